@@ -1,0 +1,38 @@
+"""One OpenCL device: monoids, kernels, folds. Knows nothing of Zarr, Dask or files."""
+
+from chunkfold.kernels.bind import Accumulator, Bound, bind
+from chunkfold.kernels.catalogue import CATALOGUE, as_monoid
+from chunkfold.kernels.device import Device, default_devices, devices
+from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
+from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.monoid import Accumulate, Monoid
+from chunkfold.kernels.opened import OpenedDevice
+from chunkfold.kernels.partial import Partial
+from chunkfold.kernels.trial import choose
+from chunkfold.kernels.variant import VARIANTS, Tuning
+
+__all__ = [
+    "CATALOGUE",
+    "VARIANTS",
+    "Accumulate",
+    "Accumulator",
+    "Bound",
+    "Box",
+    "BuildError",
+    "ChunkfoldError",
+    "Device",
+    "DeviceError",
+    "Fold",
+    "Monoid",
+    "MonoidError",
+    "OpenedDevice",
+    "Partial",
+    "Tuning",
+    "as_monoid",
+    "bind",
+    "box",
+    "choose",
+    "default_devices",
+    "devices",
+]

@@ -1,0 +1,25 @@
+"""The exceptions of the device layer; `chunkfold.errors` draws the whole tree.
+
+ChunkfoldError
++-- DeviceError         a device is missing, refused, or failed while working
+|   +-- BuildError      a kernel did not build; carries the compiler's log
++-- MonoidError         a reduction is not defined well
+"""
+
+from __future__ import annotations
+
+
+class ChunkfoldError(Exception):
+    """Base of every error that chunkfold raises on purpose."""
+
+
+class DeviceError(ChunkfoldError):
+    """An OpenCL device is missing, cannot do what is asked, or failed while working."""
+
+
+class BuildError(DeviceError):
+    """A kernel did not build on a device; the compiler's log is part of the message."""
+
+
+class MonoidError(ChunkfoldError, ValueError):
+    """A monoid's declaration is inconsistent or refused."""

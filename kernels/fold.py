@@ -1,0 +1,198 @@
+"""The multi-pass driver: fold buffers into accumulators that stay on the device, then finish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.launch import Launcher
+from chunkfold.kernels.opened import OpenedDevice, device_errors
+from chunkfold.kernels.partial import Partial, pack, unpack, zero_partial
+from chunkfold.kernels.profile import Profile
+from chunkfold.kernels.variant import Tuning
+
+_PASS_SPAN = 16
+"""Least number of accumulators that a pass folds into one."""
+
+
+class Fold:
+    """Folds any number of buffers into one partial of `outputs` accumulators per slot.
+
+    Buffers are folded in the order given, on one in-order queue; nothing waits for the host
+    until `finish`. Not for use by several threads at once.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedDevice,
+        accumulator: Accumulator,
+        tuning: Tuning,
+        outputs: int = 1,
+        queue: cl.CommandQueue | None = None,
+    ) -> None:
+        self.opened = opened
+        self.accumulator = accumulator
+        self.tuning = tuning
+        self.outputs = outputs
+        self.launcher = Launcher(opened.device, queue or opened.queue())
+        self.columns = outputs >= 2 * tuning.column_size * opened.device.compute_units
+        # Where outputs alone do not fill the device, several work-groups share each.
+        self.splits = 1 if self.columns else max(1, tuning.groups // max(outputs, 1))
+        self._kernels: dict[tuple[str, str], cl.Kernel] = {}
+        self._words: dict[bytes, cl.Buffer] = {}
+        self._acc = self._buffer(self.splits)
+        self._spare: cl.Buffer | None = None
+        self._fresh = False
+
+    def add(
+        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event] = ()
+    ) -> cl.Event | None:
+        """Enqueue the fold of a box of aligned buffers; return its event (None if it is empty).
+
+        The buffers must stay as they are until the event is complete.
+
+        Raises
+        ------
+        DeviceError
+            If the device refuses a launch.
+        """
+        if box.outputs != self.outputs and box.elements:
+            raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
+        if not box.elements:
+            return None
+        if not self._fresh:
+            self._zero()
+        enqueue = self._add_flat if box.flat and self.outputs == 1 else self._add_axes
+        event = enqueue(inputs, box, wait_for)
+        self.launcher.queue.flush()  # so that whoever polls the event sees it end
+        return event
+
+    def finish(self) -> Partial:
+        """Run the passes, read the partial back, and start anew from zero.
+
+        Raises
+        ------
+        DeviceError
+            If anything enqueued so far failed.
+        """
+        if not self._fresh:
+            return zero_partial(self.accumulator, self.outputs)
+        self._fresh = False
+        return self._passes(self._acc, self.splits)
+
+    def combine(self, partials: Sequence[Partial]) -> Partial:
+        """Combine partials of `outputs` accumulators each with the op, on the device."""
+        raw = pack(self.accumulator, partials)
+        with device_errors(self.opened.device, "uploading partials"):
+            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            source = cl.Buffer(self.opened.context, flags, hostbuf=raw)
+        return self._passes(source, len(partials))
+
+    def profile(self) -> Profile:
+        """Return the times of every launch that `finish`, `combine` or `wait` has proved done."""
+        return self.launcher.profile()
+
+    def _zero(self) -> None:
+        count = self.splits * self.outputs
+        kernel, size = self._kernel("passes.cl", "fill_zero"), self.tuning.column_size
+        self.launcher.launch(kernel, 0, -(-count // size), size, self._acc, np.uint64(count))
+        self._fresh = True
+
+    def _add_flat(
+        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        tuning = self.tuning
+        chunk = tuning.width * tuning.unroll * tuning.local_size
+        groups = max(1, min(self.splits, -(-box.elements // chunk)))
+        items = groups * tuning.local_size
+        # Strips are whole loads long, so that only the run's ends are folded one by one.
+        strip = -(-box.elements // (items * tuning.width)) * tuning.width
+        return self.launcher.launch(
+            self._kernel("flat.cl", "fold_flat"),
+            0,
+            groups,
+            tuning.local_size,
+            *inputs,
+            np.uint64(box.offset),
+            np.uint64(box.offset + box.elements),
+            np.uint64(strip),
+            np.uint64(box.index),
+            self._acc,
+            np.uint64(self.splits),
+            wait_for=wait_for,
+        )
+
+    def _add_axes(
+        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        words = self._upload_words(box)
+        common = (np.uint64(box.offset), np.uint64(box.index), self._acc)
+        count = np.uint64(self.splits * self.outputs)
+        sizes = (np.uint64(self.outputs), np.uint64(box.reduces))
+        if self.columns:
+            kernel, size = self._kernel("axes.cl", "fold_columns"), self.tuning.column_size
+            args = (*inputs, words, *sizes, *common, count)
+            groups = -(-self.outputs // size)
+        else:
+            kernel, size = self._kernel("axes.cl", "fold_rows"), self.tuning.local_size
+            span = np.uint64(-(-box.reduces // self.splits))
+            args = (*inputs, words, *sizes, span, *common, count)
+            groups = self.splits * self.outputs
+        return self.launcher.launch(kernel, 0, groups, size, *args, wait_for=wait_for)
+
+    def _passes(self, source: cl.Buffer, splits: int) -> Partial:
+        """Fold `splits` accumulators per output into one, pass by pass, between two buffers."""
+        number = 1
+        current, target = source, None
+        while splits > 1:
+            size = self.tuning.column_size if self.columns else self.tuning.local_size
+            span = max(_PASS_SPAN, 1 if self.columns else self.tuning.local_size)
+            left = -(-splits // span)
+            target = self._buffer(left)
+            if self.columns:
+                kernel = self._kernel("passes.cl", "pass_columns")
+                groups = -(-left * self.outputs // size)
+            else:
+                kernel, groups = self._kernel("passes.cl", "pass_rows"), left * self.outputs
+            sizes = (np.uint64(splits), np.uint64(self.outputs), np.uint64(span))
+            self.launcher.launch(
+                kernel, number, groups, size, current, *sizes, target, np.uint64(left)
+            )
+            current, splits, number = target, left, number + 1
+        return self._read(current)
+
+    def _read(self, source: cl.Buffer) -> Partial:
+        raw = np.empty(self.accumulator.nbytes * self.outputs, np.uint8)
+        if self.outputs:
+            with device_errors(self.opened.device, "reading a partial back"):
+                event = cl.enqueue_copy(self.launcher.queue, raw, source, is_blocking=False)
+            self.launcher.wait(event, "reading a partial back")
+        return unpack(self.accumulator, raw, self.outputs)
+
+    def _buffer(self, splits: int) -> cl.Buffer:
+        size = max(1, self.accumulator.nbytes * splits * self.outputs)
+        with device_errors(self.opened.device, f"allocating {size} bytes of accumulators"):
+            return cl.Buffer(self.opened.context, cl.mem_flags.READ_WRITE, size)
+
+    def _upload_words(self, box: Box) -> cl.Buffer:
+        words = box.words()
+        key = words.tobytes()
+        if key not in self._words:
+            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            with device_errors(self.opened.device, "uploading a box's geometry"):
+                self._words[key] = cl.Buffer(self.opened.context, flags, hostbuf=words)
+        return self._words[key]
+
+    def _kernel(self, kernel_file: str, name: str) -> cl.Kernel:
+        """Return this fold's own kernel object: their arguments are not thread-safe."""
+        key = (kernel_file, name)
+        if key not in self._kernels:
+            program = self.opened.program(kernel_file, self.accumulator, self.tuning)
+            with device_errors(self.opened.device, f"making kernel {name}"):
+                self._kernels[key] = cl.Kernel(program, name)
+        return self._kernels[key]

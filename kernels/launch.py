@@ -1,0 +1,124 @@
+"""Launch kernels on a queue, keep their events, wait with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pyopencl as cl
+
+from chunkfold.kernels.device import Device
+from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.opened import device_errors, status_text
+from chunkfold.kernels.profile import (
+    LaunchTimes,
+    PassName,
+    PassTimes,
+    Profile,
+    measured,
+    merged,
+)
+
+DEADLINE_S = 600.0
+"""Longest wait for one command of a device, in seconds."""
+_KEPT = 256
+"""Events kept before finished ones are read off and dropped."""
+
+
+class Launcher:
+    """Launches kernels on one queue and accounts for every launch."""
+
+    def __init__(self, device: Device, queue: cl.CommandQueue) -> None:
+        self.device = device
+        self.queue = queue
+        self._pending: list[tuple[PassName, cl.Event]] = []
+        self._profile: dict[PassName, PassTimes] = {}
+
+    def launch(
+        self,
+        kernel: cl.Kernel,
+        pass_number: int,
+        groups: int,
+        local_size: int,
+        *args: Any,
+        wait_for: Sequence[cl.Event] = (),
+    ) -> cl.Event:
+        """Enqueue a kernel over `groups` work-groups of `local_size`; return its event.
+
+        Raises
+        ------
+        DeviceError
+            If the device refuses the launch; names device, kernel, pass and code.
+        """
+        name = kernel.function_name
+        with device_errors(self.device, f"launching {name} in pass {pass_number}"):
+            event = kernel(
+                self.queue, (groups * local_size,), (local_size,), *args, wait_for=list(wait_for)
+            )
+        self._pending.append(((name, pass_number), event))
+        if len(self._pending) > _KEPT:
+            self._read_off(finished_only=True)
+        return event
+
+    def wait(self, event: cl.Event, doing: str) -> None:
+        """Wait for one command of this queue, then account for what it proves finished.
+
+        Raises
+        ------
+        DeviceError
+            If a launch failed, or the deadline passed.
+        """
+        self.queue.flush()
+        try:
+            wait(self.device, event, doing)
+        except DeviceError:
+            self._read_off(finished_only=True)  # a failed launch before it says more
+            raise
+        self._read_off(finished_only=True)
+
+    def profile(self) -> Profile:
+        """Return the times of all launches that were waited for."""
+        return dict(self._profile)
+
+    def _read_off(self, finished_only: bool) -> None:
+        kept = []
+        for name, event in self._pending:
+            status = event.command_execution_status
+            if status < 0:
+                raise DeviceError(
+                    f"{self.device} failed in {name[0]} of pass {name[1]}: {status_text(status)}"
+                )
+            if finished_only and status != cl.command_execution_status.COMPLETE:
+                kept.append((name, event))
+                continue
+            self._account(name, event)
+        self._pending = kept
+
+    def _account(self, name: PassName, event: cl.Event) -> None:
+        with device_errors(self.device, f"reading the times of {name[0]}"):
+            times = event.profile
+            launch = LaunchTimes(times.queued, times.submit, times.start, times.end)
+        first = name not in self._profile
+        self._profile = merged([self._profile, {name: measured(launch, first)}])
+
+
+def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLINE_S) -> None:
+    """Wait until a command has finished. The queue must have been flushed.
+
+    OpenCL's own wait has no deadline, so the status is polled: at once, then at growing intervals.
+
+    Raises
+    ------
+    DeviceError
+        If the command failed, or `deadline_s` passed.
+    """
+    end = time.monotonic() + deadline_s
+    pause = 20e-6
+    while (status := event.command_execution_status) > cl.command_execution_status.COMPLETE:
+        if time.monotonic() > end:
+            raise DeviceError(f"{device} has not finished {doing} in {deadline_s:.0f} s")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 1e-3)
+    if status < 0:
+        raise DeviceError(f"{device} failed while {doing}: {status_text(status)}")

@@ -1,0 +1,120 @@
+"""A device that this process owns: its context, its queues, its programs."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyopencl as cl
+
+from chunkfold.kernels.bake import assemble, needs_fp64
+from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.caches import cache_in_slot
+from chunkfold.kernels.device import Device, all_devices, handle_of
+from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.variant import Tuning, language_options, language_pragmas
+
+# Compilers chatter when all is well; when it is not, their log is in the BuildError.
+warnings.filterwarnings("ignore", category=cl.CompilerWarning)
+
+
+class OpenedDevice:
+    """One device, one context. Programs are built once and kept.
+
+    Raises
+    ------
+    DeviceError
+        If the device is not there or cannot be opened.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.handle = handle_of(device)
+        with device_errors(device, "opening the device"):
+            self.context = cl.Context([self.handle])
+        self._programs: dict[object, cl.Program] = {}
+        self._lock = threading.Lock()
+
+    def queue(self) -> cl.CommandQueue:
+        """Return a new in-order queue with profiling."""
+        with device_errors(self.device, "making a queue"):
+            return cl.CommandQueue(
+                self.context, self.handle, cl.command_queue_properties.PROFILING_ENABLE
+            )
+
+    def program(self, kernel_file: str, accumulator: Accumulator, tuning: Tuning) -> cl.Program:
+        """Build a kernel file for a reduction and a tuning, or return it built before.
+
+        Raises
+        ------
+        BuildError
+            If it does not build.
+        """
+        key = (kernel_file, accumulator, tuning)
+        with self._lock:
+            if key not in self._programs:
+                self._programs[key] = self._build(kernel_file, accumulator, tuning)
+            return self._programs[key]
+
+    def _build(self, kernel_file: str, accumulator: Accumulator, tuning: Tuning) -> cl.Program:
+        source = program_source(self.device, kernel_file, accumulator, tuning)
+        options = [*language_options(self.device), *tuning.options]
+        try:
+            program: cl.Program = cl.Program(self.context, source).build(
+                options, devices=[self.handle], cache_dir=str(cache_in_slot("programs"))
+            )
+        except cl.RuntimeError as error:
+            raise BuildError(
+                f"{kernel_file} for {_names(accumulator)} does not build on {self.device}:\n{error}"
+            ) from error
+        return program
+
+
+def program_source(
+    device: Device, kernel_file: str, accumulator: Accumulator, tuning: Tuning
+) -> str:
+    """Return the text that is compiled for a reduction on a device.
+
+    Raises
+    ------
+    DeviceError
+        If the reduction needs float64 and the device has none.
+    """
+    if needs_fp64(accumulator) and not device.fp64:
+        able = [str(other) for other in all_devices() if other.fp64]
+        raise DeviceError(
+            f"{_names(accumulator)} of {', '.join(accumulator.stored)} needs float64, which "
+            f"{device} lacks (no cl_khr_fp64); "
+            f"{'these have it: ' + '; '.join(able) if able else 'no device here has it'}"
+        )
+    return language_pragmas(device, tuning.variant) + assemble(kernel_file, accumulator)
+
+
+def _names(accumulator: Accumulator) -> str:
+    return ", ".join(dict.fromkeys(component.origin for component in accumulator.components))
+
+
+@contextmanager
+def device_errors(device: Device, doing: str) -> Iterator[None]:
+    """Turn OpenCL's errors into DeviceError with device, what was being done, and code."""
+    try:
+        yield
+    except cl.Error as error:
+        raise DeviceError(
+            f"{device} failed while {doing}: {status_text(getattr(error, 'code', 0))}"
+        ) from error
+    except MemoryError as error:  # pyopencl raises its own subclass of cl.Error and this one
+        raise DeviceError(f"{device} ran out of memory while {doing}: {error}") from error
+
+
+def status_text(status: int) -> str:
+    """Name an OpenCL status code.
+
+    >>> status_text(-5)
+    'OUT_OF_RESOURCES (-5)'
+    """
+    codes: Any = cl.status_code
+    return f"{codes.to_string(status, '%d')} ({status})"

@@ -1,0 +1,62 @@
+"""A partial: accumulators of some outputs, on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.dtypes import literal_value
+
+
+@dataclass(frozen=True)
+class Partial:
+    """One array per slot of an accumulator, each of shape (outputs,)."""
+
+    arrays: Mapping[str, np.ndarray]
+
+    @property
+    def outputs(self) -> int:
+        """Number of accumulators."""
+        return len(next(iter(self.arrays.values())))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self.arrays.values())
+
+
+def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
+    """View the bytes that kernels write (slot behind slot) as a partial.
+
+    `raw` has dtype uint8 and shape (accumulator.nbytes * outputs,).
+    """
+    arrays, offset = {}, 0
+    for slot in accumulator.slots:
+        size = slot.dtype.itemsize * outputs
+        arrays[slot.name] = raw[offset : offset + size].view(slot.dtype)
+        offset += size
+    return Partial(arrays)
+
+
+def pack(accumulator: Accumulator, partials: Sequence[Partial]) -> np.ndarray:
+    """Lay partials of equal outputs out as splits of one, in the kernels' byte order."""
+    rows = [
+        np.concatenate([partial.arrays[slot.name] for partial in partials]).view(np.uint8)
+        for slot in accumulator.slots
+    ]
+    return np.concatenate(rows)
+
+
+def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
+    """Return the partial of nothing: the zero element for every output."""
+    return Partial(
+        {
+            slot.name: np.full(
+                outputs, literal_value(slot.field.zero, slot.field.dtype), slot.dtype
+            )
+            for slot in accumulator.slots
+        }
+    )

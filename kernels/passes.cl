@@ -1,0 +1,52 @@
+/* The passes over accumulators: each folds `splits` of them per output into fewer.
+ *
+ * Accumulator (split, output) stands at split * outputs + output of a partial. The input is not
+ * overwritten. An empty span leaves the zero element.
+ */
+#include "tuning.clh"
+#include "monoid.clh"
+#include "group.clh"
+
+/* Every accumulator becomes the zero element. */
+__kernel
+void fill_zero(__global uchar *acc, ulong acc_n)
+{
+    const ulong k = get_global_id(0);
+    if (k < acc_n)
+        chf_put(acc, acc_n, k, chf_zero());
+}
+
+/* A work-group per output and span of `span` splits. */
+__kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
+void pass_rows(__global const uchar *in, ulong splits, ulong outputs, ulong span,
+               __global uchar *out, ulong out_splits)
+{
+    __local acc_t scratch[CHF_LOCAL];
+    const ulong k = get_group_id(0);
+    const ulong output = k % outputs;
+    const ulong from = min(k / outputs * span, splits);
+    const ulong to = min(from + span, splits);
+    acc_t a = chf_zero();
+    for (ulong split = from + get_local_id(0); split < to; split += CHF_LOCAL)
+        a = chf_op(a, chf_get(in, splits * outputs, split * outputs + output));
+    a = chf_group_reduce(a, scratch);
+    if (get_local_id(0) == 0)
+        chf_put(out, out_splits * outputs, k, a);
+}
+
+/* A work-item per output and span. */
+__kernel
+void pass_columns(__global const uchar *in, ulong splits, ulong outputs, ulong span,
+                  __global uchar *out, ulong out_splits)
+{
+    const ulong k = get_global_id(0);
+    if (k >= out_splits * outputs)
+        return;
+    const ulong output = k % outputs;
+    const ulong from = min(k / outputs * span, splits);
+    const ulong to = min(from + span, splits);
+    acc_t a = chf_zero();
+    for (ulong split = from; split < to; split++)
+        a = chf_op(a, chf_get(in, splits * outputs, split * outputs + output));
+    chf_put(out, out_splits * outputs, k, a);
+}

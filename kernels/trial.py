@@ -1,0 +1,162 @@
+"""Try kernels in a child process: some compilers crash on valid kernels, some build wrong ones.
+
+A tuning may be used on a device once its kernels built and ran right there. The child does both
+and reports a verdict per request; a request during which it died or hung gets that as its verdict.
+Verdicts are kept on disk, so that each is paid for once per device, driver and source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.caches import child_environment
+from chunkfold.kernels.device import Device
+from chunkfold.kernels.errors import BuildError
+from chunkfold.kernels.folders import cache_folder, write_atomically
+from chunkfold.kernels.opened import program_source
+from chunkfold.kernels.variant import Tuning, candidates, forced, language_options, work_group_size
+
+TRIAL_DEADLINE_S = 120.0
+"""Longest time for one request in the child, in seconds."""
+KERNEL_FILES = ("flat.cl", "axes.cl", "passes.cl")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A reduction and a shape to try on a device."""
+
+    device: Device
+    accumulator: Accumulator
+    tuning: Tuning
+
+    @property
+    def key(self) -> str:
+        """Digest of all that decides the verdict: device, driver, sources, options."""
+        device = self.device
+        parts = [
+            (device.platform, device.name, device.driver, device.version, device.compute_units),
+            [program_source(device, file, self.accumulator, self.tuning) for file in KERNEL_FILES],
+            (language_options(device), self.tuning),
+        ]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a request."""
+
+    usable: bool
+    reason: str = ""
+    log: str = ""
+    """The compiler's, if it did not build."""
+    local_limit: int = 0
+    """The largest work-group that the built kernels allow, if that was the trouble."""
+
+
+def verdicts(requests: Sequence[Request]) -> list[Verdict]:
+    """Return the verdict of each request, from disk where it is known, else by trying."""
+    folder = cache_folder("verdicts")
+    known = {request.key: _recorded(folder / request.key) for request in requests}
+    unknown = {r.key: r for r in requests if known[r.key] is None}
+    for key, verdict in zip(unknown, _try_all(list(unknown.values())), strict=True):
+        write_atomically(folder / key, json.dumps(asdict(verdict)))
+        known[key] = verdict
+    found = [known[request.key] for request in requests]
+    return [verdict for verdict in found if verdict is not None]
+
+
+def choose(device: Device, accumulator: Accumulator, variant: str | None = None) -> Tuning:
+    """Return the best tuning that was seen to work on a device.
+
+    Parameters
+    ----------
+    variant
+        Use this one and no other.
+
+    Raises
+    ------
+    BuildError
+        If none works; with the compiler's log where there is one.
+    DeviceError
+        If the device cannot do `variant`, or lacks a dtype.
+    """
+    failures: list[tuple[Tuning, Verdict]] = []
+    tunings = candidates(device, accumulator) if variant is None else forced(
+        device, accumulator, variant
+    )  # fmt: skip
+    for wanted in tunings:
+        tuning = wanted
+        verdict = verdicts([Request(device, accumulator, tuning)])[0]
+        if verdict.local_limit:
+            limit = verdict.local_limit
+            size = work_group_size(device, accumulator, tuning.variant, tuning.local_size, limit)
+            tuning = replace(tuning, local_size=size, column_size=min(size, tuning.column_size))
+            verdict = verdicts([Request(device, accumulator, tuning)])[0]
+        if verdict.usable:
+            return tuning
+        failures.append((tuning, verdict))
+    names = ", ".join(dict.fromkeys(component.origin for component in accumulator.components))
+    tried = "; ".join(f"{tuning}: {verdict.reason}" for tuning, verdict in failures)
+    log = next((verdict.log for _, verdict in failures if verdict.log), "")
+    raise BuildError(f"no kernel for {names} works on {device}. Tried: {tried}\n{log}".rstrip())
+
+
+def _recorded(path: Path) -> Verdict | None:
+    """Read a verdict; one that is absent or damaged is tried again."""
+    try:
+        return Verdict(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _try_all(requests: list[Request]) -> list[Verdict]:
+    """Run children until every request has a verdict; each death costs one request."""
+    done: list[Verdict] = []
+    while len(done) < len(requests):
+        verdicts, ending = _run_child(requests[len(done) :])
+        done += verdicts
+        if ending and len(done) < len(requests):
+            done.append(Verdict(usable=False, reason=ending))
+    return done
+
+
+def _run_child(requests: list[Request]) -> tuple[list[Verdict], str]:
+    """Try requests in one child; return the verdicts it reached and how it ended otherwise."""
+    # pyopencl leaves the source of a failed build in the temporary folder; this one goes away.
+    with tempfile.TemporaryDirectory(prefix="chunkfold-trial-") as folder:
+        command = [sys.executable, "-m", "chunkfold.kernels.trial_child"]
+        environment = os.environ | child_environment() | {"TMPDIR": folder}
+        try:
+            child = subprocess.run(
+                command,
+                input=pickle.dumps(requests),
+                capture_output=True,
+                env=environment,
+                timeout=TRIAL_DEADLINE_S * len(requests),
+                check=False,
+            )
+            output, ending = child.stdout, _ending(child.returncode, child.stderr)
+        except subprocess.TimeoutExpired as expired:
+            output = expired.stdout or b""
+            ending = f"the compiler or the kernel hung for {TRIAL_DEADLINE_S:.0f} s"
+    lines = [line for line in output.split(b"\n") if line.startswith(b"{")]
+    return [Verdict(**json.loads(line)) for line in lines], ending
+
+
+def _ending(code: int, stderr: bytes) -> str:
+    if code == 0:
+        return ""
+    if code < 0:
+        return f"the compiler or the kernel crashed (signal {-code})"
+    last = stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
+    return f"the trial ended with exit code {code}: {last}"

@@ -1,0 +1,134 @@
+"""The child of `chunkfold.kernels.trial`: build, run, compare, one line of JSON per request."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+from dataclasses import asdict
+from typing import Any, TextIO
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.bind import Accumulator, Slot
+from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.opened import OpenedDevice
+from chunkfold.kernels.partial import Partial
+from chunkfold.kernels.trial import KERNEL_FILES, Request, Verdict
+
+_COUNT = 1031
+"""A prime, so that no stage divides it."""
+_CUT = 386
+_ROWS = 7
+
+
+def main() -> None:
+    """Answer the requests on standard input."""
+    # Compilers print to file descriptor 1; the verdicts go to a copy of it.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for request in pickle.load(sys.stdin.buffer):
+        _answer(answers, _verdict(request))
+
+
+def _answer(answers: TextIO, verdict: Verdict) -> None:
+    answers.write(json.dumps(asdict(verdict)) + "\n")
+    answers.flush()
+
+
+def _verdict(request: Request) -> Verdict:
+    try:
+        opened = OpenedDevice(request.device)
+        limit = _local_limit(opened, request)
+        if limit < max(request.tuning.local_size, request.tuning.column_size):
+            return Verdict(
+                usable=False, reason=f"its kernels allow {limit} work-items", local_limit=limit
+            )
+        return _compare(opened, request)
+    except BuildError as error:
+        return Verdict(usable=False, reason="it did not build", log=str(error))
+    except DeviceError as error:
+        return Verdict(usable=False, reason=str(error))
+
+
+def _local_limit(opened: OpenedDevice, request: Request) -> int:
+    """Build every kernel; return the largest work-group that all of them allow."""
+    limits: list[int] = []
+    for file in KERNEL_FILES:
+        program = opened.program(file, request.accumulator, request.tuning)
+        for kernel in program.all_kernels():
+            info = cl.kernel_work_group_info.WORK_GROUP_SIZE
+            limit: Any = kernel.get_work_group_info(info, opened.handle)
+            limits.append(limit)
+    return min(limits)
+
+
+def _compare(opened: OpenedDevice, request: Request) -> Verdict:
+    """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
+    accumulator = request.accumulator
+    for data in _samples(accumulator):
+        whole = _fold(opened, request, data, [box((_COUNT,), (0,))])
+        cut = [
+            box((_CUT,), (0,)),
+            box((_COUNT - _CUT,), (0,), offset=_CUT, index=_CUT),
+        ]
+        rows = box((_COUNT // _ROWS, _ROWS), (0, 1), index_strides=(_ROWS + 1, 1))
+        rest = box((_COUNT % _ROWS,), (0,), offset=_COUNT - _COUNT % _ROWS)
+        ways = [_fold(opened, request, data, cut)]
+        if not accumulator.uses_index:  # the gaps between these rows move their indices
+            ways.append(_fold(opened, request, data, [rows, rest]))
+        for slot in accumulator.slots:
+            want = whole.arrays[slot.name]
+            known = _known(slot, accumulator, data)
+            answers = [way.arrays[slot.name] for way in ways] + ([] if known is None else [known])
+            for got in answers:
+                if not _same(want, got):
+                    return Verdict(
+                        usable=False, reason=f"it is wrong: {slot.name} is {want[0]} or {got[0]}"
+                    )
+    return Verdict(usable=True, reason="it built and ran right")
+
+
+def _same(want: np.ndarray, got: np.ndarray) -> bool:
+    if want.dtype.kind == "f":
+        return np.allclose(want, got, rtol=1e-4, atol=0, equal_nan=True)
+    return np.array_equal(want, got)
+
+
+def _samples(accumulator: Accumulator) -> list[list[np.ndarray]]:
+    """Small integers of both signs, and factors whose product stays finite."""
+    counts = np.arange(_COUNT)
+    patterns = [counts * 37 % 101 - 50, 1 + (counts % 97 == 0)]
+    return [
+        [(pattern + number).astype(name) for number, name in enumerate(accumulator.stored)]
+        for pattern in patterns
+    ]
+
+
+def _fold(
+    opened: OpenedDevice, request: Request, data: list[np.ndarray], boxes: list[Box]
+) -> Partial:
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(opened.context, flags, hostbuf=array) for array in data]
+    fold = Fold(opened, request.accumulator, request.tuning)
+    for part in boxes:
+        fold.add(buffers, part)
+    return fold.finish()
+
+
+def _known(slot: Slot, accumulator: Accumulator, data: list[np.ndarray]) -> np.ndarray | None:
+    """Return what NumPy makes of a plain sum, minimum or maximum of the first input."""
+    if slot.field.lift != "x" or slot.field.op not in ("add", "min", "max"):
+        return None
+    fold: Any = {"add": np.sum, "min": np.min, "max": np.max}[slot.field.op]
+    values = data[0].astype(accumulator.value[0]).astype(slot.dtype)
+    known: np.ndarray = np.atleast_1d(fold(values)).astype(slot.dtype)
+    return known
+
+
+if __name__ == "__main__":
+    main()

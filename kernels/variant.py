@@ -1,0 +1,193 @@
+"""The table of kernel variants: which shapes suit a device, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.device import Device
+from chunkfold.kernels.errors import DeviceError
+
+VARIANTS = ("tree", "work_group", "sub_group")
+"""How a work-group's items are reduced; the position is CHF_STAGE in kernels/group.clh."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Everything that shapes a kernel beside the reduction itself."""
+
+    variant: str
+    local_size: int
+    """Work-items of a work-group; a power of two for `tree`."""
+    groups: int
+    """Work-groups of a full-size launch, and so accumulators kept on the device."""
+    lanes: int
+    """Independent states of a work-item."""
+    width: int
+    """Elements of one load; a multiple of `lanes`."""
+    unroll: int
+    """Loads in flight."""
+    strip: bool
+    """Each work-item reads a contiguous strip (CPU), or all stride over the grid (GPU)."""
+    vector_loads: bool
+    column_size: int
+    """Work-items of a work-group in kernels where each has an output of its own."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Compiler options that set kernels/tuning.clh."""
+        values = {
+            "STAGE": VARIANTS.index(self.variant),
+            "LOCAL": self.local_size,
+            "LANES": self.lanes,
+            "WIDTH": self.width,
+            "UNROLL": self.unroll,
+            "STRIP": int(self.strip),
+            "VECTOR_LOADS": int(self.vector_loads),
+        }
+        return tuple(f"-DCHF_{name}={value}" for name, value in values.items())
+
+    def __str__(self) -> str:
+        order = "strips" if self.strip else "grid stride"
+        return (
+            f"{self.variant}, {self.groups} x {self.local_size} work-items, {order}, "
+            f"{self.unroll} x {self.width} elements a load, {self.lanes} lanes"
+        )
+
+
+def work_group_size(
+    device: Device, accumulator: Accumulator, variant: str, wanted: int, kernel_limit: int = 1 << 30
+) -> int:
+    """Return the largest usable work-group size up to `wanted`.
+
+    min(kernel's limit, device's limits, what local memory holds), rounded down to the preferred
+    multiple where that leaves anything, to a power of two for `tree`.
+    """
+    # acc_t may be padded to the alignment of its widest field.
+    scratch = (accumulator.nbytes + 7) // 8 * 8
+    size = min(
+        wanted,
+        kernel_limit,
+        device.max_work_group_size,
+        device.max_work_item_size,
+        max(1, device.local_bytes // scratch),
+    )
+    if variant == "tree":
+        return 1 << (size.bit_length() - 1)
+    multiple = device.preferred_multiple
+    return size // multiple * multiple or size
+
+
+def _gpu(device: Device, accumulator: Accumulator, variant: str) -> Tuning:
+    # 16-byte loads, four in flight: what reaches an H200's memory bandwidth.
+    width = max(1, 16 // max(_itemsizes(accumulator)))
+    return Tuning(
+        variant=variant,
+        local_size=work_group_size(device, accumulator, variant, 512),
+        groups=4 * device.compute_units,
+        lanes=min(width, 4),
+        width=width,
+        unroll=4,
+        strip=False,
+        vector_loads=width > 1,
+        column_size=min(128, device.max_work_group_size),
+    )
+
+
+def _cpu(device: Device, accumulator: Accumulator, variant: str) -> Tuning:
+    # One work-item streams like a thread; lanes are what the compiler makes vectors of. Scalar
+    # loads: vector ones crash PoCL 3.1's compiler when the field is as wide as the element.
+    width = 16 if min(_itemsizes(accumulator)) <= 2 else 8
+    size = 1 if variant == "tree" else work_group_size(device, accumulator, variant, 64)
+    return Tuning(
+        variant=variant,
+        local_size=size,
+        groups=4 * device.compute_units,
+        lanes=width,
+        width=width,
+        unroll=1,
+        strip=True,
+        vector_loads=False,
+        column_size=64,
+    )
+
+
+def _itemsizes(accumulator: Accumulator) -> list[int]:
+    return [np.dtype(name).itemsize for name in accumulator.stored]
+
+
+Shape = Callable[[Device, Accumulator, str], Tuning]
+_TABLE: dict[str, tuple[Shape, tuple[str, ...]]] = {
+    "cpu": (_cpu, ("tree", "work_group", "sub_group")),
+    "gpu": (_gpu, ("sub_group", "work_group", "tree")),
+    "accelerator": (_gpu, ("sub_group", "work_group", "tree")),
+}
+"""Per kind of device: the shape that suits it, and its variants, best first."""
+
+
+def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | None:
+    """Say why a variant cannot fold this accumulator on this device by rule; None if it can."""
+    if variant == "tree":
+        return None
+    if not accumulator.collective:
+        return f"{variant}_reduce_<op> exists for add, min and max only"
+    if variant == "work_group":
+        features, collective = device.features, "__opencl_c_work_group_collective_functions"
+        if (2, 0) <= device.version < (3, 0) or collective in features:
+            return None
+        return f"OpenCL {_dotted(device.version)} without {collective}"
+    if device.version >= (3, 0) and "__opencl_c_subgroups" in device.features:
+        return None if device.max_sub_groups else "it reports no sub-groups"
+    if {"cl_khr_subgroups", "cl_intel_subgroups"} & device.extensions:
+        return None
+    return "it has neither __opencl_c_subgroups, cl_khr_subgroups nor cl_intel_subgroups"
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def language_options(device: Device) -> tuple[str, ...]:
+    """Return the -cl-std option for a device: 3.0 where it is listed, 2.0 on 2.x, else none."""
+    if device.version >= (3, 0) and (3, 0) in device.c_versions:
+        return ("-cl-std=CL3.0",)
+    if (2, 0) in device.c_versions:
+        return ("-cl-std=CL2.0",)
+    return ()
+
+
+def language_pragmas(device: Device, variant: str) -> str:
+    """Return the pragmas that a variant's built-ins need before OpenCL C 3.0."""
+    if variant != "sub_group" or language_options(device) == ("-cl-std=CL3.0",):
+        return ""
+    names = [n for n in ("cl_khr_subgroups", "cl_intel_subgroups") if n in device.extensions]
+    return "".join(f"#pragma OPENCL EXTENSION {name} : enable\n" for name in names)
+
+
+def candidates(device: Device, accumulator: Accumulator) -> Iterator[Tuning]:
+    """Yield the tunings to try on a device, best first; the last is the simplest there is."""
+    shape, variants = _TABLE[device.kind]
+    for variant in variants:
+        if why_not(device, accumulator, variant) is None:
+            yield shape(device, accumulator, variant)
+    plain = shape(device, accumulator, "tree")
+    yield replace(plain, lanes=1, width=1, unroll=1, vector_loads=False)
+
+
+def forced(device: Device, accumulator: Accumulator, variant: str) -> Sequence[Tuning]:
+    """Return the tuning of one variant.
+
+    Raises
+    ------
+    DeviceError
+        If the device cannot do it; the message says what it lacks.
+    """
+    if variant not in VARIANTS:
+        raise DeviceError(f"no variant is called {variant!r}; there are: {', '.join(VARIANTS)}")
+    reason = why_not(device, accumulator, variant)
+    if reason:
+        raise DeviceError(f"variant {variant!r} cannot be used on {device}: {reason}")
+    return [_TABLE[device.kind][0](device, accumulator, variant)]

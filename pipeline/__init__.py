@@ -1,0 +1,84 @@
+"""chunkfold: reduce Zarr arrays larger than memory on every OpenCL device there is.
+
+Names load on first use, so that `import chunkfold.kernels` pulls in neither Dask nor Zarr.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chunkfold.api import plan, reduce, submit
+    from chunkfold.cluster import LocalOpenCLCluster
+    from chunkfold.errors import (
+        BuildError,
+        CancelledError,
+        ChunkError,
+        ChunkfoldError,
+        ClusterError,
+        DeviceError,
+        IncompleteError,
+        MonoidError,
+        PlanError,
+        SourceError,
+    )
+    from chunkfold.kernels import Accumulate, Device, Monoid, devices
+    from chunkfold.planning import Plan
+    from chunkfold.run import Run
+
+_HOMES = {
+    "chunkfold.cluster": ("LocalOpenCLCluster",),
+    "chunkfold.errors": (
+        "BuildError",
+        "CancelledError",
+        "ChunkError",
+        "ChunkfoldError",
+        "ClusterError",
+        "DeviceError",
+        "IncompleteError",
+        "MonoidError",
+        "PlanError",
+        "SourceError",
+    ),
+    "chunkfold.kernels": ("Accumulate", "Device", "Monoid", "devices"),
+    "chunkfold.planning": ("Plan",),
+    "chunkfold.api": ("plan", "reduce", "submit"),
+    "chunkfold.run": ("Run",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Accumulate",
+    "BuildError",
+    "CancelledError",
+    "ChunkError",
+    "ChunkfoldError",
+    "ClusterError",
+    "Device",
+    "DeviceError",
+    "IncompleteError",
+    "LocalOpenCLCluster",
+    "Monoid",
+    "MonoidError",
+    "Plan",
+    "PlanError",
+    "Run",
+    "SourceError",
+    "devices",
+    "plan",
+    "reduce",
+    "submit",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'chunkfold' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

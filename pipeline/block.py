@@ -1,0 +1,229 @@
+"""The two tasks that workers run: fold a block of leaves, combine partials."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+
+import numpy as np
+
+from chunkfold.errors import CancelledError, ChunkError
+from chunkfold.grid import Piece, slabs
+from chunkfold.kernels import Accumulator, Box, Fold, Partial, Tuning
+from chunkfold.kernels.profile import Profile, merged
+from chunkfold.kernels.staging import StagingBuffer
+from chunkfold.planning import BUFFERS, READERS, Block, Layout
+from chunkfold.report import DeviceReport, Report, merge
+from chunkfold.source import Source
+from chunkfold.worker import WorkerDevice
+
+READ_DEADLINE_S = 600.0
+"""Longest wait for one leaf to be read and decoded, in seconds."""
+PROGRESS_EVERY_S = 0.25
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the blocks of a run have in common. Travels with each task, so it stays small."""
+
+    run: str
+    source: Source
+    layout: Layout
+    leaf_bytes: int
+    """Most decoded bytes of a leaf."""
+    accumulator: Accumulator
+    variant: str | None
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a task leaves on its worker."""
+
+    partials: tuple[Partial, ...]
+    """One per tile."""
+    report: Report
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How a block talks to whoever started it."""
+
+    progress: Callable[[int, bool], None]
+    """Told the bytes folded so far, and whether the block is done."""
+    cancelled: Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A box of a leaf that one reader brings into one staging buffer."""
+
+    region: tuple[slice, ...]
+    shape: tuple[int, ...]
+    box: Box
+
+
+def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch: Watch) -> Folded:
+    """Stream a block's leaves through the device into one partial per tile.
+
+    Readers fill staging buffers while the device folds others; nothing is kept but accumulators.
+
+    Raises
+    ------
+    ChunkError
+        If a chunk cannot be read.
+    DeviceError
+        If the device fails.
+    CancelledError
+        If the run was cancelled meanwhile.
+    """
+    tuning = owned.tuning(work.accumulator, work.variant)
+    stream = _Stream(owned, work, tuning, watch)
+    try:
+        partials = tuple(stream.fold_tile(tile, block.parts) for tile in range(*block.tiles))
+    finally:
+        stream.close()
+    watch.progress(stream.nbytes, True)
+    entry = DeviceReport(
+        owned.device,
+        tuning.variant,
+        str(tuning),
+        worker,
+        blocks=1,
+        nbytes=stream.nbytes,
+        read_s=stream.read_s,
+        profile=stream.profile(),
+    )
+    return Folded(partials, Report(stream.elements, {owned.device.uuid: entry}))
+
+
+def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
+    """Combine what blocks or other combines left, tile by tile, with the same op and zero."""
+    tuning = owned.tuning(work.accumulator, work.variant)
+    partials, profiles = [], []
+    for tile in zip(*(part.partials for part in parts), strict=True):
+        fold = Fold(owned.opened, work.accumulator, tuning, outputs=tile[0].outputs)
+        partials.append(fold.combine(tile))
+        profiles.append(fold.profile())
+    own = DeviceReport(owned.device, tuning.variant, str(tuning), worker, profile=merged(profiles))
+    report = merge([*(part.report for part in parts), Report(0, {owned.device.uuid: own})])
+    return Folded(tuple(partials), report)
+
+
+class _Stream:
+    """The ring of staging buffers of one block, its readers, and what they have counted."""
+
+    def __init__(self, owned: WorkerDevice, work: Work, tuning: Tuning, watch: Watch) -> None:
+        self.elements = 0
+        self.nbytes = 0
+        self.read_s = 0.0
+        self._owned, self._work, self._tuning, self._watch = owned, work, tuning, watch
+        self._folds, self._uploads = owned.opened.queue(), owned.opened.queue()
+        self._profiles: list[Profile] = []
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="chunkfold-read")
+        self._free: deque[StagingBuffer] = deque()
+        self._made = 0
+        self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
+        self._told = time.monotonic()
+
+    def fold_tile(self, tile: int, parts: tuple[int, int]) -> Partial:
+        """Fold some parts of a tile."""
+        work = self._work
+        fold = Fold(
+            self._owned.opened,
+            work.accumulator,
+            self._tuning,
+            outputs=work.layout.tile_outputs(tile),
+            queue=self._folds,
+        )
+        reads = deque[tuple[_Read, StagingBuffer, Future[float]]]()
+        try:
+            for read in self._reads(tile, parts):
+                if len(reads) == BUFFERS:
+                    self._consume(fold, *reads.popleft())
+                buffer = self._buffer()
+                memory = buffer.begin()
+                reads.append((read, buffer, self._pool.submit(self._read, read, memory)))
+            while reads:
+                self._consume(fold, *reads.popleft())
+            partial = fold.finish()
+        finally:
+            # No buffer may go while a reader fills it.
+            for _, _, future in reads:
+                future.cancel() or future.exception(READ_DEADLINE_S)
+        self._profiles.append(fold.profile())
+        return partial
+
+    def close(self) -> None:
+        """Stop the readers and wait for the device to let go of the buffers."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for buffer in self._free:
+            buffer.drain()
+
+    def profile(self) -> Profile:
+        """Return the times of all launches so far."""
+        return merged(self._profiles)
+
+    def _consume(
+        self, fold: Fold, read: _Read, buffer: StagingBuffer, future: Future[float]
+    ) -> None:
+        if self._watch.cancelled():
+            raise CancelledError(f"run {self._work.run} was cancelled")
+        try:
+            self.read_s += future.result(READ_DEADLINE_S)
+        except FutureTimeoutError:
+            raise ChunkError(
+                f"{self._work.source.name}: reading {read.region} took more than "
+                f"{READ_DEADLINE_S:.0f} s"
+            ) from None
+        nbytes = read.box.elements * self._work.source.dtype.itemsize
+        ready = buffer.commit(nbytes)
+        buffer.busy_until(fold.add([buffer.buffer], read.box, wait_for=ready))
+        self._free.append(buffer)
+        self.elements += read.box.elements
+        self.nbytes += nbytes
+        if time.monotonic() - self._told > PROGRESS_EVERY_S:
+            self._told = time.monotonic()
+            self._watch.progress(self.nbytes, False)
+
+    def _read(self, read: _Read, memory: np.ndarray) -> float:
+        """Decode a region into staging memory; return the seconds it took."""
+        began = time.monotonic()
+        dtype = self._work.source.dtype
+        nbytes = read.box.elements * dtype.itemsize
+        out = memory[:nbytes].view(dtype).reshape(read.shape)
+        self._work.source.read(read.region, out)
+        return time.monotonic() - began
+
+    def _buffer(self) -> StagingBuffer:
+        """Return a staging buffer that is free, or will be when its last fold is done."""
+        if self._made < BUFFERS:
+            self._made += 1
+            return StagingBuffer(self._owned.opened, self._uploads, self._buffer_bytes)
+        return self._free.popleft()
+
+    def _reads(self, tile: int, parts: tuple[int, int]) -> Iterator[_Read]:
+        layout, itemsize = self._work.layout, self._work.source.dtype.itemsize
+        for part in range(*parts):
+            pieces = layout.leaf(tile, part)
+            shape = tuple(piece.length for piece in pieces)
+            for within in slabs(shape, itemsize, self._buffer_bytes):
+                yield _read_of(layout, pieces, within, indexed=self._work.accumulator.uses_index)
+
+
+def _read_of(
+    layout: Layout, pieces: Sequence[Piece], within: tuple[slice, ...], *, indexed: bool
+) -> _Read:
+    region = tuple(
+        slice(
+            piece.source.start + cut.start * piece.source.step,
+            piece.source.start + (cut.stop - 1) * piece.source.step + 1,
+            piece.source.step,
+        )
+        for piece, cut in zip(pieces, within, strict=True)
+    )
+    shape = tuple(cut.stop - cut.start for cut in within)
+    return _Read(region, shape, layout.leaf_box(pieces, within, indexed=indexed))

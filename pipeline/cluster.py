@@ -1,0 +1,157 @@
+"""Dask workers that own one OpenCL device each: a local cluster, and joining a remote one."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from distributed import Client, LocalCluster, Nanny
+from distributed.comm.core import connect as open_comm
+from distributed.system import MEMORY_LIMIT
+
+from chunkfold.errors import ClusterError, DeviceError
+from chunkfold.kernels import Device, devices
+from chunkfold.worker import RESOURCE, DevicePlugin
+
+THREADS = 2
+"""Blocks that a worker runs at once: one reads while another folds."""
+START_DEADLINE_S = 120.0
+
+
+def chosen_devices(given: str | Sequence[Device | str] | None) -> list[Device]:
+    """Return the devices that a spec, several specs or nothing (the default) name, each once.
+
+    Raises
+    ------
+    DeviceError
+        If a spec matches nothing.
+    """
+    if given is None or isinstance(given, str):
+        return devices(given)
+    found = [
+        device
+        for entry in given
+        for device in ([entry] if isinstance(entry, Device) else devices(entry))
+    ]
+    if not found:
+        raise DeviceError("no devices were named; pass None for the default ones")
+    return list({device.uuid: device for device in found}.values())
+
+
+def worker_options(device: Device, threads: int, memory_limit: int) -> dict[str, Any]:
+    """Return what a nanny needs to start and restart the worker of a device."""
+    return {
+        "name": f"{device.kind}-{device.uuid}",
+        "nthreads": threads,
+        "memory_limit": memory_limit,
+        "resources": {RESOURCE: threads},
+        "plugins": {DevicePlugin(device)},
+    }
+
+
+class LocalOpenCLCluster(LocalCluster):
+    """A distributed cluster on this host, one worker process per OpenCL device.
+
+    Parameters
+    ----------
+    devices
+        Devices or specs (see `chunkfold.devices`); None for the default ones. "cpu/2" makes two
+        workers of a CPU device's halves.
+    threads_per_worker
+        Blocks that a worker runs at once.
+    memory_limit
+        Bytes per worker; None shares this host's memory out.
+    **kwargs
+        For `distributed.LocalCluster`.
+
+    Raises
+    ------
+    DeviceError
+        If a spec matches no device.
+    """
+
+    def __init__(
+        self,
+        devices: str | Sequence[Device | str] | None = None,
+        *,
+        threads_per_worker: int = THREADS,
+        memory_limit: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.devices = tuple(chosen_devices(devices))
+        self._limit = memory_limit or MEMORY_LIMIT // len(self.devices)
+        self._threads = threads_per_worker
+        kwargs.setdefault("dashboard_address", ":0")
+        super().__init__(  # type: ignore[no-untyped-call] # distributed has no types here
+            n_workers=0, threads_per_worker=threads_per_worker, **kwargs
+        )
+        if not self.asynchronous:
+            self.scale(len(self.devices))
+            self.sync(self._correct_state, callback_timeout=START_DEADLINE_S)
+
+    def new_worker_spec(self) -> dict[str, dict[str, Any]]:
+        """Describe the worker of the next device that has none (called by `scale`)."""
+        for device in self.devices:
+            options = worker_options(device, self._threads, self._limit)
+            if options["name"] not in self.worker_spec:
+                spec = copy.deepcopy(self.new_spec)
+                spec["options"].update(options)
+                return {options["name"]: spec}
+        raise ClusterError(
+            f"cannot scale beyond {len(self.devices)} worker(s): each owns one device"
+        )
+
+
+def connect(address: str, deadline_s: float = 10.0) -> Client:
+    """Connect to a scheduler.
+
+    Raises
+    ------
+    ClusterError
+        If it cannot be reached in `deadline_s`.
+    """
+    try:
+        return Client(address, timeout=deadline_s, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"cannot reach a scheduler at {address!r} in {deadline_s:.0f} s ({error}); "
+            "start one: dask scheduler"
+        ) from error
+
+
+async def serve(
+    scheduler: str,
+    found: Sequence[Device],
+    *,
+    threads: int = THREADS,
+    memory_limit: int | None = None,
+    connect_deadline_s: float = 10.0,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Join a scheduler with one worker per device; return when it goes away or `stop` is set.
+
+    Raises
+    ------
+    ClusterError
+        If the scheduler cannot be reached in `connect_deadline_s`.
+    """
+    try:
+        comm = await open_comm(scheduler, timeout=connect_deadline_s)
+        await comm.close()
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ClusterError(f"cannot reach a scheduler at {scheduler}: {error}") from error
+    limit = memory_limit or MEMORY_LIMIT // len(found)
+    nannies = [
+        Nanny(scheduler, **worker_options(device, threads, limit), death_timeout=60)
+        for device in found
+    ]
+    try:
+        await asyncio.wait_for(asyncio.gather(*nannies), START_DEADLINE_S)
+        waits = [asyncio.create_task(nanny.finished()) for nanny in nannies]
+        everyone: asyncio.Future[Any] = asyncio.gather(*waits)
+        stopping = asyncio.create_task((stop or asyncio.Event()).wait())
+        await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await asyncio.gather(*(nanny.close() for nanny in nannies), return_exceptions=True)

@@ -1,0 +1,167 @@
+"""Carry a plan out: blocks in a bounded window, combines as soon as their partials are there."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from chunkfold.backend import Backend
+from chunkfold.block import Folded
+from chunkfold.errors import (
+    CancelledError,
+    ClusterError,
+    DeviceError,
+    IncompleteError,
+    WorkerLostError,
+)
+from chunkfold.events import BlocksCombined, OnEvent, WorkerRetired
+from chunkfold.planning import FAN_IN, Block, Plan, children, tree
+
+STALL_DEADLINE_S = 900.0
+"""Longest time without any task ending, in seconds."""
+_POLL_S = 0.2
+_RETRIES = 3
+"""Times that a block may find its worker without a device."""
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A place in the tree of one run of tiles; level 0 are blocks."""
+
+    tiles: tuple[int, int]
+    level: int
+    number: int
+
+
+@dataclass
+class _Tree:
+    """The partials of one run of tiles on their way to its root."""
+
+    sizes: list[int]
+    ready: dict[tuple[int, int], object] = field(default_factory=dict)
+
+
+class Engine:
+    """Executes one plan on one backend."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        backend: Backend,
+        run: str,
+        emit: OnEvent,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._plan, self._backend, self._run = plan, backend, run
+        self._emit, self._cancelled = emit, cancelled
+        self._outcomes: queue.SimpleQueue[tuple[_Node, object]] = queue.SimpleQueue()
+        self._waiting = deque(_with_nodes(plan.blocks))
+        self._blocks = dict(self._waiting)
+        self._trees = _trees(plan.blocks)
+        self._window = max(2, 2 * plan.workers * plan.threads)
+        self._running = 0
+        self._folding = 0
+        self._tries: dict[_Node, int] = {}
+        self._roots: dict[tuple[int, int], object] = {}
+
+    def execute(self) -> list[tuple[tuple[int, int], Folded]]:
+        """Run everything; return the root of each run of tiles, in order.
+
+        Raises
+        ------
+        ChunkfoldError
+            Whatever ended the run.
+        """
+        heard = time.monotonic()
+        while len(self._roots) < len(self._trees):
+            if self._cancelled():
+                raise CancelledError(f"run {self._run} was cancelled")
+            self._fill_window()
+            try:
+                node, outcome = self._outcomes.get(timeout=_POLL_S)
+            except queue.Empty:
+                if time.monotonic() - heard > STALL_DEADLINE_S:
+                    raise ClusterError(
+                        f"no task of run {self._run} ended in {STALL_DEADLINE_S:.0f} s"
+                    ) from None
+                continue
+            heard = time.monotonic()
+            self._settle(node, outcome)
+        roots = [(tiles, self._backend.gather(self._roots[tiles])) for tiles in self._trees]
+        self._check([folded for _, folded in roots])
+        return roots
+
+    def _fill_window(self) -> None:
+        while self._waiting and self._folding < self._window:
+            node, block = self._waiting.popleft()
+            self._folding += 1
+            self._backend.fold(block, self._done(node))
+            if not self._outcomes.empty():
+                return  # in this process a block is done by now: let it be combined first
+
+    def _done(self, node: _Node) -> Callable[[object], None]:
+        return lambda outcome: self._outcomes.put((node, outcome))
+
+    def _settle(self, node: _Node, outcome: object) -> None:
+        self._folding -= node.level == 0
+        if isinstance(outcome, WorkerLostError):
+            self._try_elsewhere(node, outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            self._place(node, outcome)
+
+    def _try_elsewhere(self, node: _Node, error: WorkerLostError) -> None:
+        self._tries[node] = self._tries.get(node, 0) + 1
+        block = self._blocks.get(node)
+        if self._tries[node] > _RETRIES or not self._backend.retire(error) or block is None:
+            raise DeviceError(f"no worker is left that has a device: {error}") from error
+        self._emit(WorkerRetired(self._run, block.number, str(error)))
+        self._waiting.appendleft((node, block))
+
+    def _place(self, node: _Node, handle: object) -> None:
+        """Keep a partial; combine it with its siblings once all are there."""
+        branch = self._trees[node.tiles]
+        if node.level == len(branch.sizes) - 1:
+            self._roots[node.tiles] = handle
+            return
+        branch.ready[node.level, node.number] = handle
+        parent = _Node(node.tiles, node.level + 1, node.number // FAN_IN)
+        siblings = children(branch.sizes, parent.level, parent.number)
+        if not all((node.level, n) in branch.ready for n in siblings):
+            return
+        parts = [branch.ready.pop((node.level, n)) for n in siblings]
+        if len(parts) == 1:
+            self._place(parent, parts[0])
+            return
+        self._emit(BlocksCombined(self._run, parent.level, parent.number, len(parts)))
+        self._backend.combine(parts, self._done(parent))
+
+    def _check(self, roots: Sequence[Folded]) -> None:
+        seen, wanted = sum(root.report.elements for root in roots), self._plan.layout.elements
+        if seen != wanted:
+            raise IncompleteError(
+                f"the result of {self._plan.source.name} saw {seen:,} elements of {wanted:,}; "
+                "this is a fault of chunkfold's: please report it"
+            )
+
+
+def _with_nodes(blocks: Sequence[Block]) -> list[tuple[_Node, Block]]:
+    """Number blocks within their run of tiles."""
+    seen: dict[tuple[int, int], int] = {}
+    out = []
+    for block in blocks:
+        number = seen.get(block.tiles, 0)
+        seen[block.tiles] = number + 1
+        out.append((_Node(block.tiles, 0, number), block))
+    return out
+
+
+def _trees(blocks: Sequence[Block]) -> dict[tuple[int, int], _Tree]:
+    counts: dict[tuple[int, int], int] = {}
+    for block in blocks:
+        counts[block.tiles] = counts.get(block.tiles, 0) + 1
+    return {tiles: _Tree(tree(count)) for tiles, count in counts.items()}

@@ -1,0 +1,66 @@
+"""Every error that chunkfold raises on purpose.
+
+ChunkfoldError
++-- SourceError         a source is missing, is no array, or cannot be read
+|   +-- ChunkError      one chunk of it is bad
++-- DeviceError         a device is missing, refused, or failed while working
+|   +-- BuildError      a kernel did not build; carries the compiler's log
+|   +-- WorkerLostError a worker cannot use its device any more
++-- MonoidError         a reduction is unknown or not defined well
++-- PlanError           what is asked cannot be planned: axes, selection, memory
++-- ClusterError        a scheduler cannot be reached, or workers do not answer
++-- IncompleteError     a result did not see every element
++-- CancelledError      the run was cancelled
+"""
+
+from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
+
+__all__ = [
+    "BuildError",
+    "CancelledError",
+    "ChunkError",
+    "ChunkfoldError",
+    "ClusterError",
+    "DeviceError",
+    "IncompleteError",
+    "MonoidError",
+    "PlanError",
+    "SourceError",
+    "WorkerLostError",
+]
+
+
+class SourceError(ChunkfoldError):
+    """A source is missing, is no array, has a dtype that cannot be reduced, or cannot be read."""
+
+
+class ChunkError(SourceError):
+    """A chunk cannot be read or decoded."""
+
+
+class WorkerLostError(DeviceError):
+    """A worker cannot use its device any more; its work goes to others."""
+
+    def __init__(self, message: str, worker: str) -> None:
+        super().__init__(message, worker)
+        self.worker = worker
+        """Address of the worker."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class PlanError(ChunkfoldError, ValueError):
+    """What is asked cannot be planned: an axis, a selection, a memory limit."""
+
+
+class ClusterError(ChunkfoldError):
+    """A scheduler cannot be reached, or workers do not come or do not answer."""
+
+
+class IncompleteError(ChunkfoldError):
+    """A result did not see every element, so it is none."""
+
+
+class CancelledError(ChunkfoldError):
+    """The run was cancelled before it had a result."""

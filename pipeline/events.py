@@ -1,0 +1,80 @@
+"""What happens during a run, as typed values. Who wants to show it subscribes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """A plan is about to be carried out."""
+
+    run: str
+    source: str
+    ops: tuple[str, ...]
+    blocks: int
+    nbytes: int
+    """Decoded bytes that will be folded."""
+
+
+@dataclass(frozen=True)
+class BlockProgress:
+    """A block has folded so much; sent a few times a second, and when the block is done."""
+
+    run: str
+    block: int
+    nbytes: int
+    """Decoded bytes folded of this block so far."""
+    done: bool
+    worker: str
+    """Address of the worker; empty in this process."""
+    device: str
+    """UUID of its device."""
+    seconds: float
+    """Since the block began."""
+
+
+@dataclass(frozen=True)
+class BlocksCombined:
+    """Partials of one tile became one."""
+
+    run: str
+    level: int
+    node: int
+    partials: int
+
+
+@dataclass(frozen=True)
+class WorkerRetired:
+    """A worker could not use its device; its block went to another."""
+
+    run: str
+    block: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """A run has ended."""
+
+    run: str
+    seconds: float
+    error: str | None
+    """None if it has a result."""
+
+
+Event = RunStarted | BlockProgress | BlocksCombined | WorkerRetired | RunFinished
+OnEvent = Callable[[Event], None]
+"""Called from a thread of the run's; must not block."""
+
+
+def to_message(event: BlockProgress) -> dict[str, Any]:
+    """Turn a worker's event into what distributed's log carries."""
+    return asdict(event)
+
+
+def from_message(message: dict[str, Any]) -> BlockProgress:
+    """Turn it back."""
+    return BlockProgress(**message)

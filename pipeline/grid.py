@@ -1,0 +1,224 @@
+"""Cut a selection along a grid of cells: pure integer functions, axis by axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import EllipsisType
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+
+Index = int | slice
+Selection = Index | EllipsisType | tuple[Index | EllipsisType, ...] | None
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Where an axis is cut: every `cell` elements, or at given bounds."""
+
+    size: int
+    """Elements of the axis."""
+    cell: int
+    """Elements of a cell; the last one may have fewer."""
+    bounds: tuple[int, ...] | None = None
+    """Boundaries of an irregular grid, ascending from 0 to `size`; `cell` is then unused."""
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Boundaries, int64, one more than there are cells.
+
+        >>> Cells(10, 4).offsets.tolist()
+        [0, 4, 8, 10]
+        """
+        if self.bounds is not None:
+            return np.array(self.bounds, np.int64)
+        return np.append(np.arange(0, self.size, self.cell, dtype=np.int64), np.int64(self.size))
+
+    def coarsened(self, factor: int) -> Cells:
+        """Join every `factor` cells, counted from 0.
+
+        >>> Cells(10, 4).coarsened(2).offsets.tolist()
+        [0, 8, 10]
+        """
+        if self.bounds is None:
+            return Cells(self.size, self.cell * factor)
+        return Cells(self.size, self.cell, (*self.bounds[:-1:factor], self.bounds[-1]))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of an array: its cells, and what is selected of it."""
+
+    cells: Cells
+    start: int
+    stop: int
+    step: int
+    dropped: bool = False
+    """Selected by an integer: one element, and no axis of the result."""
+
+    @property
+    def length(self) -> int:
+        """Number of elements selected."""
+        return len(range(self.start, self.stop, self.step))
+
+    @property
+    def pieces(self) -> int:
+        """Number of cells that hold selected elements."""
+        return len(_pieces(self)[0])
+
+    def piece(self, number: int) -> Piece:
+        """Return what is selected of the `number`-th such cell."""
+        starts, positions, lengths = _pieces(self)
+        start, length = int(starts[number]), int(lengths[number])
+        stop = start + (length - 1) * self.step + 1
+        return Piece(slice(start, stop, self.step), int(positions[number]), length)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Selected elements of one cell along one axis."""
+
+    source: slice
+    """Where they stand in the array."""
+    position: int
+    """Where the first stands in the selection."""
+    length: int
+
+
+@lru_cache(maxsize=64)
+def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return array start, position in the selection, and length of each non-empty piece."""
+    bounds = axis.cells.offsets
+    positions = np.clip(-((axis.start - bounds) // axis.step), 0, axis.length)
+    lengths = np.diff(positions)
+    keep = lengths > 0
+    positions = positions[:-1][keep]
+    return axis.start + positions * axis.step, positions, lengths[keep]
+
+
+def leaf_factors(cell: Sequence[int], itemsize: int, target_bytes: int) -> tuple[int, ...]:
+    """Return how many cells per axis make a leaf: powers of two, at most `target_bytes`.
+
+    Depends on nothing that changes when the array grows, so that leaves stay what they are.
+    Axes are doubled in turn, the last one first.
+
+    >>> leaf_factors((1, 256, 256), 4, 1 << 20)
+    (1, 2, 2)
+    """
+    factors = [1] * len(cell)
+    nbytes = math.prod(cell) * itemsize
+    axis = len(cell) - 1
+    while cell and nbytes and nbytes * 2 <= target_bytes:
+        factors[axis] *= 2
+        nbytes *= 2
+        axis = (axis - 1) % len(cell)
+    return tuple(factors)
+
+
+def select(cells: Sequence[Cells], selection: Selection = None) -> tuple[Axis, ...]:
+    """Apply a selection of integers, slices and Ellipsis to every axis.
+
+    Parameters
+    ----------
+    cells
+        Where each axis is cut.
+    selection
+        As NumPy indexing takes it; slices have positive steps.
+
+    Raises
+    ------
+    PlanError
+        If it has too many entries, an integer out of range, or anything else.
+    """
+    entries = _expanded(selection, len(cells))
+    return tuple(
+        _axis(number, cut, entry)
+        for number, (cut, entry) in enumerate(zip(cells, entries, strict=True))
+    )
+
+
+def _expanded(selection: Selection, ndim: int) -> list[Index]:
+    given = list(selection) if isinstance(selection, tuple) else [selection]
+    if selection is None:
+        given = []
+    dots = [n for n, entry in enumerate(given) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise PlanError(f"selection {selection!r} has more than one Ellipsis")
+    missing = ndim - (len(given) - len(dots))
+    if missing < 0:
+        raise PlanError(f"selection {selection!r} has {len(given)} entries for {ndim} axes")
+    at = dots[0] if dots else len(given)
+    return [*given[:at], *[slice(None)] * missing, *given[at + len(dots) :]]
+
+
+def _axis(number: int, cells: Cells, entry: Index) -> Axis:
+    size = cells.size
+    if isinstance(entry, slice):
+        try:
+            start, stop, step = entry.indices(size)
+        except (TypeError, ValueError) as error:
+            raise PlanError(f"selection {entry!r} on axis {number}: {error}") from None
+        if step < 1:
+            raise PlanError(
+                f"selection {entry!r} on axis {number} has step {step}; steps must be positive"
+            )
+        return Axis(cells, start, max(start, stop), step)
+    if isinstance(entry, (bool, np.bool_)) or not isinstance(entry, (int, np.integer)):
+        raise PlanError(
+            f"selection {entry!r} on axis {number} is neither an integer, a slice nor Ellipsis"
+        )
+    index = int(entry) + size if entry < 0 else int(entry)
+    if not 0 <= index < size:
+        raise PlanError(f"index {int(entry)} is out of range for axis {number} of size {size}")
+    return Axis(cells, index, index + 1, 1, dropped=True)
+
+
+def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return the axes to reduce, ascending, as NumPy reads `axis`.
+
+    Raises
+    ------
+    PlanError
+        If one is out of range or named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    given = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
+    out = []
+    for entry in given:
+        if not isinstance(entry, (int, np.integer)) or isinstance(entry, bool):
+            raise PlanError(f"axis {entry!r} is not an integer")
+        if not -ndim <= entry < ndim:
+            raise PlanError(
+                f"axis {int(entry)} is out of range for an array of {ndim} dimension(s): "
+                + (f"use {-ndim} to {ndim - 1}" if ndim else "it has none to reduce")
+            )
+        out.append(int(entry) % ndim)
+    if len(set(out)) != len(out):
+        raise PlanError(f"axis {axis!r} names an axis twice")
+    return tuple(sorted(out))
+
+
+def slabs(shape: Sequence[int], itemsize: int, limit: int) -> Iterator[tuple[slice, ...]]:
+    """Cut a C-order box into boxes of at most `limit` bytes, slowest axis first.
+
+    >>> [s[0] for s in slabs((5, 10), 1, 20)]
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    if math.prod(shape) * itemsize <= limit or not shape:
+        yield tuple(slice(0, size) for size in shape)
+        return
+    row = math.prod(shape[1:]) * itemsize
+    if row <= limit:
+        rows = limit // row
+        for start in range(0, shape[0], rows):
+            rest = (slice(0, size) for size in shape[1:])
+            yield (slice(start, min(start + rows, shape[0])), *rest)
+        return
+    for start in range(shape[0]):
+        for inner in slabs(shape[1:], itemsize, limit):
+            yield (slice(start, start + 1), *inner)

@@ -1,0 +1,326 @@
+"""What a reduction will do, decided before it starts: leaves, blocks, tree, memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.grid import Axis, Piece, Selection, leaf_factors, normalized_axes, select
+from chunkfold.kernels import Bound
+from chunkfold.kernels.geometry import Box, box, c_strides
+from chunkfold.source import Source
+
+LEAF_BYTES = 16 << 20
+"""Small cells are joined to leaves of at most this many decoded bytes."""
+BLOCK_BYTES = (32 << 20, 1 << 30)
+"""Least and most decoded bytes of a block: about a second of work."""
+BLOCKS_PER_WORKER = 8
+"""How finely work is cut where it is small, so that workers end together."""
+FAN_IN = 8
+"""Partials that one combine takes; a power of two, so that growth keeps whole subtrees."""
+BUFFERS = 3
+"""Staging buffers of a running block."""
+READERS = 2
+"""Threads that read and decode for a running block."""
+MEMORY_SHARE = 0.6
+"""Share of a worker's memory limit beyond which distributed may pause it for good."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the leaves of a selection are numbered: by tile of outputs, then by part of a tile.
+
+    A *tile* is the outputs that one cell of kept axes gives; a *part* is one leaf of a tile.
+    Both count in C order over the leaf grid.
+    """
+
+    axes: tuple[Axis, ...]
+    """Every axis, cut in leaves."""
+    reduced: tuple[int, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Axes that are not reduced."""
+        return tuple(n for n in range(len(self.axes)) if n not in self.reduced)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the selection."""
+        return tuple(axis.length for axis in self.axes)
+
+    @property
+    def tiles(self) -> int:
+        """Number of tiles."""
+        return math.prod(self.axes[n].pieces for n in self.kept)
+
+    @property
+    def parts(self) -> int:
+        """Number of leaves of each tile."""
+        return math.prod(self.axes[n].pieces for n in self.reduced)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements selected."""
+        return math.prod(self.shape)
+
+    def leaf(self, tile: int, part: int) -> tuple[Piece, ...]:
+        """Return the pieces of one leaf, axis by axis."""
+        numbers = dict(zip(self.kept, self._numbers(self.kept, tile), strict=True))
+        numbers |= zip(self.reduced, self._numbers(self.reduced, part), strict=True)
+        return tuple(axis.piece(numbers[n]) for n, axis in enumerate(self.axes))
+
+    def tile_pieces(self, tile: int) -> tuple[Piece, ...]:
+        """Return the pieces of a tile along the kept axes."""
+        numbers = self._numbers(self.kept, tile)
+        return tuple(
+            self.axes[n].piece(number) for n, number in zip(self.kept, numbers, strict=True)
+        )
+
+    def tile_outputs(self, tile: int) -> int:
+        """Return the number of outputs of a tile."""
+        return math.prod(piece.length for piece in self.tile_pieces(tile))
+
+    def leaf_box(self, pieces: Sequence[Piece], within: Sequence[slice], *, indexed: bool) -> Box:
+        """Describe a part of a leaf that stands C-contiguous in a buffer of its own.
+
+        `indexed` tells whether the reduction reads indices; if not, axes may merge freely.
+        """
+        shape = [cut.stop - cut.start for cut in within]
+        if not indexed:
+            return box(shape, self.reduced)
+        strides = c_strides(self.shape)
+        index = sum(
+            (piece.position + cut.start) * stride
+            for piece, cut, stride in zip(pieces, within, strides, strict=True)
+        )
+        return box(shape, self.reduced, index_strides=strides, index=index)
+
+    def _numbers(self, axes: Sequence[int], flat: int) -> tuple[int, ...]:
+        shape = tuple(self.axes[n].pieces for n in axes)
+        return tuple(int(n) for n in np.unravel_index(flat, shape)) if shape else ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """Leaves that one task folds: some parts of one tile, or all parts of some tiles."""
+
+    number: int
+    tiles: tuple[int, int]
+    """First tile, and the one behind the last."""
+    parts: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory bound of a worker, above an idle one; bytes."""
+
+    staging: int
+    """Buffers that chunks are decoded into, over all blocks that run at once."""
+    decoding: int
+    """Compressed and decoded leaves in flight, over all readers."""
+    accumulators: int
+    """Partials on the device and on the host."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.staging + self.decoding + self.accumulators
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a reduction would do. Print it."""
+
+    source: Source
+    ops: tuple[str, ...]
+    layout: Layout
+    blocks: tuple[Block, ...]
+    leaf_bytes: int
+    """Most decoded bytes of a leaf."""
+    memory: Memory
+    workers: int
+    threads: int
+    """Blocks that one worker runs at once."""
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded bytes that will be folded."""
+        return self.layout.elements * self.source.dtype.itemsize
+
+    @property
+    def levels(self) -> int:
+        """Rounds of combining above the blocks."""
+        return len(tree(self.runs_per_tile)) - 1
+
+    @property
+    def runs_per_tile(self) -> int:
+        """Blocks that share a tile."""
+        return sum(block.tiles == self.blocks[0].tiles for block in self.blocks) or 1
+
+    def __str__(self) -> str:
+        layout, array = self.layout, self.source.array
+        cells = f"shards of {array.shards}" if array.shards else f"chunks of {array.chunks}"
+        reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
+        lines = [
+            f"source    {self.source.name}",
+            f"          {self.source.dtype}, shape {self.source.shape}, {cells}",
+            (
+                f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
+                f"{layout.elements:,} elements, {size_text(self.nbytes)}"
+            ),
+            f"leaves    {layout.tiles * layout.parts:,} of at most {size_text(self.leaf_bytes)}",
+            (
+                f"blocks    {len(self.blocks):,} tasks on {self.workers} worker(s), "
+                f"{self.threads} at once on each"
+            ),
+            (
+                f"tree      {self.levels} level(s) of combines, {FAN_IN} partials each; "
+                f"{layout.tiles:,} root(s)"
+            ),
+            (
+                f"memory    at most {size_text(self.memory.total)} a worker: "
+                f"staging {size_text(self.memory.staging)}, "
+                f"decoding {size_text(self.memory.decoding)}, "
+                f"accumulators {size_text(self.memory.accumulators)}"
+            ),
+        ]
+        return "\n".join(lines)
+
+
+def make_plan(
+    source: Source,
+    bound: Bound,
+    *,
+    axis: int | Sequence[int] | None = None,
+    selection: Selection = None,
+    workers: int = 1,
+    threads: int = 1,
+    memory_limit: int | None = None,
+) -> Plan:
+    """Plan a reduction.
+
+    Parameters
+    ----------
+    axis
+        Axes of the selection to reduce, as NumPy counts them; None for all.
+    workers, threads
+        Workers, and blocks that each runs at once.
+    memory_limit
+        Bytes that distributed allows each worker, if it has a limit.
+
+    Raises
+    ------
+    PlanError
+        If axis or selection do not fit the array, or the memory bound the limit.
+    """
+    chosen = select(source.cells, selection)
+    alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
+    named = {alive[n] for n in normalized_axes(axis, len(alive))}
+    # An axis selected by an integer has one element: reducing it changes nothing.
+    reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
+    factors = leaf_factors(source.cell, source.dtype.itemsize, LEAF_BYTES)
+    axes = tuple(
+        Axis(entry.cells.coarsened(factor), entry.start, entry.stop, entry.step, entry.dropped)
+        for entry, factor in zip(chosen, factors, strict=True)
+    )
+    layout = Layout(axes, reduced)
+    leaf_bytes = source.dtype.itemsize * math.prod(_longest(axis) for axis in axes)
+    plan = Plan(
+        source=source,
+        ops=tuple(statistic.monoid.name for statistic in bound.statistics),
+        layout=layout,
+        blocks=_blocks(layout, leaf_bytes, source.dtype.itemsize, workers),
+        leaf_bytes=leaf_bytes,
+        memory=_memory(layout, bound, source, leaf_bytes, threads),
+        workers=workers,
+        threads=threads,
+    )
+    if memory_limit and plan.memory.total > MEMORY_SHARE * memory_limit:
+        raise PlanError(
+            f"{source.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
+            f"{size_text(int(MEMORY_SHARE * memory_limit))} ({MEMORY_SHARE:.0%} of its limit of "
+            f"{size_text(memory_limit)}); leaves have {size_text(leaf_bytes)}: use fewer workers, "
+            "fewer threads, more memory, or smaller chunks or selections"
+        )
+    return plan
+
+
+def _longest(axis: Axis) -> int:
+    """Return the most elements of a leaf along an axis, without listing them."""
+    if not axis.length:
+        return 0
+    if axis.cells.bounds is not None:
+        return max(axis.piece(n).length for n in range(axis.pieces))
+    return min(axis.length, -(-axis.cells.cell // axis.step))
+
+
+def _blocks(layout: Layout, leaf_bytes: int, itemsize: int, workers: int) -> tuple[Block, ...]:
+    if not layout.elements:
+        return ()
+    total = layout.elements * itemsize
+    low, high = BLOCK_BYTES
+    wanted = min(max(total // (BLOCKS_PER_WORKER * workers), low), high)
+    leaves = max(1, wanted // leaf_bytes)
+    if leaves >= layout.parts:
+        step = leaves // layout.parts
+        runs = [((t, min(t + step, layout.tiles)), (0, layout.parts))
+                for t in range(0, layout.tiles, step)]  # fmt: skip
+    else:
+        runs = [((t, t + 1), (p, min(p + leaves, layout.parts)))
+                for t in range(layout.tiles)
+                for p in range(0, layout.parts, leaves)]  # fmt: skip
+    return tuple(Block(number, tiles, parts) for number, (tiles, parts) in enumerate(runs))
+
+
+def _memory(layout: Layout, bound: Bound, source: Source, leaf_bytes: int, threads: int) -> Memory:
+    """Project a worker's memory; every term in bytes.
+
+    A reader holds a leaf's stored cells, compressed and decoded: whole ones, also where the
+    selection takes little of them, and zarr decodes as many at once as a leaf has.
+    """
+    whole = [min(axis.cells.size, axis.cells.cell) for axis in layout.axes]
+    in_flight = max(leaf_bytes, math.prod(whole) * source.dtype.itemsize)
+    outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
+    return Memory(
+        staging=threads * BUFFERS * leaf_bytes,
+        decoding=threads * READERS * 2 * in_flight,
+        accumulators=threads * 3 * outputs * bound.accumulator.nbytes,
+    )
+
+
+def tree(count: int) -> list[int]:
+    """Return the number of nodes of each level of a tree over `count` leaves, the root last.
+
+    >>> tree(20), tree(1)
+    ([20, 3, 1], [1])
+    """
+    levels = [count]
+    while levels[-1] > 1:
+        levels.append(-(-levels[-1] // FAN_IN))
+    return levels
+
+
+def children(level_sizes: Sequence[int], level: int, node: int) -> range:
+    """Return the nodes of level - 1 that a node combines.
+
+    >>> children([20, 3, 1], 1, 2)
+    range(16, 20)
+    """
+    return range(node * FAN_IN, min((node + 1) * FAN_IN, level_sizes[level - 1]))
+
+
+def size_text(nbytes: float) -> str:
+    """Write a number of bytes for people.
+
+    >>> size_text(1536), size_text(5)
+    ('1.5 KiB', '5 B')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if nbytes < 1024 or unit == "TiB":
+            break
+        nbytes /= 1024
+    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"

@@ -1,0 +1,60 @@
+"""What a partial's making took: counted along, merged up the tree, bounded by the devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from chunkfold.kernels import Device
+from chunkfold.kernels.profile import Profile, merged
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """What one device did in a run."""
+
+    device: Device
+    variant: str
+    """Variant of the kernels that folded elements."""
+    tuning: str
+    worker: str
+    """Address of the worker that owned it; empty in the calling process."""
+    blocks: int = 0
+    nbytes: int = 0
+    """Decoded bytes folded."""
+    read_s: float = 0.0
+    """Seconds that its readers spent reading and decoding, over all threads."""
+    profile: Profile = field(default_factory=dict)
+
+    def __add__(self, other: DeviceReport) -> DeviceReport:
+        return DeviceReport(
+            self.device,
+            self.variant,
+            self.tuning,
+            self.worker or other.worker,
+            self.blocks + other.blocks,
+            self.nbytes + other.nbytes,
+            self.read_s + other.read_s,
+            merged([self.profile, other.profile]),
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is behind a partial."""
+
+    elements: int
+    """Elements folded into it."""
+    devices: Mapping[str, DeviceReport]
+    """By UUID."""
+
+
+def merge(reports: Iterable[Report]) -> Report:
+    """Add reports up."""
+    elements = 0
+    devices: dict[str, DeviceReport] = {}
+    for report in reports:
+        elements += report.elements
+        for uuid, entry in report.devices.items():
+            devices[uuid] = devices[uuid] + entry if uuid in devices else entry
+    return Report(elements, devices)

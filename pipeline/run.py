@@ -1,0 +1,171 @@
+"""A run: a plan being carried out in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from chunkfold.backend import Backend
+from chunkfold.block import Folded, Work
+from chunkfold.engine import Engine
+from chunkfold.errors import PlanError
+from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
+from chunkfold.kernels import Bound
+from chunkfold.kernels.bind import Statistic
+from chunkfold.kernels.partial import zero_partial
+from chunkfold.planning import Plan
+from chunkfold.report import DeviceReport, Report, merge
+
+
+class Run:
+    """A reduction under way; made by `submit`.
+
+    Raises
+    ------
+    PlanError
+        If the selection is empty and a reduction of nothing has no value.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        bound: Bound,
+        backend: Backend,
+        *,
+        keepdims: bool,
+        single: bool,
+        variant: str | None,
+        on_event: OnEvent | None,
+    ) -> None:
+        self.id = uuid.uuid4().hex[:12]
+        self.plan = plan
+        self.events: list[Event] = []
+        """What happened so far; grows until the run has ended."""
+        self._bound, self._backend, self._on_event = bound, backend, on_event
+        self._keepdims, self._single = keepdims, single
+        self._report = Report(0, {})
+        self._cancelled = threading.Event()
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._value: Any = None
+        _refuse_empty(plan, bound)
+        self._work = Work(
+            self.id, plan.source, plan.layout, plan.leaf_bytes, bound.accumulator, variant
+        )
+        threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result. Interrupted (Ctrl-C), the run is cancelled.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not there after `timeout` seconds; the run goes on.
+        ChunkfoldError
+            Whatever ended the run.
+        """
+        try:
+            if not self._ended.wait(timeout):
+                raise TimeoutError(f"run {self.id} has not ended after {timeout} s")
+        except KeyboardInterrupt:
+            self.cancel()
+            self._ended.wait(30)
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def cancel(self) -> None:
+        """End the run: queued blocks are dropped, running ones end at their next leaf."""
+        self._cancelled.set()
+
+    def done(self) -> bool:
+        """Whether the run has ended."""
+        return self._ended.is_set()
+
+    @property
+    def profile(self) -> Mapping[str, DeviceReport]:
+        """What each device did, by UUID; complete once the run has a result."""
+        return self._report.devices
+
+    def _emit(self, event: Event) -> None:
+        self.events.append(event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _carry_out(self) -> None:
+        began = time.monotonic()
+        try:
+            self._emit(
+                RunStarted(
+                    self.id,
+                    self.plan.source.name,
+                    self.plan.ops,
+                    len(self.plan.blocks),
+                    self.plan.nbytes,
+                )
+            )
+            self._backend.start(self._work, self._emit)
+            engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
+            roots = engine.execute()
+            self._report = merge(folded.report for _, folded in roots)
+            self._value = self._assembled(roots)
+        except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
+            self._error = error
+        finally:
+            self._backend.stop()
+            seconds = time.monotonic() - began
+            self._emit(RunFinished(self.id, seconds, str(self._error) if self._error else None))
+            self._ended.set()
+
+    def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> Any:
+        """Finish every root and put it where it belongs in the outputs."""
+        layout = self.plan.layout
+        kept_shape = tuple(layout.shape[n] for n in layout.kept)
+        outputs: list[np.ndarray | None] = [None] * len(self._bound.statistics)
+        for (first, _), folded in roots:
+            for offset, partial in enumerate(folded.partials):
+                pieces = layout.tile_pieces(first + offset)
+                place = tuple(slice(p.position, p.position + p.length) for p in pieces)
+                for n, statistic in enumerate(self._bound.statistics):
+                    done = statistic.finish(partial.arrays)
+                    out = outputs[n]
+                    if out is None:
+                        out = outputs[n] = np.empty(kept_shape, done.dtype)
+                    out[place] = done.reshape([p.length for p in pieces])
+        results = {}
+        for statistic, output in zip(self._bound.statistics, outputs, strict=True):
+            whole = self._of_nothing(statistic, kept_shape) if output is None else output
+            whole = whole.reshape(self._result_shape())
+            results[statistic.monoid.name] = whole[()] if whole.ndim == 0 else whole
+        return next(iter(results.values())) if self._single else results
+
+    def _of_nothing(self, statistic: Statistic, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the result of an empty selection: the zero element, finished."""
+        zero = zero_partial(self._bound.accumulator, int(np.prod(shape)))
+        return statistic.finish(zero.arrays).reshape(shape)
+
+    def _result_shape(self) -> tuple[int, ...]:
+        layout = self.plan.layout
+        alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
+        if self._keepdims:
+            return tuple(1 if n in layout.reduced else layout.shape[n] for n in alive)
+        return tuple(layout.shape[n] for n in alive if n not in layout.reduced)
+
+
+def _refuse_empty(plan: Plan, bound: Bound) -> None:
+    """Refuse a reduction of nothing where it has no value: the one rule for empty input."""
+    layout = plan.layout
+    reduces = int(np.prod([layout.shape[n] for n in layout.reduced], dtype=object))
+    outputs = int(np.prod([layout.shape[n] for n in layout.kept], dtype=object))
+    for statistic in bound.statistics:
+        if not reduces and outputs and statistic.monoid.on_empty == "error":
+            raise PlanError(
+                f"{statistic.monoid.name} of no elements has no value: the selection of "
+                f"{plan.source.name} has shape {layout.shape}"
+            )

@@ -1,0 +1,146 @@
+"""Open Zarr arrays, v2 and v3, and read boxes of them into given memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import zarr
+from zarr.buffer.cpu import NDBuffer
+
+from chunkfold.errors import ChunkError, DeviceError, SourceError
+from chunkfold.grid import Cells
+from chunkfold.kernels.dtypes import stored_name
+
+AnyArray: TypeAlias = "zarr.Array[Any]"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Zarr array as planners and workers see it. Pickles small."""
+
+    array: AnyArray
+    name: str
+    """How messages call it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Element dtype, in native byte order."""
+        return np.dtype(self.array.dtype).newbyteorder("=")
+
+    @property
+    def cell(self) -> tuple[int, ...]:
+        """Shape of a stored object: a shard, or else a chunk."""
+        return tuple(self.array.shards or self.array.chunks)
+
+    @property
+    def cells(self) -> tuple[Cells, ...]:
+        """Where stored objects meet along each axis."""
+        return tuple(
+            Cells(size, max(1, cell)) for size, cell in zip(self.shape, self.cell, strict=True)
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded bytes of the whole array."""
+        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+    def read(self, region: Sequence[slice], out: np.ndarray) -> None:
+        """Decode a region into `out`, whose shape and dtype are the region's.
+
+        Raises
+        ------
+        ChunkError
+            If any chunk of it cannot be read or decoded.
+        """
+        try:
+            self.array.get_basic_selection(tuple(region), out=NDBuffer.from_numpy_array(out))
+        except Exception as error:
+            where = ", ".join(f"{s.start}:{s.stop}" for s in region)
+            raise ChunkError(
+                f"{self.name}: cannot read [{where}] (chunks of {self.array.chunks}, "
+                f"codecs {_codecs(self.array)}): {type(error).__name__}: {error}"
+            ) from error
+
+
+def _codecs(array: AnyArray) -> str:
+    names = [type(codec).__name__ for codec in array.compressors]
+    return ", ".join(names) if names else "none"
+
+
+def open_source(source: Any) -> Source:
+    """Open what a user names: a path or URL of a Zarr array, or a zarr.Array.
+
+    Raises
+    ------
+    SourceError
+        If there is nothing there, it is a group (its arrays are named), it is no Zarr, or its
+        dtype cannot be reduced.
+    """
+    if isinstance(source, zarr.Array):
+        array, name = source, str(source.store_path)
+    elif isinstance(source, (str, os.PathLike)):
+        name = os.fspath(source)
+        array = _opened(name)
+    else:
+        raise SourceError(
+            f"a source is a path or URL of a Zarr array or a zarr.Array, "
+            f"not {type(source).__name__}"
+        )
+    try:
+        stored_name(np.dtype(array.dtype))
+    except (DeviceError, TypeError) as error:
+        raise SourceError(f"{name}: {error}") from None
+    return Source(array, name)
+
+
+def _opened(name: str) -> AnyArray:
+    local = "://" not in name and "::" not in name
+    if local and not Path(name).exists():
+        raise SourceError(f"{name}: no such path{_nearest(Path(name))}")
+    try:
+        node = zarr.open(name, mode="r")
+    except ImportError as error:
+        raise SourceError(
+            f"{name}: this kind of URL needs another package ({error}); "
+            "try pip install 'chunkfold[remote]'"
+        ) from error
+    except Exception as error:
+        raise SourceError(
+            f"{name}: not a Zarr array or group ({type(error).__name__}: {error})"
+        ) from error
+    if isinstance(node, zarr.Group):
+        raise SourceError(f"{name}: is a Zarr group, not an array; {_inside(node, name)}")
+    return node
+
+
+def _nearest(path: Path) -> str:
+    """Say how far a path that does not exist can be followed."""
+    parent = next((p for p in path.parents if p.exists()), None)
+    if parent is None or parent in (Path(), Path("/")):
+        return ""
+    try:
+        node = zarr.open(str(parent), mode="r")
+    except Exception:  # noqa: BLE001 # a hint, for whatever the parent is
+        return f" ({parent} exists)"
+    if isinstance(node, zarr.Array):
+        return f" ({parent} is an array)"
+    return f" ({parent} is a Zarr group; {_inside(node, str(parent))})"
+
+
+def _inside(group: zarr.Group, name: str) -> str:
+    arrays = [key for key, node in group.members(max_depth=None) if isinstance(node, zarr.Array)]
+    if not arrays:
+        return "there are no arrays in it"
+    shown = ", ".join(f"{name.rstrip('/')}/{key}" for key in sorted(arrays)[:20])
+    more = f" and {len(arrays) - 20} more" if len(arrays) > 20 else ""
+    return f"its arrays: {shown}{more}"

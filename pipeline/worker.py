@@ -1,0 +1,112 @@
+"""One device per worker: a plugin opens it, block tasks verify it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyopencl as cl
+from distributed import WorkerPlugin
+
+from chunkfold.errors import DeviceError, WorkerLostError
+from chunkfold.kernels import (
+    Accumulator,
+    Device,
+    OpenedDevice,
+    Tuning,
+    choose,
+    default_devices,
+    devices,
+)
+
+PLUGIN = "chunkfold-device"
+RESOURCE = "chunkfold-device"
+"""Every device worker declares one, so that on mixed clusters blocks go to device workers only."""
+
+
+@dataclass
+class WorkerDevice:
+    """A device that a process has opened, and the tunings that were seen to work on it."""
+
+    opened: OpenedDevice
+    _tunings: dict[object, Tuning] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def device(self) -> Device:
+        """What it is."""
+        return self.opened.device
+
+    def tuning(self, accumulator: Accumulator, variant: str | None) -> Tuning:
+        """Return the tuning for a reduction; the first call may try kernels in a child process."""
+        key = (accumulator, variant)
+        with self._lock:
+            if key not in self._tunings:
+                self._tunings[key] = choose(self.device, accumulator, variant)
+            return self._tunings[key]
+
+
+class DevicePlugin(WorkerPlugin):
+    """Opens a worker's device when the worker starts, and keeps it until it ends."""
+
+    name = PLUGIN
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.owned: WorkerDevice | None = None
+        self.failure = ""
+
+    def setup(self, worker: Any) -> None:  # noqa: ARG002 # distributed's signature
+        """Open the device. A failure is kept: the worker would go on taking tasks anyway."""
+        try:
+            self.owned = WorkerDevice(OpenedDevice(self.device))
+        except DeviceError as error:
+            self.failure = str(error)
+
+    def __reduce__(self) -> tuple[type[DevicePlugin], tuple[Device]]:
+        return (DevicePlugin, (self.device,))
+
+
+_of_process: dict[str, WorkerDevice] = {}
+_process_lock = threading.Lock()
+
+
+def process_device(spec: str | None = None) -> WorkerDevice:
+    """Return a device opened in this process: the first that `spec` names, or the default."""
+    with _process_lock:
+        device = (default_devices()[0] if spec is None else devices(spec))[0]
+        if device.uuid not in _of_process:
+            _of_process[device.uuid] = WorkerDevice(OpenedDevice(device))
+        return _of_process[device.uuid]
+
+
+def device_of(worker: Any) -> WorkerDevice:
+    """Return the device that a worker owns, after seeing that it is there.
+
+    A plain Dask worker, started without a device, uses its process's default one.
+
+    Raises
+    ------
+    WorkerLostError
+        If the worker should own a device and cannot use it.
+    """
+    plugin = worker.plugins.get(PLUGIN)
+    try:
+        owned = process_device() if plugin is None else plugin.owned
+        if owned is None:
+            raise DeviceError(plugin.failure)
+        if not owned.opened.handle.available:
+            raise DeviceError(f"{owned.device} says that it is not available")
+    except (DeviceError, cl.Error) as error:
+        message = f"worker {worker.address} has no device: {error}"
+        raise WorkerLostError(message, worker.address) from error
+    return owned
+
+
+def describe_worker(dask_worker: Any) -> Device | str:
+    """Return a worker's device, or why it has none. Runs on the worker."""
+    try:
+        return device_of(dask_worker).device
+    except WorkerLostError as error:
+        return str(error)

@@ -1,0 +1,65 @@
+"""The command line: a shell over the library. `main` is its entry point."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib import import_module, metadata
+
+import click
+
+from chunkfold.kernels.errors import ChunkfoldError
+from chunkfold.workflows.style import err
+
+EXIT_FAULT = 1
+"""The demo's numbers differ, or a fault of chunkfold's own."""
+EXIT_ERROR = 2
+"""Bad input, or a device, a source or a cluster that failed."""
+EXIT_INTERRUPTED = 130
+COMMANDS = ("devices", "reduce", "plan", "worker", "demo")
+
+
+class _Commands(click.Group):
+    """Loads a command's module when it is used: `--help` waits for neither Dask nor OpenCL."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 # click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"chunkfold.workflows.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(metadata.version("chunkfold"))
+def cli() -> None:
+    r"""Reduce Zarr arrays larger than memory on every OpenCL device there is.
+
+    Results go to standard output, everything else to standard error.
+
+    \b
+    Exit codes: 0 done; 1 the demo's numbers differ, or a fault of chunkfold's own;
+    2 bad input, or a device, source or cluster that failed; 130 interrupted.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    # What concerns the user comes as an error; distributed's own chatter does not.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        code = cli.main(standalone_mode=False)
+    except ChunkfoldError as error:
+        err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
+        err.print(str(error), markup=False)
+        code = EXIT_ERROR
+    except click.ClickException as error:
+        error.show()
+        code = EXIT_ERROR
+    except (click.Abort, KeyboardInterrupt):
+        err.print("interrupted")
+        code = EXIT_INTERRUPTED
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,134 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from distributed import Client
+
+from chunkfold.api import plan
+from chunkfold.cluster import LocalOpenCLCluster, connect
+from chunkfold.errors import PlanError
+from chunkfold.grid import Selection
+from chunkfold.workflows.style import err
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _stacked(*options: Decorator) -> Decorator:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+reduction = _stacked(
+    click.argument("source"),
+    click.option("--op", "ops", multiple=True, help="Reduction; may be repeated.  [default: sum]"),
+    click.option(
+        "--axis", "axes", multiple=True, type=int, help="Axis to reduce; may be repeated."
+    ),
+    click.option("--dtype", help="Cast elements to this first, and the result to it."),
+    click.option(
+        "--select",
+        "selection",
+        metavar="INDEX",
+        help="Reduce a part: as in NumPy's brackets, '0:100, ..., 3'.",
+    ),
+)
+"""What is reduced, and how."""
+
+devices = click.option(
+    "--device",
+    "specs",
+    multiple=True,
+    metavar="SPEC",
+    help="platform:device:type, each by index or name, or a UUID; '/n' splits a CPU device in n "
+    "workers. May be repeated.  [default: the GPUs, else one CPU device]",
+)
+
+cluster = _stacked(
+    devices,
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Use the device workers of this Dask scheduler instead of starting a local cluster.",
+    ),
+)
+"""Where it runs."""
+
+
+@contextmanager
+def client_for(scheduler: str | None, specs: tuple[str, ...]) -> Iterator[Client]:
+    """Yield a client of the scheduler given, else of a local cluster of the devices given."""
+    if scheduler is not None:
+        if specs:
+            raise PlanError(
+                f"--device {specs[0]!r} and --scheduler {scheduler!r} exclude each other: "
+                "the workers of a scheduler own their devices already"
+            )
+        with connect(scheduler) as client:
+            yield client
+        return
+    with err.status("starting a local cluster"):
+        made = LocalOpenCLCluster(list(specs) or None)
+    with made, connect(made.scheduler_address) as client:
+        yield client
+
+
+def parse_selection(text: str | None) -> Selection:
+    """Read a selection as it stands in NumPy's brackets.
+
+    Raises
+    ------
+    PlanError
+        If an entry is neither an integer, a slice nor an ellipsis.
+
+    >>> parse_selection("0:10:2, ..., -1")
+    (slice(0, 10, 2), Ellipsis, -1)
+    """
+    if text is None:
+        return None
+    entries: list[Any] = []
+    for entry in text.strip().strip("[]").split(","):
+        word = entry.strip()
+        try:
+            if word == "...":
+                entries.append(Ellipsis)
+            elif ":" in word:
+                entries.append(slice(*(int(n) if n.strip() else None for n in word.split(":"))))
+            else:
+                entries.append(int(word))
+        except (ValueError, TypeError):
+            raise PlanError(
+                f"--select {text!r}: {word!r} is neither an integer, start:stop:step nor '...'"
+            ) from None
+    return tuple(entries)
+
+
+def arguments(
+    ops: tuple[str, ...], axes: tuple[int, ...], dtype: str | None, selection: str | None
+) -> dict[str, Any]:
+    """Turn the reduction's options into the library's arguments."""
+    return {
+        "op": list(ops) or ["sum"],
+        "axis": list(axes) if axes else None,
+        "dtype": dtype,
+        "selection": parse_selection(selection),
+    }
+
+
+def check(source: str, given: dict[str, Any]) -> None:
+    """Plan without a cluster, for the errors in it.
+
+    Raises
+    ------
+    ChunkfoldError
+        If source, ops, axes or selection are bad.
+    """
+    plan(source, **given)

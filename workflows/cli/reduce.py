@@ -1,0 +1,84 @@
+"""`chunkfold reduce`: one or several statistics of an array, in one read."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from chunkfold.api import submit
+from chunkfold.planning import size_text
+from chunkfold.workflows.cli import options
+from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.results import check_writable, run_json, write_results
+from chunkfold.workflows.style import device_table, err, out, pass_table, value_text
+
+
+@click.command()
+@options.reduction
+@click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
+@options.cluster
+@click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
+@click.option("--json", "as_json", is_flag=True, help="Result and run, for machines.")
+@click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
+@click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
+@click.option(
+    "--out",
+    "output",
+    type=click.Path(path_type=Path),
+    help="Write the results there: JSON if it ends in .json, else a Zarr group.",
+)
+def command(
+    source: str,
+    ops: tuple[str, ...],
+    axes: tuple[int, ...],
+    dtype: str | None,
+    selection: str | None,
+    specs: tuple[str, ...],
+    scheduler: str | None,
+    variant: str | None,
+    output: Path | None,
+    *,
+    keepdims: bool,
+    as_json: bool,
+    profile: bool,
+    quiet: bool,
+) -> None:
+    r"""Reduce the Zarr array SOURCE (a path or URL) and print the results.
+
+    Without --scheduler a local Dask cluster is started, one worker per OpenCL device.
+
+    \b
+    Examples:
+      chunkfold reduce store.zarr/temperature --op sum --op min --op max
+      chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
+      chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
+      chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
+    """
+    given = options.arguments(ops, axes, dtype, selection)
+    if output is not None:
+        check_writable(output)
+    # Bad input is found before a cluster is started for it.
+    options.check(source, given)
+    with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
+        began = time.monotonic()
+        run = submit(
+            source, keepdims=keepdims, variant=variant, client=client, on_event=watch, **given
+        )
+        results = run.result()
+        seconds = time.monotonic() - began
+    if output is not None:
+        write_results(output, results)
+    if as_json:
+        click.echo(json.dumps(run_json(run, results, seconds)))
+    else:
+        for name, value in results.items():
+            out.print(f"{name} {value_text(value)}", markup=False)
+    if not quiet:
+        rate = size_text(run.plan.nbytes / seconds)
+        err.print(f"{size_text(run.plan.nbytes)} in {seconds:.2f} s, {rate}/s")
+        err.print(device_table(run.profile, seconds))
+    if profile:
+        err.print(pass_table(run.profile))

@@ -1,0 +1,128 @@
+"""Results as text, as JSON, and as files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from chunkfold.errors import PlanError
+from chunkfold.kernels import Device
+from chunkfold.report import DeviceReport
+from chunkfold.run import Run
+
+
+def jsonable(value: Any) -> Any:
+    """Turn a NumPy value into what JSON can carry; NaN and infinities become strings.
+
+    >>> jsonable(np.array([1.5, np.nan])), jsonable(np.int8(3))
+    ([1.5, 'NaN'], 3)
+    """
+    if isinstance(value, np.ndarray):
+        return [jsonable(entry) for entry in value]
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, float) and not math.isfinite(plain):
+        return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
+    return plain
+
+
+def run_json(run: Run, results: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Describe a run and its results for machines."""
+    return {
+        "source": run.plan.source.name,
+        "results": {name: jsonable(value) for name, value in results.items()},
+        "elements": run.plan.layout.elements,
+        "bytes": run.plan.nbytes,
+        "seconds": round(seconds, 6),
+        "blocks": len(run.plan.blocks),
+        "devices": [_device_json(entry) for entry in run.profile.values()],
+    }
+
+
+def _device_json(entry: DeviceReport) -> dict[str, Any]:
+    return {
+        "uuid": entry.device.uuid,
+        "device": entry.device.spec,
+        "name": entry.device.name,
+        "worker": entry.worker,
+        "variant": entry.variant,
+        "tuning": entry.tuning,
+        "blocks": entry.blocks,
+        "bytes": entry.nbytes,
+        "read_seconds": round(entry.read_s, 6),
+        "passes": [
+            {
+                "kernel": kernel,
+                "pass": number,
+                "launches": times.launches,
+                "wait_seconds": times.wait_ns / 1e9,
+                "run_seconds": times.run_ns / 1e9,
+                "first_wait_seconds": times.first_wait_ns / 1e9,
+                "first_run_seconds": times.first_run_ns / 1e9,
+            }
+            for (kernel, number), times in sorted(entry.profile.items(), key=lambda e: e[0][::-1])
+        ],
+    }
+
+
+def device_json(device: Device) -> dict[str, Any]:
+    """Describe a device for machines."""
+    return {
+        "device": device.spec,
+        "uuid": device.uuid,
+        "name": device.name,
+        "kind": device.kind,
+        "platform": device.platform,
+        "vendor": device.vendor,
+        "driver": device.driver,
+        "opencl": ".".join(map(str, device.version)),
+        "opencl_c": [".".join(map(str, version)) for version in device.c_versions],
+        "hardware": device.hardware,
+        "compute_units": device.compute_units,
+        "max_work_group_size": device.max_work_group_size,
+        "local_bytes": device.local_bytes,
+        "global_bytes": device.global_bytes,
+        "max_alloc_bytes": device.max_alloc_bytes,
+        "extensions": sorted(device.extensions),
+        "features": sorted(device.features),
+    }
+
+
+def check_writable(path: Path) -> None:
+    """Find out before the work starts whether an output can be written.
+
+    Raises
+    ------
+    PlanError
+        If it exists, or its folder does not, or cannot be written.
+    """
+    if path.exists():
+        raise PlanError(f"output {path} exists; remove it or choose another")
+    if not path.parent.is_dir():
+        raise PlanError(f"output {path} cannot be written: {path.parent} is not a folder")
+    if not os.access(path.parent, os.W_OK):
+        raise PlanError(f"output {path} cannot be written: no permission in {path.parent}")
+
+
+def write_results(path: Path, results: Mapping[str, Any]) -> None:
+    """Write results as JSON (.json) or as a Zarr group with one array each; whole or not at all."""
+    staged = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    try:
+        made = staged / path.name
+        if path.suffix == ".json":
+            made.write_text(json.dumps({k: jsonable(v) for k, v in results.items()}, indent=2))
+        else:
+            group = zarr.open_group(str(made), mode="w", zarr_format=3)
+            for name, value in results.items():
+                group.create_array(name, data=np.asarray(value))
+        made.rename(path)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)

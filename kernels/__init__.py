@@ -2,10 +2,11 @@
 
 from chunkfold.kernels.bind import Accumulator, Bound, bind
 from chunkfold.kernels.catalogue import CATALOGUE, as_monoid
-from chunkfold.kernels.device import Device, default_devices, devices
+from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.host import all_devices, default_devices, devices
 from chunkfold.kernels.monoid import Accumulate, Monoid
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
@@ -15,6 +16,7 @@ from chunkfold.kernels.variant import VARIANTS, Tuning
 __all__ = [
     "CATALOGUE",
     "VARIANTS",
+    "all_devices",
     "Accumulate",
     "Accumulator",
     "Bound",

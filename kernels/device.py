@@ -1,4 +1,4 @@
-"""List OpenCL devices, describe them as plain data, choose among them."""
+"""What an OpenCL device is and claims, as plain data."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import ctypes
 import re
 import socket
 import uuid
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 
 import pyopencl as cl
 
-from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.loader import platforms
-
 _VERSION = re.compile(r"OpenCL (?:C )?(\d+)\.(\d+)")
 _UUID_KHR = 0x106A  # CL_DEVICE_UUID_KHR; pyopencl has no name for it
-_SHORT = {
+SHORT_NAMES = {
     "Portable Computing Language": "pocl",
     "Intel(R) OpenCL": "intel",
     "NVIDIA CUDA": "nvidia",
@@ -29,10 +25,6 @@ _KINDS = {
     cl.device_type.CPU: "cpu",
     cl.device_type.ACCELERATOR: "accelerator",
 }
-HOW_TO_GET_ONE = (
-    "install your GPU's driver, or PoCL (Debian: pocl-opencl-icd), "
-    "or Intel's CPU runtime: pip install 'chunkfold[cpu]'"
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ class Device:
     def spec(self) -> str:
         """The text that finds this device again on its host: platform:device:type[/n#k]."""
         part = f"/{self.part[1]}#{self.part[0]}" if self.part else ""
-        platform = _SHORT.get(self.platform, self.platform)
+        platform = SHORT_NAMES.get(self.platform, self.platform)
         return f"{platform}:{self.index}:{self.kind}{part}"
 
     @property
@@ -86,23 +78,6 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.spec})"
-
-
-def all_devices() -> tuple[Device, ...]:
-    """Return every device of every platform of this host."""
-    return tuple(device for device, _ in _listed())
-
-
-@cache
-def _listed() -> tuple[tuple[Device, cl.Device], ...]:
-    found = []
-    for platform in platforms():
-        try:
-            handles = platform.get_devices()
-        except cl.Error:  # a platform without devices says so by failing
-            continue
-        found += [(describe(handle, i), handle) for i, handle in enumerate(handles)]
-    return tuple(found)
 
 
 def describe(handle: cl.Device, index: int) -> Device:
@@ -188,150 +163,3 @@ def _hardware(handle: cl.Device, kind: str, identity: str) -> str:
     if topology is not None:
         return f"pci 0:{topology.bus}:{topology.device}"
     return identity
-
-
-def split(device: Device, parts: int) -> tuple[Device, ...]:
-    """Describe `parts` equal sub-devices of a CPU device.
-
-    Raises
-    ------
-    DeviceError
-        If the device cannot be split so.
-    """
-    if device.kind != "cpu" or not 1 <= parts <= device.compute_units:
-        raise DeviceError(
-            f"{device} cannot be split in {parts}: it is a {device.kind} "
-            f"with {device.compute_units} compute units"
-        )
-    namespace = uuid.UUID(device.uuid)
-    return tuple(
-        replace(
-            device,
-            part=(k, parts),
-            uuid=str(uuid.uuid5(namespace, f"{k}/{parts}")),
-            compute_units=device.compute_units // parts,
-        )
-        for k in range(parts)
-    )
-
-
-def handle_of(device: Device) -> cl.Device:
-    """Return this process's handle of a device, found by UUID, else by its place.
-
-    Raises
-    ------
-    DeviceError
-        If the device is not there (any more).
-    """
-    base = replace(device, part=None)
-    # A part's UUID is derived from its parent's, which its spec finds.
-    for found, handle in _listed():
-        whole = split(found, device.part[1])[device.part[0]] if device.part else found
-        if whole.uuid == device.uuid and found.platform == base.platform:
-            return _part_of(handle, device.part) if device.part else handle
-    raise DeviceError(f"device {device} with UUID {device.uuid} is gone; {what_there_is()}")
-
-
-def _part_of(handle: cl.Device, part: tuple[int, int]) -> cl.Device:
-    k, parts = part
-    units = handle.max_compute_units // parts
-    equally: Any = [cl.device_partition_property.EQUALLY, units]
-    return handle.create_sub_devices(equally)[k]
-
-
-def devices(spec: str | None = None) -> list[Device]:
-    """Return the devices of this host that a spec names.
-
-    Parameters
-    ----------
-    spec
-        "platform:device:type", each by index or (part of a) name, each possibly empty; or one of
-        them alone; or a UUID. "/n" behind it splits each CPU device found in n, "/n#k" takes
-        part k. None means the default: the GPUs if there are any, else one CPU device.
-
-    Raises
-    ------
-    DeviceError
-        If nothing matches; the message lists what there is.
-    """
-    if spec is None:
-        return default_devices()[0]
-    pattern, _, rest = spec.partition("/")
-    found = [device for device in all_devices() if _matches(device, pattern.strip())]
-    if not found:
-        raise DeviceError(f"no OpenCL device matches {spec!r}; {what_there_is()}")
-    if not rest:
-        return found
-    count, _, which = rest.partition("#")
-    if not count.isdigit() or (which and not which.isdigit()):
-        raise DeviceError(f"device {spec!r} should end in /n or /n#k, as in 'cpu/2#0'")
-    parts = [part for device in found for part in split(device, int(count))]
-    if not which:
-        return parts
-    chosen = [part for part in parts if part.part and part.part[0] == int(which)]
-    if not chosen:
-        raise DeviceError(f"device {spec!r} asks for part {which} of {count}; parts count from 0")
-    return chosen
-
-
-def _matches(device: Device, pattern: str) -> bool:
-    if ":" not in pattern:
-        if pattern.lower() in ("all", "*"):
-            return True
-        return (
-            pattern.lower() in (device.uuid, device.kind)
-            or _named(pattern, device.platform)
-            or _named(pattern, device.name)
-        )
-    platform, _, rest = pattern.partition(":")
-    name, _, kind = rest.partition(":")
-    position = list(dict.fromkeys(d.platform for d in all_devices())).index(device.platform)
-    return (
-        (not platform or platform == str(position) or _named(platform, device.platform))
-        and (not name or name == str(device.index) or _named(name, device.name))
-        and (not kind or kind.lower() == device.kind)
-    )
-
-
-def _named(pattern: str, name: str) -> bool:
-    wanted = pattern.strip().lower()
-    called = f"{name} {_SHORT.get(name, '')}".lower()
-    return bool(wanted) and not wanted.isdigit() and wanted in called
-
-
-def default_devices() -> tuple[list[Device], dict[Device, str]]:
-    """Choose the GPUs if there are any, else one CPU device; say why others are left out.
-
-    Hardware that two drivers show counts once.
-
-    Raises
-    ------
-    DeviceError
-        If there is no OpenCL device at all.
-    """
-    everything = all_devices()
-    if not everything:
-        raise DeviceError(f"no OpenCL device was found; {HOW_TO_GET_ONE}")
-    kinds = {device.kind for device in everything}
-    wanted = next(kind for kind in ("gpu", "cpu", "accelerator") if kind in kinds)
-    chosen: dict[str, Device] = {}
-    left_out: dict[Device, str] = {}
-    # Where drivers compete for one piece of hardware, the one that can do most is taken.
-    by_ability = sorted(everything, key=lambda d: (d.version, len(d.extensions)), reverse=True)
-    for device in by_ability:
-        if device.kind != wanted:
-            left_out[device] = f"a {device.kind}, and there is a {wanted}"
-        elif device.hardware in chosen:
-            left_out[device] = f"the same hardware as {chosen[device.hardware]}"
-        else:
-            chosen[device.hardware] = device
-    order = {device: n for n, device in enumerate(everything)}
-    return sorted(chosen.values(), key=order.__getitem__), left_out
-
-
-def what_there_is() -> str:
-    """Say which devices this host has, for messages."""
-    found = all_devices()
-    if not found:
-        return f"there is no OpenCL device here: {HOW_TO_GET_ONE}"
-    return "there are: " + "; ".join(f"{device.spec} ({device.name})" for device in found)

@@ -13,8 +13,9 @@ import pyopencl as cl
 from chunkfold.kernels.bake import assemble, needs_fp64
 from chunkfold.kernels.bind import Accumulator
 from chunkfold.kernels.caches import cache_in_slot
-from chunkfold.kernels.device import Device, all_devices, handle_of
+from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.host import all_devices, handle_of
 from chunkfold.kernels.variant import Tuning, language_options, language_pragmas
 
 # Compilers chatter when all is well; when it is not, their log is in the BuildError.

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from distributed import Client, get_client
 
-from chunkfold.backend import Backend, Crew, InProcess, OnCluster
+from chunkfold.backend import Backend, Crew, InProcess
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Bound, Monoid, as_monoid, bind
+from chunkfold.on_cluster import OnCluster
 from chunkfold.planning import Plan, make_plan
 from chunkfold.run import Run
 from chunkfold.source import Source, open_source

@@ -16,7 +16,8 @@ from chunkfold.grid import Piece, slabs
 from chunkfold.kernels import Accumulator, Box, Fold, Partial, Tuning
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
-from chunkfold.planning import BUFFERS, READERS, Block, Layout
+from chunkfold.layout import Layout
+from chunkfold.planning import BUFFERS, READERS, Block
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.source import Source
 from chunkfold.worker import WorkerDevice

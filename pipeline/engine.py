@@ -18,7 +18,8 @@ from chunkfold.errors import (
     WorkerLostError,
 )
 from chunkfold.events import BlocksCombined, OnEvent, WorkerRetired
-from chunkfold.planning import FAN_IN, Block, Plan, children, tree
+from chunkfold.planning import Block, Plan
+from chunkfold.tree import FAN_IN, children, tree
 
 STALL_DEADLINE_S = 900.0
 """Longest time without any task ending, in seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -78,3 +79,16 @@ def to_message(event: BlockProgress) -> dict[str, Any]:
 def from_message(message: dict[str, Any]) -> BlockProgress:
     """Turn it back."""
     return BlockProgress(**message)
+
+
+def reporter(
+    run: str, block: int, worker: str, device: str, emit: OnEvent
+) -> Callable[[int, bool], None]:
+    """Return what a block calls to report its progress."""
+    began = time.monotonic()
+
+    def progress(nbytes: int, done: bool) -> None:
+        seconds = time.monotonic() - began
+        emit(BlockProgress(run, block, nbytes, done, worker, device, seconds))
+
+    return progress

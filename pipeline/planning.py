@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis, Piece, Selection, leaf_factors, normalized_axes, select
+from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
 from chunkfold.kernels import Bound
-from chunkfold.kernels.geometry import Box, box, c_strides
+from chunkfold.layout import Layout
 from chunkfold.source import Source
+from chunkfold.tree import FAN_IN, tree
+from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
 """Small cells are joined to leaves of at most this many decoded bytes."""
@@ -20,88 +20,12 @@ BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
 BLOCKS_PER_WORKER = 8
 """How finely work is cut where it is small, so that workers end together."""
-FAN_IN = 8
-"""Partials that one combine takes; a power of two, so that growth keeps whole subtrees."""
 BUFFERS = 3
 """Staging buffers of a running block."""
 READERS = 2
 """Threads that read and decode for a running block."""
 MEMORY_SHARE = 0.6
 """Share of a worker's memory limit beyond which distributed may pause it for good."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the leaves of a selection are numbered: by tile of outputs, then by part of a tile.
-
-    A *tile* is the outputs that one cell of kept axes gives; a *part* is one leaf of a tile.
-    Both count in C order over the leaf grid.
-    """
-
-    axes: tuple[Axis, ...]
-    """Every axis, cut in leaves."""
-    reduced: tuple[int, ...]
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """Axes that are not reduced."""
-        return tuple(n for n in range(len(self.axes)) if n not in self.reduced)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the selection."""
-        return tuple(axis.length for axis in self.axes)
-
-    @property
-    def tiles(self) -> int:
-        """Number of tiles."""
-        return math.prod(self.axes[n].pieces for n in self.kept)
-
-    @property
-    def parts(self) -> int:
-        """Number of leaves of each tile."""
-        return math.prod(self.axes[n].pieces for n in self.reduced)
-
-    @property
-    def elements(self) -> int:
-        """Number of elements selected."""
-        return math.prod(self.shape)
-
-    def leaf(self, tile: int, part: int) -> tuple[Piece, ...]:
-        """Return the pieces of one leaf, axis by axis."""
-        numbers = dict(zip(self.kept, self._numbers(self.kept, tile), strict=True))
-        numbers |= zip(self.reduced, self._numbers(self.reduced, part), strict=True)
-        return tuple(axis.piece(numbers[n]) for n, axis in enumerate(self.axes))
-
-    def tile_pieces(self, tile: int) -> tuple[Piece, ...]:
-        """Return the pieces of a tile along the kept axes."""
-        numbers = self._numbers(self.kept, tile)
-        return tuple(
-            self.axes[n].piece(number) for n, number in zip(self.kept, numbers, strict=True)
-        )
-
-    def tile_outputs(self, tile: int) -> int:
-        """Return the number of outputs of a tile."""
-        return math.prod(piece.length for piece in self.tile_pieces(tile))
-
-    def leaf_box(self, pieces: Sequence[Piece], within: Sequence[slice], *, indexed: bool) -> Box:
-        """Describe a part of a leaf that stands C-contiguous in a buffer of its own.
-
-        `indexed` tells whether the reduction reads indices; if not, axes may merge freely.
-        """
-        shape = [cut.stop - cut.start for cut in within]
-        if not indexed:
-            return box(shape, self.reduced)
-        strides = c_strides(self.shape)
-        index = sum(
-            (piece.position + cut.start) * stride
-            for piece, cut, stride in zip(pieces, within, strides, strict=True)
-        )
-        return box(shape, self.reduced, index_strides=strides, index=index)
-
-    def _numbers(self, axes: Sequence[int], flat: int) -> tuple[int, ...]:
-        shape = tuple(self.axes[n].pieces for n in axes)
-        return tuple(int(n) for n in np.unravel_index(flat, shape)) if shape else ()
 
 
 @dataclass(frozen=True)
@@ -290,37 +214,3 @@ def _memory(layout: Layout, bound: Bound, source: Source, leaf_bytes: int, threa
         decoding=threads * READERS * 2 * in_flight,
         accumulators=threads * 3 * outputs * bound.accumulator.nbytes,
     )
-
-
-def tree(count: int) -> list[int]:
-    """Return the number of nodes of each level of a tree over `count` leaves, the root last.
-
-    >>> tree(20), tree(1)
-    ([20, 3, 1], [1])
-    """
-    levels = [count]
-    while levels[-1] > 1:
-        levels.append(-(-levels[-1] // FAN_IN))
-    return levels
-
-
-def children(level_sizes: Sequence[int], level: int, node: int) -> range:
-    """Return the nodes of level - 1 that a node combines.
-
-    >>> children([20, 3, 1], 1, 2)
-    range(16, 20)
-    """
-    return range(node * FAN_IN, min((node + 1) * FAN_IN, level_sizes[level - 1]))
-
-
-def size_text(nbytes: float) -> str:
-    """Write a number of bytes for people.
-
-    >>> size_text(1536), size_text(5)
-    ('1.5 KiB', '5 B')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if nbytes < 1024 or unit == "TiB":
-            break
-        nbytes /= 1024
-    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"

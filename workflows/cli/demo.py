@@ -12,9 +12,9 @@ import numpy as np
 from chunkfold.api import submit
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.folders import cache_folder
-from chunkfold.planning import size_text
 from chunkfold.run import Run
 from chunkfold.source import AnyArray
+from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.progress import byte_bar, run_progress
 from chunkfold.workflows.sample import days_for, write_sample

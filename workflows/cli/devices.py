@@ -19,8 +19,8 @@ from chunkfold.kernels import (
     default_devices,
 )
 from chunkfold.kernels import devices as find
-from chunkfold.kernels.device import all_devices
-from chunkfold.planning import size_text
+from chunkfold.kernels.host import all_devices
+from chunkfold.units import size_text
 from chunkfold.workflows.results import device_json
 from chunkfold.workflows.style import out, table
 

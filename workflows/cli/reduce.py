@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from chunkfold.api import submit
-from chunkfold.planning import size_text
+from chunkfold.units import size_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import check_writable, run_json, write_results

@@ -1,0 +1,150 @@
+"""The backend that runs blocks on the device workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from distributed import Client
+from distributed.scheduler import KilledWorker
+
+from chunkfold.backend import Crew, Done
+from chunkfold.block import Folded, Work
+from chunkfold.deadline import within
+from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerLostError
+from chunkfold.events import OnEvent, from_message
+from chunkfold.kernels import Device
+from chunkfold.planning import Block
+from chunkfold.tasks import block_task, cancel_run, combine_task
+from chunkfold.worker import RESOURCE, describe_worker
+
+ANSWER_DEADLINE_S = 60.0
+"""Longest wait for workers to answer a short question, in seconds. A first one opens a device."""
+JOIN_DEADLINE_S = 30.0
+"""Longest wait for a first worker to join, in seconds."""
+GATHER_DEADLINE_S = 300.0
+"""Longest wait for a root partial to reach the client, in seconds."""
+
+
+class OnCluster:
+    """Runs tasks on a Dask cluster's device workers through futures."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._resources: dict[str, int] = {}
+        self._futures: set[Any] = set()
+        self._numbers = itertools.count()
+        self._topic = ""
+
+    def crew(self) -> Crew:
+        """Ask every worker for its device.
+
+        Raises
+        ------
+        ClusterError
+            If no worker joins or they do not answer in time.
+        DeviceError
+            If none of them has a device.
+        """
+        with contextlib.suppress(TimeoutError):
+            self._client.wait_for_workers(1, timeout=JOIN_DEADLINE_S)
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        if not workers:
+            raise ClusterError(
+                f"no worker joined {self._client} in {JOIN_DEADLINE_S:.0f} s; "
+                "start some: chunkfold worker ADDRESS"
+            )
+        declared = {a: w for a, w in workers.items() if RESOURCE in w.get("resources", {})}
+        if declared and len(declared) < len(workers):
+            # Resources switch off queuing on the scheduler; the engine's window replaces it.
+            self._resources = {RESOURCE: 1}
+            workers = declared
+        answers = within(
+            ANSWER_DEADLINE_S,
+            "the workers' answer about their devices",
+            lambda: self._client.run(describe_worker, workers=list(workers), on_error="return"),
+        )
+        found = {a: d for a, d in answers.items() if isinstance(d, Device)}
+        if not found:
+            raise DeviceError(
+                f"none of {len(answers)} worker(s) has an OpenCL device: "
+                + "; ".join(str(answer) for answer in answers.values())
+            )
+        limits = [workers[a]["memory_limit"] for a in found if workers[a].get("memory_limit")]
+        threads = min(int(workers[address]["nthreads"]) for address in found)
+        return Crew(tuple(found.values()), threads, min(limits, default=None))
+
+    def start(self, work: Work, emit: OnEvent) -> None:
+        """Subscribe to the workers' events."""
+        self._work, self._topic = work, f"chunkfold-{work.run}"
+        self._client.subscribe_topic(self._topic, lambda event: emit(from_message(event[1])))
+
+    def fold(self, block: Block, done: Done) -> None:
+        """Submit a block."""
+        self._submit(done, f"fold-{block.number}", block_task, self._work, block)
+
+    def combine(self, parts: Sequence[object], done: Done) -> None:
+        """Submit a combine; it runs where the partials are, or they go to it."""
+        self._submit(done, "combine", combine_task, self._work, *parts)
+        self._futures.difference_update(parts)
+
+    def gather(self, handle: object) -> Folded:
+        """Bring a root partial to the client."""
+        folded = within(
+            GATHER_DEADLINE_S,
+            "a root partial",
+            lambda: handle.result(timeout=GATHER_DEADLINE_S),  # type: ignore[attr-defined]
+        )
+        self._futures.discard(handle)
+        assert isinstance(folded, Folded)
+        return folded
+
+    def retire(self, error: WorkerLostError) -> bool:
+        """Close the worker that has no device any more."""
+        within(
+            ANSWER_DEADLINE_S,
+            "a worker's retirement",
+            lambda: self._client.retire_workers([error.worker]),
+        )
+        return bool(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def stop(self) -> None:
+        """Cancel what is queued, tell running blocks to end, and let go of all results."""
+        futures, self._futures = list(self._futures), set()
+        with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
+            if futures:
+                self._client.cancel(futures)
+                mark = (cancel_run, self._work.run)
+                within(10.0, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
+        with contextlib.suppress(Exception):
+            if self._topic:
+                self._client.unsubscribe_topic(self._topic)
+
+    def _submit(self, done: Done, name: str, task: Callable[..., Folded], *args: Any) -> None:
+        future = self._client.submit(
+            task,
+            *args,
+            # A key of this run's own: the same call on a changed file is another call.
+            key=f"chunkfold-{name}-{self._work.run}-{next(self._numbers)}",
+            pure=False,
+            resources=self._resources or None,
+        )
+        self._futures.add(future)
+        future.add_done_callback(lambda settled: done(_outcome(settled)))
+
+
+def _outcome(future: Any) -> object:
+    """Return a finished future, or why it has no result, in chunkfold's terms."""
+    if future.status == "finished":
+        return future
+    if future.status == "cancelled":
+        return CancelledError("a task was cancelled on the scheduler")
+    error = future.exception(timeout=ANSWER_DEADLINE_S)
+    if isinstance(error, KilledWorker):
+        return DeviceError(
+            f"workers died {error.allowed_failures + 1} times while folding the same block; "
+            f"the last was {error.last_worker.address}: look at its log for the reason"
+        )
+    return error

@@ -4,7 +4,7 @@
  *   geo[0], geo[1]   number of kept and of reduced dims, each at least 1
  *   then per dim, kept ones first, slowest first: size, stride in elements, stride of the index
  * Accumulator (split, output) stands at split * outputs + output of `acc`.
- * Numeric contract: as fold_flat.
+ * `seen` counts elements, as in fold_flat. Numeric contract: as fold_flat.
  */
 #include "tuning.clh"
 #include "monoid.clh"
@@ -51,7 +51,7 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
 /* A work-group per output and split; its items share a run. For few outputs or long runs. */
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
 void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduces, ulong span,
-               ulong offset, ulong index, __global uchar *acc, ulong acc_n)
+               ulong offset, ulong index, __global uchar *acc, ulong acc_n, __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
     const ulong k = get_group_id(0);
@@ -64,12 +64,15 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduc
     a = chf_group_reduce(a, scratch);
     if (get_local_id(0) == 0)
         chf_put(acc, acc_n, k, chf_op(chf_get(acc, acc_n, k), a));
+    if (get_global_id(0) == 0)
+        seen[0] += outputs * reduces;
 }
 
 /* A work-item per output: neighbours read neighbours. For many outputs. */
 __kernel
 void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduces,
-                  ulong offset, ulong index, __global uchar *acc, ulong acc_n)
+                  ulong offset, ulong index, __global uchar *acc, ulong acc_n,
+                  __global ulong *seen)
 {
     const ulong k = get_global_id(0);
     if (k >= outputs)
@@ -79,4 +82,6 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
     output.index += index;
     const acc_t a = chf_fold_span(CHF_INPUT_NAMES, geo, output, 0, reduces, 0, 1);
     chf_put(acc, acc_n, k, chf_op(chf_get(acc, acc_n, k), a));
+    if (k == 0)
+        seen[0] += outputs * reduces;
 }

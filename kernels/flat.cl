@@ -12,10 +12,11 @@
 /* begin, end   the run, in elements from the start of each buffer
  * strip        elements per work-item, a multiple of CHF_WIDTH (unused if CHF_STRIP is 0)
  * index        global C-order index of element `begin`
- * acc, acc_n   a partial of acc_n accumulators, acc_n >= number of groups */
+ * acc, acc_n   a partial of acc_n accumulators, acc_n >= number of groups
+ * seen         counts elements, so that the host can tell that the launch ran */
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
 void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
-               __global uchar *acc, ulong acc_n)
+               __global uchar *acc, ulong acc_n, __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
     const ulong item = get_global_id(0);
@@ -72,4 +73,6 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
         const ulong group = get_group_id(0);
         chf_put(acc, acc_n, group, chf_op(chf_get(acc, acc_n, group), a));
     }
+    if (item == 0)
+        seen[0] += end - begin;
 }

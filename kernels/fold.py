@@ -46,7 +46,9 @@ class Fold:
         self._kernels: dict[tuple[str, str], cl.Kernel] = {}
         self._words: dict[bytes, cl.Buffer] = {}
         self._acc = self._buffer(self.splits)
-        self._spare: cl.Buffer | None = None
+        # Some drivers report a launch as complete that never ran: kernels count along.
+        self._seen = self._counters()
+        self._due = [0, 0]
         self._fresh = False
 
     def add(
@@ -69,6 +71,7 @@ class Fold:
             self._zero()
         enqueue = self._add_flat if box.flat and self.outputs == 1 else self._add_axes
         event = enqueue(inputs, box, wait_for)
+        self._due[0] += box.elements
         self.launcher.queue.flush()  # so that whoever polls the event sees it end
         return event
 
@@ -124,6 +127,7 @@ class Fold:
             np.uint64(box.index),
             self._acc,
             np.uint64(self.splits),
+            self._seen,
             wait_for=wait_for,
         )
 
@@ -136,12 +140,12 @@ class Fold:
         sizes = (np.uint64(self.outputs), np.uint64(box.reduces))
         if self.columns:
             kernel, size = self._kernel("axes.cl", "fold_columns"), self.tuning.column_size
-            args = (*inputs, words, *sizes, *common, count)
+            args = (*inputs, words, *sizes, *common, count, self._seen)
             groups = -(-self.outputs // size)
         else:
             kernel, size = self._kernel("axes.cl", "fold_rows"), self.tuning.local_size
             span = np.uint64(-(-box.reduces // self.splits))
-            args = (*inputs, words, *sizes, span, *common, count)
+            args = (*inputs, words, *sizes, span, *common, count, self._seen)
             groups = self.splits * self.outputs
         return self.launcher.launch(kernel, 0, groups, size, *args, wait_for=wait_for)
 
@@ -160,19 +164,38 @@ class Fold:
             else:
                 kernel, groups = self._kernel("passes.cl", "pass_rows"), left * self.outputs
             sizes = (np.uint64(splits), np.uint64(self.outputs), np.uint64(span))
-            self.launcher.launch(
-                kernel, number, groups, size, current, *sizes, target, np.uint64(left)
-            )
+            rest = (target, np.uint64(left), self._seen)
+            self.launcher.launch(kernel, number, groups, size, current, *sizes, *rest)
+            self._due[1] += splits * self.outputs
             current, splits, number = target, left, number + 1
         return self._read(current)
 
     def _read(self, source: cl.Buffer) -> Partial:
         raw = np.empty(self.accumulator.nbytes * self.outputs, np.uint8)
+        seen = np.zeros(2, np.uint64)
         if self.outputs:
-            with device_errors(self.opened.device, "reading a partial back"):
-                event = cl.enqueue_copy(self.launcher.queue, raw, source, is_blocking=False)
-            self.launcher.wait(event, "reading a partial back")
+            queue, doing = self.launcher.queue, "reading a partial back"
+            with device_errors(self.opened.device, doing):
+                cl.enqueue_copy(queue, seen, self._seen, is_blocking=False)
+                event = cl.enqueue_copy(queue, raw, source, is_blocking=False)
+            self.launcher.wait(event, doing)
+            self._check(seen)
         return unpack(self.accumulator, raw, self.outputs)
+
+    def _check(self, seen: np.ndarray) -> None:
+        for counted, due, what in zip(
+            seen.tolist(), self._due, ("elements", "accumulators"), strict=True
+        ):
+            if counted != due % 2**64:
+                raise DeviceError(
+                    f"{self.opened.device} reports no error, but its kernels folded {counted:,} "
+                    f"{what} of {due:,}"
+                )
+
+    def _counters(self) -> cl.Buffer:
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        with device_errors(self.opened.device, "allocating counters"):
+            return cl.Buffer(self.opened.context, flags, hostbuf=np.zeros(2, np.uint64))
 
     def _buffer(self, splits: int) -> cl.Buffer:
         size = max(1, self.accumulator.nbytes * splits * self.outputs)

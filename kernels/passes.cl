@@ -1,7 +1,7 @@
 /* The passes over accumulators: each folds `splits` of them per output into fewer.
  *
  * Accumulator (split, output) stands at split * outputs + output of a partial. The input is not
- * overwritten. An empty span leaves the zero element.
+ * overwritten. An empty span leaves the zero element. `seen` counts accumulators.
  */
 #include "tuning.clh"
 #include "monoid.clh"
@@ -19,7 +19,7 @@ void fill_zero(__global uchar *acc, ulong acc_n)
 /* A work-group per output and span of `span` splits. */
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
 void pass_rows(__global const uchar *in, ulong splits, ulong outputs, ulong span,
-               __global uchar *out, ulong out_splits)
+               __global uchar *out, ulong out_splits, __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
     const ulong k = get_group_id(0);
@@ -32,12 +32,14 @@ void pass_rows(__global const uchar *in, ulong splits, ulong outputs, ulong span
     a = chf_group_reduce(a, scratch);
     if (get_local_id(0) == 0)
         chf_put(out, out_splits * outputs, k, a);
+    if (get_global_id(0) == 0)
+        seen[1] += splits * outputs;
 }
 
 /* A work-item per output and span. */
 __kernel
 void pass_columns(__global const uchar *in, ulong splits, ulong outputs, ulong span,
-                  __global uchar *out, ulong out_splits)
+                  __global uchar *out, ulong out_splits, __global ulong *seen)
 {
     const ulong k = get_global_id(0);
     if (k >= out_splits * outputs)
@@ -49,4 +51,6 @@ void pass_columns(__global const uchar *in, ulong splits, ulong outputs, ulong s
     for (ulong split = from; split < to; split++)
         a = chf_op(a, chf_get(in, splits * outputs, split * outputs + output));
     chf_put(out, out_splits * outputs, k, a);
+    if (k == 0)
+        seen[1] += splits * outputs;
 }

@@ -1,0 +1,86 @@
+"""Fixtures of the whole suite: a private cache, every device, every shape of kernel."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Before anything of chunkfold looks for it: tests neither use nor touch a user's cache.
+_CACHE = tempfile.TemporaryDirectory(prefix="chunkfold-tests-")
+os.environ.setdefault("CHUNKFOLD_CACHE", _CACHE.name)
+
+from chunkfold.kernels import Accumulator, Device, OpenedDevice, Tuning, all_devices  # noqa: E402
+from chunkfold.kernels.trial import Request, verdicts  # noqa: E402
+from chunkfold.kernels.variant import VARIANTS, candidates, forced, why_not  # noqa: E402
+
+settings.register_profile(
+    "suite", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("suite")
+
+DEVICES = all_devices()
+SHAPES = (*VARIANTS, "tree-64", "tree-stride", "work_group-odd", "sub_group-odd", "vectors")
+"""Kernel shapes that the contract suites run: each variant as chosen, and as other devices
+would have it."""
+
+ran: dict[str, set[str]] = {}
+"""Devices that each shape was folded on, by shape."""
+
+
+def shaped(device: Device, accumulator: Accumulator, shape: str) -> Tuning | None:
+    """Return a shape's tuning for a device; None where the device cannot do it by rule."""
+    variant, _, form = shape.partition("-")
+    variant = "tree" if variant == "vectors" else variant
+    if why_not(device, accumulator, variant):
+        return None
+    tuning = forced(device, accumulator, variant)[0]
+    if form == "64":
+        return replace(tuning, local_size=64)
+    if form == "stride":
+        return replace(tuning, local_size=32, strip=False, unroll=2, lanes=2, width=4)
+    if form == "odd":
+        return replace(tuning, local_size=24, groups=3)
+    if shape == "vectors":
+        vectors = {"vector_loads": True, "strip": False, "unroll": 4, "lanes": 4, "width": 4}
+        return replace(tuning, local_size=16, **vectors)
+    return tuning
+
+
+def tried(device: Device, accumulator: Accumulator, shape: str) -> Tuning | None:
+    """Return a shape's tuning if the device can do it and its compiler survives it."""
+    tuning = shaped(device, accumulator, shape)
+    if tuning is None:
+        return None
+    verdict = verdicts([Request(device, accumulator, tuning)])[0]
+    assert verdict.usable or "crashed" in verdict.reason, verdict
+    return tuning if verdict.usable else None
+
+
+def best(device: Device, accumulator: Accumulator) -> Tuning:
+    """Return a device's first choice that works."""
+    for tuning in candidates(device, accumulator):
+        if verdicts([Request(device, accumulator, tuning)])[0].usable:
+            return tuning
+    raise AssertionError(f"nothing works on {device}")
+
+
+@pytest.fixture(scope="session", params=DEVICES, ids=lambda device: device.spec)
+def device(request: pytest.FixtureRequest) -> Device:
+    return request.param
+
+
+_opened: dict[str, OpenedDevice] = {}
+
+
+@pytest.fixture
+def opened(device: Device) -> OpenedDevice:
+    if device.uuid not in _opened:
+        _opened[device.uuid] = OpenedDevice(device)
+    return _opened[device.uuid]
+
+
+assert DEVICES, "no OpenCL device: run make test, which installs one"

@@ -1,0 +1,341 @@
+"""Every shape of kernel, on every device, for every dtype: what NumPy says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from chunkfold.kernels import (
+    VARIANTS,
+    Bound,
+    DeviceError,
+    Fold,
+    OpenedDevice,
+    Tuning,
+    as_monoid,
+    bind,
+    box,
+)
+from chunkfold.kernels.bounds import sum_bound
+from chunkfold.kernels.dtypes import STORED
+from tests.conftest import SHAPES, best, ran, tried
+
+COLLECTIVE = ("sum", "min", "max", "mean")
+LENGTHS = st.one_of(
+    st.integers(0, 70), st.integers(0, 5000), st.sampled_from([255, 256, 257, 1023, 1024, 1025])
+)
+
+
+def bound_of(ops: tuple[str, ...], dtype: str, **kwargs) -> Bound:
+    return bind([as_monoid(op) for op in ops], [np.dtype(dtype)], **kwargs)
+
+
+def upload(opened: OpenedDevice, array: np.ndarray) -> cl.Buffer:
+    # An empty buffer is not allowed; an empty fold must not need one.
+    host = array if array.size else np.zeros(1, array.dtype)
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    return cl.Buffer(opened.context, flags, hostbuf=np.ascontiguousarray(host))
+
+
+def folded(
+    opened: OpenedDevice, bound: Bound, tuning: Tuning, array: np.ndarray, *boxes, outputs=1
+):
+    fold = Fold(opened, bound.accumulator, tuning, outputs=outputs)
+    buffer = upload(opened, array)
+    for one in boxes:
+        fold.add([buffer], one)
+    partial = fold.finish()
+    return {s.monoid.name: s.finish(partial.arrays) for s in bound.statistics}
+
+
+def values(dtype: str, count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    if kind.kind == "b":
+        return rng.integers(0, 2, count).astype(bool)
+    if kind.kind == "f":
+        return (rng.standard_normal(count) * 10.0 ** rng.integers(-2, 3)).astype(kind)
+    limits = np.iinfo(kind)
+    return rng.integers(limits.min, limits.max, count, kind, endpoint=True)
+
+
+def close(got: np.ndarray, array: np.ndarray, op: str) -> bool:
+    """Within the fast mode's bound of the exactly computed value."""
+    dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+    exact = sum(map(Fraction, array.tolist()), Fraction(0))
+    magnitude = sum(abs(Fraction(x)) for x in array.tolist())
+    scale = 1 if op == "sum" else len(array)
+    bound = sum_bound(len(array), float(magnitude), float(exact), dtype) / scale
+    # One more rounding: of the division, or of values below the dtype's normal range.
+    bound += float(np.finfo(dtype).smallest_subnormal) + abs(float(exact) / scale) * 2.0**-52
+    return abs(Fraction(float(got)) - exact / scale) <= Fraction(bound)
+
+
+def check(array: np.ndarray, results: dict) -> None:
+    with np.errstate(over="ignore"):
+        for op, (got,) in results.items():
+            if op in ("min", "max"):
+                want = getattr(np, op)(array)
+                assert got == want
+                assert got.dtype == array.dtype
+            elif op == "sum" and array.dtype.kind != "f":
+                assert got == array.sum()
+                assert got.dtype == array.sum().dtype
+            elif op == "sum" and not np.isfinite(got):
+                assert abs(math.fsum(array.tolist())) > np.finfo(array.dtype).max
+            else:
+                assert close(got, array, op), (op, got, array)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", STORED)
+def test_equals_numpy_for_every_length_and_offset(opened: OpenedDevice, dtype: str, shape: str):
+    bound = bound_of(COLLECTIVE, dtype)
+    tuning = tried(opened.device, bound.accumulator, shape)
+    if tuning is None:
+        return  # counted in test_every_shape_ran_somewhere
+    ran.setdefault(shape, set()).add(opened.device.spec)
+
+    @given(LENGTHS, st.integers(0, 40), st.integers(0, 2**32))
+    @example(1, 0, 0)
+    @example(65, 3, 1)
+    def check_length(count: int, offset: int, seed: int) -> None:
+        array = values(dtype, count + offset, seed)
+        one = box((count,), (0,), offset=offset)
+        results = folded(opened, bound, tuning, array, one)
+        if count:
+            check(array[offset:], results)
+        else:
+            assert results["sum"] == 0
+            assert np.isnan(results["mean"])
+
+    check_length()
+
+
+def test_every_shape_ran_somewhere():
+    """Runs behind the contract suite above; a variant that ran nowhere was not tested."""
+    assert set(ran) >= {*VARIANTS, *SHAPES}, f"never ran: {set(SHAPES) - set(ran)}"
+
+
+@pytest.mark.parametrize("dtype", STORED)
+def test_prod_equals_numpy(opened: OpenedDevice, dtype: str):
+    bound = bound_of(("prod",), dtype)
+    tuning = best(opened.device, bound.accumulator)
+
+    @given(LENGTHS, st.integers(0, 2**32))
+    def check_length(count: int, seed: int) -> None:
+        array = values(dtype, count, seed)
+        if array.dtype.kind == "f":
+            array = np.exp2(np.sign(array) * (np.arange(count) % 3 == 0)).astype(dtype)
+        (got,) = folded(opened, bound, tuning, array, box((count,), (0,)))["prod"]
+        with np.errstate(over="ignore"):
+            exact = array.astype("f8").prod() if array.dtype.kind == "f" else array.prod()
+            want = exact.astype(dtype) if array.dtype.kind == "f" else exact
+        assert got == want
+        assert got.dtype == want.dtype
+
+    check_length()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_special_values_propagate_as_in_numpy(opened: OpenedDevice, dtype: str, special: float):
+    bound = bound_of(COLLECTIVE, dtype)
+    array = np.ones(1000, dtype)
+    array[777] = special
+    results = folded(
+        opened, bound, best(opened.device, bound.accumulator), array, box((1000,), (0,))
+    )
+    for op in COLLECTIVE:
+        np.testing.assert_equal(results[op][0], getattr(np, op)(array))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_min_and_max_order_zeros_and_keep_subnormals(opened: OpenedDevice, dtype: str):
+    bound = bound_of(("min", "max"), dtype)
+    tuning = best(opened.device, bound.accumulator)
+    tiny = np.finfo(dtype).smallest_subnormal
+    for array in (np.array([0.0, -0.0], dtype), np.array([-0.0, 0.0], dtype)):
+        results = folded(opened, bound, tuning, array, box((2,), (0,)))
+        assert np.signbit(results["min"][0])
+        assert not np.signbit(results["max"][0])
+    array = np.array([tiny, 0.0, -tiny], dtype)
+    results = folded(opened, bound, tuning, array, box((3,), (0,)))
+    assert (results["min"][0], results["max"][0]) == (-tiny, tiny)
+
+
+def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
+    bound = bound_of(COLLECTIVE, "int32")
+    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    array = values("int32", 100_000, 3)
+    cuts = [0, 1, 3, 1000, 1000, 50_001, 99_999, 100_000]
+    buffers = [upload(opened, array[a:b]) for a, b in pairwise(cuts)]
+    for buffer, (a, b) in zip(buffers, pairwise(cuts), strict=True):
+        fold.add([buffer], box((b - a,), (0,)))
+    partial = fold.finish()
+    check(array, {s.monoid.name: s.finish(partial.arrays) for s in bound.statistics})
+
+
+def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
+    bound = bound_of(("sum",), "int64")
+    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    buffer = upload(opened, np.arange(10))
+    sums = []
+    for _ in range(3):
+        fold.add([buffer], box((10,), (0,)))
+        sums.append(int(next(iter(fold.finish().arrays.values()))[0]))
+    assert sums == [45, 45, 45]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 15, 16, 17, 300, 5000])
+def test_combine_equals_folding_the_whole(opened: OpenedDevice, count: int):
+    bound = bound_of(COLLECTIVE, "int16")
+    tuning = best(opened.device, bound.accumulator)
+    array = values("int16", count * 3, 5)
+    fold = Fold(opened, bound.accumulator, tuning)
+    buffer, parts = upload(opened, array), []
+    for n in range(count):
+        fold.add([buffer], box((3,), (0,), offset=3 * n))
+        parts.append(fold.finish())
+    partial = Fold(opened, bound.accumulator, tuning).combine(parts)
+    check(array, {s.monoid.name: s.finish(partial.arrays) for s in bound.statistics})
+
+
+@given(st.data())
+def test_axes_equal_numpy_for_every_combination(data):
+    from tests.conftest import DEVICES, _opened
+
+    device = data.draw(st.sampled_from(DEVICES), "device")
+    opened = _opened.setdefault(device.uuid, OpenedDevice(device))
+    shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=5), "shape"))
+    axes = tuple(n for n in range(len(shape)) if data.draw(st.booleans(), f"reduce {n}"))
+    bound = bound_of(COLLECTIVE, "int32")
+    name = data.draw(st.sampled_from(SHAPES), "kernel")
+    tuning = tried(device, bound.accumulator, name) or best(device, bound.accumulator)
+    array = values("int32", math.prod(shape), 1).reshape(shape)
+    outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
+    results = folded(opened, bound, tuning, array, box(shape, axes), outputs=outputs)
+    for op in ("sum", "min", "max"):
+        np.testing.assert_array_equal(results[op], getattr(np, op)(array, axis=axes).ravel())
+    np.testing.assert_allclose(results["mean"], array.mean(axis=axes).ravel(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((3000, 5), (0,)),
+        ((5, 3000), (1,)),
+        ((4, 900, 6), (1,)),
+        ((50, 7, 50), (0, 2)),
+        ((6000, 2), (1,)),
+    ],
+)
+def test_axes_of_larger_boxes(opened: OpenedDevice, shape: tuple[int, ...], axes: tuple[int, ...]):
+    bound = bound_of(("sum", "max"), "float64")
+    array = values("float64", math.prod(shape), 9).reshape(shape)
+    outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
+    tuning = best(opened.device, bound.accumulator)
+    results = folded(opened, bound, tuning, array, box(shape, axes), outputs=outputs)
+    np.testing.assert_allclose(results["sum"], array.sum(axis=axes).ravel(), rtol=1e-11, atol=1e-9)
+    np.testing.assert_array_equal(results["max"], array.max(axis=axes).ravel())
+
+
+def test_indices_go_beyond_32_bits(opened: OpenedDevice):
+    """The global index of elements far into an array larger than 2**32."""
+    from chunkfold.kernels import Monoid
+
+    last = Monoid("last", fields={"i": "uint64"}, zero=0, lift="i", op="max")
+    bound = bind([last], [np.dtype("int8")])
+    tuning = best(opened.device, bound.accumulator)
+    array, start = np.ones(1000, np.int8), 2**33 + 5
+    for one in (
+        box((1000,), (0,), index=start),
+        box((10, 100), (0, 1), index=start, index_strides=(2**33, 1)),
+    ):
+        (got,) = folded(opened, bound, tuning, array, one)["last"]
+        assert got == start + (999 if one.flat else 9 * 2**33 + 99)
+
+
+def test_buffers_go_beyond_32_bits():
+    """More than 2**32 elements in one buffer, on a device that allows one."""
+    from tests.conftest import DEVICES, _opened
+
+    count = 2**32 + 1003
+    able = [device for device in DEVICES if device.max_alloc_bytes > count]
+    assert able, "no device here allows a buffer of 4 GiB"
+    device = able[0]
+    opened = _opened.setdefault(device.uuid, OpenedDevice(device))
+    array = np.zeros(count, np.int8)
+    array[[0, 2**31, 2**32, count - 1]] = [1, 2, 3, 100]
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
+    buffer = cl.Buffer(opened.context, flags, hostbuf=array)
+    bound = bound_of(("sum", "max"), "int8")
+    fold = Fold(opened, bound.accumulator, best(device, bound.accumulator))
+    fold.add([buffer], box((count,), (0,)))
+    partial = fold.finish()
+    assert [int(s.finish(partial.arrays)[0]) for s in bound.statistics] == [106, 100]
+
+
+def test_integers_come_out_the_same_every_time(opened: OpenedDevice):
+    bound = bound_of(("sum", "min"), "int64")
+    for shape in ("tree-64", "work_group", "sub_group"):
+        tuning = tried(opened.device, bound.accumulator, shape)
+        if tuning is None:
+            continue
+        fold = Fold(opened, bound.accumulator, tuning)
+        buffer = upload(opened, values("int64", 10_007, 1))
+        seen = set()
+        for _ in range(300):
+            fold.add([buffer], box((10_007,), (0,)))
+            seen.add(tuple(array.tobytes() for array in fold.finish().arrays.values()))
+        assert len(seen) == 1
+
+
+def test_a_failed_wait_is_a_device_error_with_kernel_pass_and_code(opened: OpenedDevice):
+    """A launch behind an event that fails never runs; not every driver says so."""
+    bound = bound_of(("sum",), "float32")
+    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    gate = cl.UserEvent(opened.context)
+    fold.add([upload(opened, np.ones(100, "f4"))], box((100,), (0,)), wait_for=[gate])
+    gate.set_status(-5)
+    with pytest.raises(DeviceError) as error:
+        fold.finish()
+    message = str(error.value)
+    assert opened.device.name in message
+    said = "fold_flat of pass 0" in message and "(-" in message
+    noticed = "folded 0 elements of 100" in message
+    assert said or noticed, message
+
+
+def test_a_refused_launch_is_a_device_error_with_kernel_pass_and_code(opened: OpenedDevice):
+    bound = bound_of(("sum",), "float32")
+    tuning = best(opened.device, bound.accumulator)
+    fold = Fold(opened, bound.accumulator, tuning)
+    buffer = upload(opened, np.ones(100, "f4"))
+    fold.add([buffer], box((100,), (0,)))
+    fold.tuning = replace(tuning, local_size=tuning.local_size * 4)  # not what was compiled
+    with pytest.raises(DeviceError, match=r"launching fold_flat in pass 0: INVALID.*\(-\d+\)"):
+        fold.add([buffer], box((100,), (0,)))
+
+
+def test_profile_counts_every_launch(opened: OpenedDevice):
+    bound = bound_of(("sum",), "float32")
+    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    buffer = upload(opened, np.ones(1000, "f4"))
+    for _ in range(5):
+        fold.add([buffer], box((1000,), (0,)))
+    fold.finish()
+    profile = fold.profile()
+    assert profile["fold_flat", 0].launches == 5
+    assert profile["pass_rows", 1].launches >= 1
+    for times in profile.values():
+        assert times.run_ns >= times.first_run_ns >= 0
+        assert times.wait_ns >= times.first_wait_ns >= 0

@@ -1,0 +1,204 @@
+"""Declarations: what is accepted, what is refused, and the whole joint on every device."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from chunkfold.kernels import (
+    Accumulate,
+    BuildError,
+    Monoid,
+    MonoidError,
+    OpenedDevice,
+    as_monoid,
+    bind,
+    box,
+    choose,
+)
+from tests.kernels.test_fold import best, folded, upload
+
+
+def test_one_field_may_be_given_bare():
+    bare = Monoid("s", fields={"v": "int64"}, zero=0, lift="x", op="add")
+    assert dict(bare.zero) == {"v": 0}
+    assert dict(bare.op) == {"v": "add"}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"name": "a-b"}, "identifier"),
+        ({"inputs": 0}, "0 inputs"),
+        ({"fields": {}}, "no fields"),
+        ({"fields": {"s": "int8"}}, "'int8'"),
+        ({"fields": {"a": "int32", "b": "int32"}}, "2 fields"),
+        ({"zero": {"t": 0}}, r"names \['t'\], but should name \['s'\]"),
+        ({"lift": "x) + (1"}, "unbalanced"),
+        ({"lift": "x }"}, "unbalanced"),
+        ({"lift": ""}, "empty"),
+        ({"lift": "1\n#include </etc/passwd>\n"}, "'#'"),
+        ({"op": "a.s + b.s // tail"}, "'//'"),
+        ({"op": "a.s \\\n + b.s"}, "not allowed"),
+        ({"accumulate": Accumulate({"t": "int64"}, {}, "s.t += x;", {"s": "s.t"})}, "start"),
+        ({"accumulate": Accumulate({"t": "int64"}, {"t": 0}, "%:define x", {"s": "s.t"})}, "%:"),
+    ],
+)
+def test_inconsistent_or_dangerous_declarations_are_refused(change: dict, match: str):
+    good = {"name": "s", "fields": {"s": "int64"}, "zero": 0, "lift": "x", "op": "add"}
+    given = good | change
+    with pytest.raises(MonoidError, match=match):
+        Monoid(given.pop("name"), **given)
+
+
+def test_an_unknown_reduction_suggests_the_nearest():
+    with pytest.raises(MonoidError, match=r"'summ'; did you mean 'sum'\?.*There are: sum"):
+        as_monoid("summ")
+
+
+def test_statistics_share_what_they_have_in_common():
+    bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype("float32")])
+    assert len(bound.accumulator.slots) == 2  # one sum, one count
+    bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype("int64")])
+    assert len(bound.accumulator.slots) == 3  # an integer sum and a float one
+
+
+def test_partials_are_widest_first_so_that_every_slot_is_aligned():
+    monoid = Monoid(
+        "mixed",
+        fields={"a": "int32", "b": "float64", "c": "uint32", "d": "int64"},
+        zero=dict.fromkeys("abcd", 0),
+        lift=dict.fromkeys("abcd", "x"),
+        op=dict.fromkeys("abcd", "add"),
+    )
+    sizes = [s.dtype.itemsize for s in bind([monoid], [np.dtype("int32")]).accumulator.slots]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_struct_accumulators_combine_fields_together(opened: OpenedDevice):
+    """argmax: the op of one field reads another."""
+    later = "b.v > a.v || (b.v == a.v && b.i < a.i)"
+    argmax = Monoid(
+        "argmax",
+        fields={"v": "float64", "i": "uint64"},
+        zero={"v": "lowest", "i": "highest"},
+        lift={"v": "x", "i": "i"},
+        op={"v": f"({later}) ? b.v : a.v", "i": f"({later}) ? b.i : a.i"},
+        finish=lambda fields, _: fields["i"],
+    )
+    bound = bind([argmax], [np.dtype("float32")])
+    tuning = best(opened.device, bound.accumulator)
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 1000, 10_007):
+        array = rng.integers(0, 50, count).astype("f4")
+        (got,) = folded(opened, bound, tuning, array, box((count,), (0,)))["argmax"]
+        assert got == array.argmax()
+
+
+def test_several_inputs_are_read_together(opened: OpenedDevice):
+    dot = Monoid("dot", inputs=2, zero=0, lift="(double)x0 * x1", op="add")
+    bound = bind([dot], [np.dtype("float32"), np.dtype("int16")])
+    from chunkfold.kernels import Fold
+
+    a, b = np.arange(5003, dtype="f4"), np.arange(5003, dtype="i2") % 7
+    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    fold.add([upload(opened, a), upload(opened, b)], box((5003,), (0,)))
+    (got,) = bound.statistics[0].finish(fold.finish().arrays)
+    assert got == np.dot(a.astype("f8"), b.astype("f8"))
+
+
+def test_accumulate_replaces_lift_with_state_of_its_own(opened: OpenedDevice):
+    """Neumaier's compensated sum: a state of two fields that ends as one."""
+    neumaier = Monoid(
+        "neumaier",
+        zero=0,
+        lift="x",
+        op="add",
+        accumulate=Accumulate(
+            state={"hi": "float64", "lo": "float64"},
+            start={"hi": 0, "lo": 0},
+            step="double t = s.hi + x;"
+            "s.lo += fabs(s.hi) >= fabs((double)x) ? (s.hi - t) + x : (x - t) + s.hi;"
+            "s.hi = t;",
+            end={"s": "s.hi + s.lo"},
+        ),
+    )
+    bound = bind([neumaier], [np.dtype("float64")])
+    tuning = best(opened.device, bound.accumulator)
+    array = np.tile([1.0, 1e100, 1.0, -1e100], 1)
+    (got,) = folded(opened, bound, tuning, array, box((4,), (0,)))["neumaier"]
+    lanes = tuning.local_size * tuning.lanes
+    assert got == 2.0 or lanes > 1  # lanes share four elements out, and then the op alone adds
+    array = np.full(100_000, 0.1)
+    (got,) = folded(opened, bound, tuning, array, box((100_000,), (0,)))["neumaier"]
+    assert got == math.fsum(array)
+
+
+def test_a_bad_expression_shows_the_log_with_its_own_line(opened: OpenedDevice):
+    bad = Monoid("bad", zero=0, lift="x +\n  nonsense", op="add")
+    bound = bind([bad], [np.dtype("float32")])
+    with pytest.raises(BuildError) as error:
+        choose(opened.device, bound.accumulator)
+    message = str(error.value)
+    assert "nonsense" in message
+    assert "bad: lift of s:2" in message or 'bad: lift of s":2' in message, message
+
+
+def test_the_wrong_number_of_inputs_is_named():
+    with pytest.raises(MonoidError, match=r"'sum' takes 1 input\(s\), but 2 were given"):
+        bind([as_monoid("sum")], [np.dtype("f4"), np.dtype("f4")])
+
+
+def test_several_fields_finish_as_a_record():
+    monoid = Monoid(
+        "both",
+        fields={"a": "int64", "b": "float64"},
+        zero={"a": 0, "b": 0},
+        lift={"a": "1", "b": "x"},
+        op={"a": "add", "b": "add"},
+    )
+    record = monoid.finish({"a": np.array([3]), "b": np.array([1.5])}, np.dtype("f4"))
+    assert record.dtype.names == ("a", "b")
+    assert record[0].item() == (3, 1.5)
+
+
+def test_dtype_casts_elements_before_and_results_after(opened: OpenedDevice):
+    array = np.arange(1000, dtype="i4") * 3
+    for dtype in ("float32", "int64", "uint8", "float64"):
+        bound = bind([as_monoid("sum")], [array.dtype], dtype=np.dtype(dtype))
+        tuning = best(opened.device, bound.accumulator)
+        (got,) = folded(opened, bound, tuning, array, box((1000,), (0,)))["sum"]
+        want = array.sum(dtype=dtype)
+        assert got.dtype == want.dtype
+        assert got == want
+
+
+def test_without_float64_sums_are_float32(opened: OpenedDevice):
+    from chunkfold.kernels.bake import assemble, needs_fp64
+
+    for dtype in ("float32", "float16", "int32", "uint8"):
+        bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype(dtype)], fp64=False)
+        assert not needs_fp64(bound.accumulator)
+        assert "double" not in assemble("flat.cl", bound.accumulator)
+        tuning = best(opened.device, bound.accumulator)
+        array = np.arange(100).astype(dtype)
+        results = folded(opened, bound, tuning, array, box((100,), (0,)))
+        assert results["sum"][0] == 4950
+        assert results["mean"][0] == 49.5
+
+
+def test_float64_on_a_device_without_it_names_both(opened: OpenedDevice):
+    from dataclasses import replace
+
+    from chunkfold.kernels import DeviceError
+
+    lacking = replace(
+        opened.device,
+        extensions=opened.device.extensions - {"cl_khr_fp64"},
+        features=opened.device.features - {"__opencl_c_fp64"},
+    )
+    bound = bind([as_monoid("sum")], [np.dtype("float64")])
+    with pytest.raises(DeviceError, match=r"sum of float64 needs float64, which .* lacks"):
+        choose(lacking, bound.accumulator)

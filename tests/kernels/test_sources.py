@@ -1,0 +1,55 @@
+"""The kernel files: each compiles alone, with its own line numbers."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from chunkfold.kernels import OpenedDevice, as_monoid, bind
+from chunkfold.kernels.bake import assemble, header
+from chunkfold.kernels.trial import KERNEL_FILES
+from chunkfold.kernels.variant import language_options
+
+FOLDER = Path(str(resources.files("chunkfold.kernels")))
+
+
+@pytest.mark.parametrize("file", KERNEL_FILES)
+def test_a_kernel_file_compiles_alone(opened: OpenedDevice, file: str):
+    source = (FOLDER / file).read_text()
+    options = [*language_options(opened.device), "-I", str(FOLDER)]
+    assert cl.Program(opened.context, source).build(options).all_kernels()
+
+
+def test_every_kernel_file_is_tried():
+    assert {path.name for path in FOLDER.glob("*.cl")} == set(KERNEL_FILES)
+
+
+@pytest.mark.parametrize("file", KERNEL_FILES)
+def test_lines_after_an_include_keep_their_numbers(file: str):
+    accumulator = bind([as_monoid("min"), as_monoid("mean")], [np.dtype("f4")]).accumulator
+    lines = (FOLDER / file).read_text().split("\n")
+    number, current = 0, ""
+    for line in assemble(file, accumulator).split("\n"):
+        if line.startswith("#line "):
+            _, digits, name = line.split(" ", 2)
+            number, current = int(digits), name.strip('"')
+            continue
+        if current == file:
+            assert line == lines[number - 1]
+        number += 1
+
+
+def test_the_generated_header_defines_what_the_example_does():
+    """kernels/monoid.clh documents the joint; the generated one must have every name of it."""
+    example = (FOLDER / "monoid.clh").read_text()
+    made = header(bind([as_monoid("sum")], [np.dtype("f4")]).accumulator)
+    names = {
+        word for word in example.replace("(", " ").split() if word.startswith(("chf_", "CHF_"))
+    }
+    assert {"chf_step", "chf_put", "CHF_INPUTS"} <= names
+    for name in names - {"CHF_STAGE", "CHF_WIDTH"}:
+        assert name.strip(",;") in made, name

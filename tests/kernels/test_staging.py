@@ -1,0 +1,62 @@
+"""Staging buffers: nothing is rewritten while a fold reads it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from chunkfold.kernels import DeviceError, Fold, OpenedDevice, as_monoid, bind, box, launch
+from chunkfold.kernels.staging import StagingBuffer
+from tests.conftest import best
+
+SUM = bind([as_monoid("sum")], [np.dtype("int32")]).accumulator
+
+
+@pytest.fixture(params=["shared memory", "behind a link"])
+def staged(request, opened: OpenedDevice):
+    """A buffer as the device has it, and as one with memory of its own would."""
+    linked = OpenedDevice(opened.device)
+    linked.device = replace(opened.device, unified_memory=request.param == "shared memory")
+    return linked, StagingBuffer(linked, linked.queue(), 4000)
+
+
+def test_what_is_committed_is_what_is_folded(staged):
+    opened, buffer = staged
+    fold = Fold(opened, SUM, best(opened.device, SUM))
+    total = 0
+    for n in range(20):
+        memory = buffer.begin().view("i4")
+        memory[:] = np.arange(1000) + n
+        total += int(memory.sum())
+        buffer.busy_until(fold.add([buffer.buffer], box((1000,), (0,)), buffer.commit(4000)))
+    assert int(next(iter(fold.finish().arrays.values()))[0]) == total
+    buffer.drain()
+
+
+def test_a_buffer_is_not_given_out_before_its_fold_is_done(staged):
+    """The fold is held back by a user event."""
+    opened, buffer = staged
+    fold = Fold(opened, SUM, best(opened.device, SUM))
+    buffer.begin().view("i4")[:] = 1
+    gate = cl.UserEvent(opened.context)
+    ready = buffer.commit(4000)
+    buffer.busy_until(fold.add([buffer.buffer], box((1000,), (0,)), [*ready, gate]))
+    given = threading.Event()
+    thread = threading.Thread(target=lambda: (buffer.begin(), given.set()))
+    thread.start()
+    assert not given.wait(0.3)
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    assert given.wait(10)
+    thread.join()
+    assert int(next(iter(fold.finish().arrays.values()))[0]) == 1000
+
+
+def test_waiting_has_a_deadline(opened: OpenedDevice):
+    gate = cl.UserEvent(opened.context)
+    with pytest.raises(DeviceError, match=r"has not finished dreaming in 0 s"):
+        launch.wait(opened.device, gate, "dreaming", deadline_s=0.05)
+    gate.set_status(cl.command_execution_status.COMPLETE)

@@ -62,7 +62,7 @@ def stored_name(dtype: np.dtype) -> str:
     DeviceError
         If kernels cannot read elements of `dtype`.
     """
-    name = dtype.newbyteorder("=").name
+    name = dtype.newbyteorder("=").name if dtype.kind in "biuf" else str(dtype)
     if name not in STORED:
         raise DeviceError(
             f"dtype {str(dtype)!r} cannot be reduced; supported are {', '.join(STORED)}"

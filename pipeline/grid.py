@@ -187,7 +187,7 @@ def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, .
     """
     if axis is None:
         return tuple(range(ndim))
-    given = [axis] if isinstance(axis, (int, np.integer)) else list(axis)
+    given = list(axis) if isinstance(axis, Sequence) else [axis]
     out = []
     for entry in given:
         if not isinstance(entry, (int, np.integer)) or isinstance(entry, bool):

@@ -1,0 +1,352 @@
+"""On a cluster: several device workers, scripted failures, foreign schedulers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client, LocalCluster
+
+import chunkfold as cf
+from chunkfold import planning
+from chunkfold.cluster import chosen_devices, connect
+from chunkfold.events import BlockProgress, WorkerRetired
+from chunkfold.kernels import Device
+from chunkfold.worker import RESOURCE
+from tests.conftest import DEVICES
+
+OPS = ["sum", "min", "max", "mean"]
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
+    """64 MiB of integers in 256 chunks."""
+    path = tmp_path_factory.mktemp("data") / "a.zarr"
+    array = np.random.default_rng(0).integers(-(10**6), 10**6, (256, 256, 256), "i4")
+    made = zarr.create_array(
+        str(path), shape=array.shape, chunks=(1, 256, 256), dtype="i4", compressors=None
+    )
+    made[...] = array
+    return path, array
+
+
+@pytest.fixture(autouse=True)
+def _many_blocks(monkeypatch):
+    monkeypatch.setattr(planning, "LEAF_BYTES", 256 * 256 * 4)
+    monkeypatch.setattr(planning, "BLOCK_BYTES", (1 << 20, 2 << 20))
+
+
+@contextlib.contextmanager
+def cluster(devices) -> Iterator[tuple[cf.LocalOpenCLCluster, Client]]:
+    with (
+        cf.LocalOpenCLCluster(devices, dashboard_address=None) as made,
+        connect(made.scheduler_address) as client,
+    ):
+        yield made, client
+
+
+def halves() -> list[Device]:
+    """Every CPU device of this host, split in two."""
+    return [part for device in DEVICES for part in cf.devices(f"{device.spec}/2")]
+
+
+def check(results: dict, array: np.ndarray) -> None:
+    assert results["sum"] == array.sum()
+    assert results["min"] == array.min()
+    assert results["max"] == array.max()
+    assert results["mean"] == pytest.approx(array.mean(), rel=1e-12)
+
+
+def test_every_device_folds_blocks_and_the_right_one_each(data):
+    """Two devices of every runtime, in processes of their own, side by side."""
+    path, array = data
+    with cluster(halves()) as (made, client):
+        run = cf.submit(path, OPS, client=client)
+        check(run.result(120), array)
+        done = [e for e in run.events if isinstance(e, BlockProgress) and e.done]
+        owners = {w["name"]: a for a, w in client.scheduler_info(n_workers=-1)["workers"].items()}
+    assert {e.block for e in done} == set(range(len(run.plan.blocks)))
+    assert set(run.profile) == {device.uuid for device in made.devices}
+    for device in made.devices:
+        entry = run.profile[device.uuid]
+        folded = [e for e in done if e.device == device.uuid]
+        assert {e.worker for e in folded} == {entry.worker} == {owners[f"cpu-{device.uuid}"]}
+        assert entry.blocks == len(folded) > 0
+    assert sum(entry.nbytes for entry in run.profile.values()) == array.nbytes
+
+
+def test_axis_reductions_come_home_tile_by_tile(data):
+    path, array = data
+    with cluster(halves()[:2]) as (_, client):
+        for axis in (0, (1, 2), 2):
+            got = cf.reduce(path, ["sum", "max"], axis=axis, client=client)
+            np.testing.assert_array_equal(got["sum"], array.sum(axis=axis))
+            np.testing.assert_array_equal(got["max"], array.max(axis=axis))
+
+
+def test_a_killed_worker_costs_time_but_not_the_answer(data):
+    path, array = data
+    with cluster(halves()[:2]) as (made, client):
+        pids = client.run(os.getpid)
+        victims = []
+
+        def kill_one(event) -> None:
+            if isinstance(event, BlockProgress) and event.done and not victims:
+                victims.append(event.worker)
+                os.kill(pids[event.worker], signal.SIGKILL)
+
+        run = cf.submit(path, OPS, client=client, on_event=kill_one)
+        check(run.result(120), array)
+        assert len(victims) == 1
+        assert pids[victims[0]] not in client.run(os.getpid, on_error="ignore").values()
+        # The nanny starts it again, on the same device.
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            found = client.run(_device_of_worker, on_error="ignore")
+            if len(set(found.values())) == 2:
+                break
+            time.sleep(0.2)
+        assert set(found.values()) == {device.uuid for device in made.devices}
+
+
+def _device_of_worker(dask_worker) -> str:
+    return dask_worker.plugins["chunkfold-device"].device.uuid
+
+
+def _busy(dask_worker) -> int:
+    return len(dask_worker.state.executing) + len(dask_worker.state.ready)
+
+
+def test_a_cancelled_run_frees_its_workers(data):
+    path, array = data
+    with cluster(halves()[:2]) as (_, client):
+        begun = threading.Event()
+        run = cf.submit(path, OPS, client=client, on_event=lambda e: begun.set())
+        assert begun.wait(30)
+        run.cancel()
+        with pytest.raises(cf.CancelledError):
+            run.result(60)
+        deadline = time.monotonic() + 30
+        while sum(client.run(_busy).values()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert sum(client.run(_busy).values()) == 0
+        assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
+        check(cf.reduce(path, OPS, client=client), array)
+
+
+def test_nothing_stays_on_the_cluster_after_a_run(data):
+    path, array = data
+    with cluster([DEVICES[0]]) as (_, client):
+        check(cf.reduce(path, OPS, client=client), array)
+        deadline = time.monotonic() + 10
+        count = len
+        while time.monotonic() < deadline:
+            left = client.run_on_scheduler(lambda dask_scheduler: count(dask_scheduler.tasks))
+            if not left:
+                break
+            time.sleep(0.1)
+        assert left == 0
+
+
+def test_the_scheduler_never_holds_more_than_the_window(data):
+    path, _ = data
+    with cluster(halves()[:2]) as (_, client):
+        most = [0]
+        run = cf.submit(path, OPS, client=client)
+        while not run.done():
+            held = client.run_on_scheduler(
+                lambda dask_scheduler: sum(
+                    t.state in ("processing", "queued", "no-worker", "waiting")
+                    for t in dask_scheduler.tasks.values()
+                )
+            )
+            most[0] = max(most[0], held)
+        run.result(60)
+        window = 2 * 2 * 2
+        assert len(run.plan.blocks) > 2 * window
+        # Combines may wait beside the blocks of the window.
+        assert 0 < most[0] <= window + 1 + len(run.plan.blocks) // 8
+
+
+def test_a_changed_array_is_read_again(tmp_path: Path):
+    made = zarr.create_array(str(tmp_path / "a.zarr"), shape=(100,), chunks=(10,), dtype="i8")
+    with cluster([DEVICES[0]]) as (_, client):
+        for value in (1, 2):
+            made[...] = value
+            assert cf.reduce(tmp_path / "a.zarr", client=client) == 100 * value
+
+
+def test_a_bad_chunk_ends_the_run_with_its_name(tmp_path: Path):
+    layout = {"shape": (100, 1000), "chunks": (1, 1000), "dtype": "i8"}
+    made = zarr.create_array(str(tmp_path / "a.zarr"), **layout)
+    made[...] = 1
+    (tmp_path / "a.zarr" / "c" / "77" / "0").write_bytes(b"no")
+    with (
+        cluster([DEVICES[0]]) as (_, client),
+        pytest.raises(cf.ChunkError, match=r"a.zarr: cannot read \[\d+:\d+, 0:1000\]"),
+    ):
+        cf.reduce(tmp_path / "a.zarr", client=client)
+
+
+def test_a_worker_without_its_device_is_retired_and_the_others_finish(data):
+    """Its plugin's setup failed, and it goes on taking tasks."""
+    path, array = data
+    good = halves()[0]
+    gone = replace(good, uuid="00000000-0000-0000-0000-000000000000")
+    with cluster([good, gone]) as (_, client):
+        run = cf.submit(path, OPS, client=client)
+        check(run.result(120), array)
+    assert any(isinstance(event, WorkerRetired) for event in run.events)
+    assert set(run.profile) == {good.uuid}
+
+
+def test_no_worker_with_a_device_is_an_error(data):
+    path, _ = data
+    gone = replace(DEVICES[0], uuid="00000000-0000-0000-0000-000000000000")
+    with (
+        cluster([gone]) as (_, client),
+        pytest.raises(cf.DeviceError, match=r"none of 1 worker\(s\) has an OpenCL device.*gone"),
+    ):
+        cf.reduce(path, client=client)
+
+
+def test_plain_dask_workers_use_their_default_device(data):
+    path, array = data
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as made,
+        Client(made) as client,
+    ):
+        check(cf.reduce(path, OPS), array)  # the current client
+        assert client.run(lambda: 1)
+
+
+def test_on_a_mixed_cluster_blocks_go_to_device_workers_only(data, tmp_path: Path):
+    path, array = data
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as made,
+        Client(made) as client,
+        started(worker_command(made.scheduler_address, DEVICES[0].spec), tmp_path / "log"),
+    ):
+        client.wait_for_workers(3, timeout=60)
+        run = cf.submit(path, OPS, client=client)
+        check(run.result(120), array)
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        (owner,) = [address for address, w in workers.items() if RESOURCE in w["resources"]]
+        assert {entry.worker for entry in run.profile.values()} == {owner}
+
+
+def test_a_cluster_without_workers_is_an_error(data, monkeypatch):
+    from chunkfold import on_cluster
+
+    monkeypatch.setattr(on_cluster, "JOIN_DEADLINE_S", 0.5)
+    path, _ = data
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None) as made,
+        Client(made) as client,
+        pytest.raises(cf.ClusterError, match="no worker joined"),
+    ):
+        cf.reduce(path, client=client)
+
+
+def test_a_scheduler_that_is_not_there_is_an_error_within_seconds():
+    began = time.monotonic()
+    with pytest.raises(cf.ClusterError, match=r"cannot reach a scheduler at 'tcp://127.0.0.1:9'"):
+        connect("tcp://127.0.0.1:9", deadline_s=2)
+    assert time.monotonic() - began < 20
+    with pytest.raises(cf.ClusterError, match="cannot reach"):
+        connect("nonsense://x", deadline_s=2)
+
+
+def test_a_cluster_does_not_scale_beyond_its_devices():
+    with (
+        cluster([DEVICES[0]]) as (made, _),
+        pytest.raises(cf.ClusterError, match="beyond 1 worker"),
+    ):
+        made.new_worker_spec()
+
+
+def test_devices_are_named_in_any_way():
+    first = DEVICES[0]
+    assert chosen_devices([first, first.spec, first.uuid]) == [first]
+    assert chosen_devices(first.spec) == [first]
+    with pytest.raises(cf.DeviceError, match="no devices were named"):
+        chosen_devices([])
+
+
+def test_workers_join_a_separately_started_scheduler(data, tmp_path: Path):
+    """`dask scheduler` and `chunkfold worker`, each a process of its own."""
+    path, array = data
+    log = tmp_path / "scheduler.log"
+    with contextlib.ExitStack() as stack:
+        scheduler = stack.enter_context(
+            started([BIN / "dask", "scheduler", "--host", "127.0.0.1", "--port", "0",
+                     "--no-dashboard"], log)
+        )  # fmt: skip
+        address = _await(log, r"Scheduler at:\s+(tcp://\S+)", scheduler)
+        command = worker_command(address, *(part.spec for part in halves()[:2]))
+        worker = stack.enter_context(started(command, tmp_path / "worker.log"))
+        with connect(address) as client:
+            client.wait_for_workers(2, timeout=60)
+            run = cf.submit(path, OPS, client=client)
+            check(run.result(120), array)
+            assert len(run.profile) == 2
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(60) == 0
+        with connect(address) as client:
+            assert client.scheduler_info(n_workers=-1)["workers"] == {}
+
+
+def worker_command(address: str, *specs: str) -> list:
+    return [BIN / "chunkfold", "worker", address, *(w for s in specs for w in ("--device", s))]
+
+
+@contextlib.contextmanager
+def started(command: list, log: Path) -> Iterator[subprocess.Popen]:
+    with log.open("w") as file:
+        process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=file)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _await(log: Path, pattern: str, process: subprocess.Popen) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = re.search(pattern, log.read_text())
+        if found:
+            return found[1]
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def test_a_worker_without_a_scheduler_gives_up_within_seconds():
+    done = subprocess.run(
+        [str(word) for word in worker_command("tcp://127.0.0.1:9", DEVICES[0].spec)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "ClusterError: cannot reach a scheduler at tcp://127.0.0.1:9" in done.stderr

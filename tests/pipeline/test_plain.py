@@ -1,0 +1,226 @@
+"""The pure parts of the pipeline: grids, layouts, blocks, trees, memory."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkfold import PlanError, planning
+from chunkfold.grid import Cells, leaf_factors, normalized_axes, select, slabs
+from chunkfold.kernels import as_monoid, bind
+from chunkfold.layout import Layout
+from chunkfold.planning import BUFFERS, READERS, make_plan
+from chunkfold.source import Source
+from chunkfold.tree import FAN_IN, children, tree
+
+SIZES = st.integers(0, 40)
+
+
+def entries(size: int) -> st.SearchStrategy:
+    bound = st.none() | st.integers(-size - 2, size + 2)
+    slices = st.builds(slice, bound, bound, st.none() | st.integers(1, size + 3))
+    return slices | st.integers(-size, size - 1) if size else slices
+
+
+def array_of(shape, chunks, dtype="i4", **kwargs) -> zarr.Array:
+    return zarr.create_array({}, shape=shape, chunks=chunks, dtype=dtype, **kwargs)
+
+
+def bound_for(dtype: str = "i4"):
+    return bind([as_monoid("sum"), as_monoid("mean")], [np.dtype(dtype)])
+
+
+@pytest.mark.parametrize("module", ["grid", "tree", "units"])
+def test_examples_in_docstrings_hold(module: str):
+    found = doctest.testmod(importlib.import_module(f"chunkfold.{module}"))
+    assert found.attempted
+    assert not found.failed
+
+
+@given(st.data(), SIZES, st.integers(1, 12), st.integers(1, 4))
+def test_pieces_are_the_selection_cut_at_cells(data, size: int, cell: int, factor: int):
+    entry = data.draw(entries(size))
+    cells = Cells(size, cell).coarsened(factor)
+    (axis,) = select([cells], entry)
+    want = np.arange(size)[slice(entry, entry + 1 or None) if isinstance(entry, int) else entry]
+    got = [np.arange(size)[axis.piece(n).source] for n in range(axis.pieces)]
+    np.testing.assert_array_equal(np.concatenate([*got, np.empty(0, int)]), want)
+    for n, elements in enumerate(got):
+        assert len(elements) == axis.piece(n).length > 0
+        assert len(set(elements // cells.cell)) == 1
+        assert axis.piece(n).position == sum(map(len, got[:n]))
+
+
+@given(st.data(), st.lists(st.integers(1, 9), min_size=1, max_size=8))
+def test_irregular_cells_cut_where_they_say(data, widths: list[int]):
+    bounds = tuple(int(n) for n in np.cumsum([0, *widths]))
+    cells = Cells(bounds[-1], 0, bounds).coarsened(data.draw(st.integers(1, 3)))
+    (axis,) = select([cells], data.draw(entries(bounds[-1])))
+    elements = [np.arange(bounds[-1])[axis.piece(n).source] for n in range(axis.pieces)]
+    assert sum(map(len, elements)) == axis.length
+    for one in elements:
+        assert len(np.unique(np.searchsorted(cells.offsets, one, side="right"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("selection", "match"),
+    [
+        ((slice(None),) * 3, "3 entries for 2 axes"),
+        ((..., ...), "more than one Ellipsis"),
+        (slice(None, None, -1), "steps must be positive"),
+        (slice(None, None, 0), "axis 0"),
+        ((0, 9), "index 9 is out of range for axis 1 of size 5"),
+        (-4, "index -4 is out of range for axis 0 of size 3"),
+        (True, "neither an integer"),
+        ("x", "neither an integer"),
+        ([1, 2], "neither an integer"),
+    ],
+)
+def test_bad_selections_are_named(selection, match: str):
+    with pytest.raises(PlanError, match=match):
+        select([Cells(3, 2), Cells(5, 2)], selection)
+
+
+@pytest.mark.parametrize(
+    ("axis", "want"), [(None, (0, 1, 2)), (-1, (2,)), ((2, 0), (0, 2)), ((), ())]
+)
+def test_axes_are_read_as_numpy_reads_them(axis, want):
+    assert normalized_axes(axis, 3) == want
+
+
+@pytest.mark.parametrize(
+    ("axis", "ndim", "match"),
+    [
+        (3, 3, "axis 3 is out of range for an array of 3 dimension.*use -3 to 2"),
+        (-4, 3, "axis -4"),
+        ((0, -3), 3, "twice"),
+        (0, 0, "none to reduce"),
+        (1.5, 3, "1.5 is not an integer"),
+    ],
+)
+def test_bad_axes_are_named(axis, ndim: int, match: str):
+    with pytest.raises(PlanError, match=match):
+        normalized_axes(axis, ndim)
+
+
+@given(st.lists(st.integers(1, 9), max_size=4), st.integers(1, 200))
+def test_slabs_cover_a_box_once_within_the_limit(shape: list[int], limit: int):
+    seen = np.zeros(shape, int)
+    for slab in slabs(shape, 1, limit):
+        seen[slab] += 1
+        assert math.prod(s.stop - s.start for s in slab) <= limit
+    assert (seen == 1).all()
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=4), st.sampled_from([1, 2, 4, 8]))
+def test_leaves_are_powers_of_two_within_the_target(cell: list[int], itemsize: int):
+    factors = leaf_factors(cell, itemsize, 1 << 20)
+    assert all(factor & (factor - 1) == 0 for factor in factors)
+    nbytes = math.prod(cell) * itemsize * math.prod(factors)
+    assert math.prod(factors) == 1 or nbytes <= 1 << 20 < 2 * nbytes
+
+
+@given(st.data())
+def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
+    shape = data.draw(st.lists(st.integers(1, 9), max_size=4))
+    cells = [Cells(size, data.draw(st.integers(1, 5))) for size in shape]
+    selection = tuple(data.draw(entries(size)) for size in shape)
+    reduced = tuple(n for n in range(len(shape)) if data.draw(st.booleans()))
+    layout = Layout(select(cells, selection), reduced)
+    seen = np.zeros(shape, int)
+    for tile in range(layout.tiles):
+        for part in range(layout.parts):
+            pieces = layout.leaf(tile, part)
+            seen[tuple(piece.source for piece in pieces)] += 1
+            outputs = math.prod(pieces[n].length for n in layout.kept)
+            assert outputs == layout.tile_outputs(tile)
+            within = [slice(0, piece.length) for piece in pieces]
+            for indexed in (False, True):
+                one = layout.leaf_box(pieces, within, indexed=indexed)
+                assert (one.outputs, one.elements) == (outputs, math.prod(p.length for p in pieces))
+    want = np.zeros(shape, int)
+    want[selection] = 1
+    np.testing.assert_array_equal(seen, want)
+
+
+@given(st.integers(1, 400), st.integers(1, 8), st.sampled_from([(0,), (1,), (0, 1), ()]))
+def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
+    source = Source(array_of((rows, 50), (3, 20), "f8"), "a")
+    layout_target, planning.LEAF_BYTES = planning.LEAF_BYTES, 500
+    low_high, planning.BLOCK_BYTES = planning.BLOCK_BYTES, (2000, 9000)
+    try:
+        plan = make_plan(source, bound_for("f8"), axis=axis, workers=workers)
+    finally:
+        planning.LEAF_BYTES, planning.BLOCK_BYTES = layout_target, low_high
+    seen = np.zeros((plan.layout.tiles, plan.layout.parts), int)
+    for block in plan.blocks:
+        seen[slice(*block.tiles), slice(*block.parts)] += 1
+        # Either parts of one tile, or whole tiles: a partial belongs to one tile.
+        assert block.tiles[1] - block.tiles[0] == 1 or block.parts == (0, plan.layout.parts)
+    assert (seen == 1).all()
+    assert [block.number for block in plan.blocks] == list(range(len(plan.blocks)))
+    assert str(len(plan.blocks)) in str(plan)
+
+
+def test_leaves_stay_where_they_are_when_the_array_grows():
+    def leaves(rows: int) -> set:
+        source = Source(array_of((rows, 1000), (10, 300), "f4"), "a")
+        layout = make_plan(source, bound_for("f4")).layout
+        return {
+            tuple((p.source.start, p.source.stop) for p in layout.leaf(0, part))
+            for part in range(layout.parts)
+        }
+
+    small, large = leaves(20_000), leaves(60_000)
+    assert len(small) > 4
+    assert len(small - large) <= 4  # only those at the old edge have grown
+
+
+@given(st.integers(1, 5000))
+def test_the_tree_takes_every_node_once(count: int):
+    sizes = tree(count)
+    assert sizes[0] == count
+    assert sizes[-1] == 1
+    for level, (below, here) in enumerate(pairwise(sizes), start=1):
+        taken = [n for node in range(here) for n in children(sizes, level, node)]
+        assert taken == list(range(below))
+        assert max(len(children(sizes, level, node)) for node in range(here)) <= FAN_IN
+
+
+def test_the_memory_bound_has_every_term():
+    """Distinct primes, so that no term can hide behind another."""
+    source = Source(array_of((11 * 7, 13 * 5), (11, 13), "f4"), "a")
+    leaf = planning.LEAF_BYTES
+    planning.LEAF_BYTES = 1
+    try:
+        plan = make_plan(source, bound_for("f4"), axis=0, threads=3)
+    finally:
+        planning.LEAF_BYTES = leaf
+    memory = plan.memory
+    assert plan.leaf_bytes == 11 * 13 * 4
+    assert memory.staging == 3 * BUFFERS * 11 * 13 * 4
+    assert memory.decoding == 3 * READERS * 2 * 11 * 13 * 4
+    assert memory.accumulators == 3 * 3 * 13 * bound_for("f4").accumulator.nbytes
+    assert memory.total == memory.staging + memory.decoding + memory.accumulators
+
+
+def test_a_plan_beyond_the_workers_memory_is_refused():
+    source = Source(array_of((1 << 15, 1 << 15), (1 << 14, 1 << 14), "f8"), "big.zarr")
+    with pytest.raises(PlanError, match=r"big.zarr: a worker needs .* may use only 614\.4 MiB"):
+        make_plan(source, bound_for("f8"), memory_limit=1 << 30)
+
+
+def test_planning_a_million_chunks_is_a_matter_of_seconds():
+    """Counted, not timed: blocks, not chunks, decide the work."""
+    source = Source(array_of((1_000_000, 1000), (1, 1000), "f4"), "a")
+    plan = make_plan(source, bound_for("f4"), workers=2)
+    assert plan.layout.parts > 100
+    assert len(plan.blocks) < 100

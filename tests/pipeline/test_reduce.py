@@ -1,0 +1,246 @@
+"""cf.reduce in this process: NumPy's answer, for every layout of the data."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold import planning
+from chunkfold.events import BlockProgress, RunFinished, RunStarted
+from chunkfold.kernels.dtypes import STORED
+from tests.pipeline.test_plain import entries
+
+OPS = ["sum", "min", "max", "mean"]
+
+
+@pytest.fixture(autouse=True)
+def _small_leaves(monkeypatch):
+    """Many leaves, blocks and levels, although the arrays are small."""
+    monkeypatch.setattr(planning, "LEAF_BYTES", 256)
+    monkeypatch.setattr(planning, "BLOCK_BYTES", (512, 1024))
+
+
+def stored(array: np.ndarray, **kwargs) -> zarr.Array:
+    made = zarr.create_array({}, shape=array.shape, dtype=array.dtype, **kwargs)
+    made[...] = array
+    return made
+
+
+def same(got, want) -> None:
+    assert type(got) is type(want)
+    assert got.dtype == want.dtype
+    if want.dtype.kind == "f":
+        np.testing.assert_allclose(got, want, rtol=1e-3 if want.dtype.itemsize == 2 else 1e-5)
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_equals_numpy_for_any_chunks_axes_and_selection(data):
+    shape = tuple(data.draw(st.lists(st.integers(0, 12), max_size=4), "shape"))
+    chunks = tuple(data.draw(st.integers(1, 6), "chunk") for _ in shape)
+    dtype = data.draw(st.sampled_from([n for n in STORED if n != "float16"]), "dtype")
+    selection = tuple(data.draw(entries(n)) for n in shape[: data.draw(st.integers(0, len(shape)))])
+    selection = data.draw(st.sampled_from([selection, (*selection, ...)]))
+    array = np.random.default_rng(1).integers(0, 100, shape).astype(dtype)
+    part = array[selection]
+    axis = data.draw(
+        st.none() | st.sets(st.integers(0, part.ndim - 1)).map(tuple) if part.ndim else st.none()
+    )
+    keepdims = data.draw(st.booleans(), "keepdims")
+    source = stored(array, chunks=chunks)
+    reduced = range(part.ndim) if axis is None else axis
+    if part.size or all(part.shape[n] for n in reduced):
+        got = cf.reduce(source, OPS, axis=axis, keepdims=keepdims, selection=selection)
+        for op in OPS:
+            same(got[op], np.asarray(getattr(np, op)(part, axis=axis, keepdims=keepdims))[()])
+    else:
+        got = cf.reduce(source, "sum", axis=axis, keepdims=keepdims, selection=selection)
+        same(got, np.asarray(part.sum(axis=axis, keepdims=keepdims))[()])
+
+
+@pytest.mark.parametrize("dtype", STORED)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"zarr_format": 2},
+        {"zarr_format": 2, "order": "F"},
+        {"zarr_format": 3},
+        {"zarr_format": 3, "shards": (20, 40)},
+        {"zarr_format": 3, "compressors": None},
+        {"zarr_format": 3, "filters": "auto", "fill_value": 1},
+    ],
+    ids=str,
+)
+def test_every_dtype_in_every_format(dtype: str, layout: dict):
+    array = np.random.default_rng(2).integers(0, 2, (50, 70)).astype(dtype)
+    source = stored(array, chunks=(10, 20), **layout)
+    got = cf.reduce(source, [*OPS, "prod"])
+    for op in [*OPS, "prod"]:
+        same(got[op], getattr(np, op)(array))
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">i2", ">u8"])
+def test_foreign_byte_order(dtype: str):
+    array = np.arange(100).astype(dtype)
+    source = stored(array, chunks=(7,), zarr_format=2)
+    assert cf.reduce(source) == array.sum()
+
+
+def test_chunks_that_were_never_written_are_fill():
+    source = zarr.create_array({}, shape=(100, 100), chunks=(9, 9), dtype="i4", fill_value=3)
+    source[20:40, 5:50] = 7
+    assert cf.reduce(source) == np.asarray(source[...]).sum()
+
+
+def test_a_single_op_gives_a_value_and_a_list_a_dict():
+    source = stored(np.arange(10.0), chunks=(3,))
+    assert cf.reduce(source, "max") == 9.0
+    assert cf.reduce(source, ["max"]) == {"max": 9.0}
+    assert isinstance(cf.reduce(source, "max"), np.float64)
+
+
+def test_a_monoid_of_the_user_s_own():
+    closest = cf.Monoid(
+        "farthest",
+        fields={"d": "float64", "i": "uint64"},
+        zero={"d": -1, "i": "highest"},
+        lift={"d": "fabs((double)x)", "i": "i"},
+        op={"d": "max(a.d, b.d)", "i": "a.d > b.d || (a.d == b.d && a.i < b.i) ? a.i : b.i"},
+        finish=lambda fields, _: fields["i"],
+    )
+    array = np.random.default_rng(3).normal(size=(37, 53))
+    source = stored(array, chunks=(5, 7))
+    assert cf.reduce(source, closest) == np.abs(array).argmax()
+    part = (slice(3, 30, 4), slice(None, -2))
+    assert cf.reduce(source, closest, selection=part) == np.abs(array[part]).argmax()
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_nothing_has_no_minimum(op: str):
+    source = stored(np.zeros((0, 3)), chunks=(1, 1))
+    with pytest.raises(cf.PlanError, match=f"{op} of no elements has no value"):
+        cf.reduce(source, op)
+    with pytest.raises(ValueError, match="no value"):  # as NumPy's is
+        cf.reduce(source, op, axis=0)
+    assert cf.reduce(source, op, axis=1).shape == (0,)
+
+
+def test_nothing_sums_to_zero_and_has_no_mean():
+    source = stored(np.zeros((0, 3), "f4"), chunks=(1, 1))
+    got = cf.reduce(source, ["sum", "prod", "mean"])
+    assert got["sum"] == 0
+    assert got["prod"] == 1
+    assert np.isnan(got["mean"])
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "match"),
+    [
+        ({"op": "summ"}, "did you mean 'sum'"),
+        ({"axis": 5}, "axis 5 is out of range"),
+        ({"selection": 99}, "index 99 is out of range"),
+        ({"dtype": "U4"}, "cannot be reduced"),
+        ({"variant": "warp"}, "no variant is called 'warp'"),
+    ],
+)
+def test_bad_arguments_are_named(kwargs: dict, match: str):
+    with pytest.raises(cf.ChunkfoldError, match=match):
+        cf.reduce(stored(np.arange(5.0), chunks=(2,)), **kwargs)
+
+
+def test_dtype_is_numpy_s():
+    array = np.arange(200, dtype="u1")
+    source = stored(array, chunks=(64,))
+    for dtype in ("f4", "i8", "u1", "f8"):
+        same(cf.reduce(source, "sum", dtype=dtype), array.sum(dtype=dtype))
+    same(cf.reduce(source, "mean", dtype="f4"), array.mean(dtype="f4"))
+
+
+def test_events_tell_the_whole_story():
+    heard = []
+    source = stored(np.arange(1000.0), chunks=(10,))
+    run = cf.submit(source, "sum", on_event=heard.append)
+    assert run.result(60) == 499500.0
+    assert heard == run.events
+    assert isinstance(heard[0], RunStarted)
+    assert isinstance(heard[-1], RunFinished)
+    assert heard[-1].error is None
+    done = [event for event in heard if isinstance(event, BlockProgress) and event.done]
+    assert sorted(event.block for event in done) == list(range(heard[0].blocks))
+    assert sum(event.nbytes for event in done) == heard[0].nbytes == 8000
+    (entry,) = run.profile.values()
+    assert (entry.blocks, entry.nbytes) == (heard[0].blocks, 8000)
+    assert entry.profile["fold_flat", 0].launches >= heard[0].blocks
+
+
+def test_a_cancelled_run_ends_and_says_so():
+    source = stored(np.zeros(200_000), chunks=(10,))
+    started = threading.Event()
+    run = cf.submit(source, "sum", on_event=lambda _: started.set())
+    assert started.wait(30)
+    run.cancel()
+    with pytest.raises(cf.CancelledError, match="was cancelled"):
+        run.result(60)
+    assert run.done()
+
+
+def test_a_result_that_misses_elements_is_an_error(monkeypatch):
+    """The count that came along is checked against the plan."""
+    from chunkfold import engine
+
+    source = stored(np.arange(1000.0), chunks=(10,))
+    real = engine.Engine._place
+    lost = []
+
+    def losing(self, node, handle):
+        if not lost and node.level == 0:
+            from dataclasses import replace
+
+            lost.append(node)
+            report = replace(handle.report, elements=handle.report.elements - 1)
+            handle = replace(handle, report=report)
+        real(self, node, handle)
+
+    monkeypatch.setattr(engine.Engine, "_place", losing)
+    with pytest.raises(cf.IncompleteError, match="saw 999 elements of 1,000"):
+        cf.reduce(source)
+
+
+def test_result_waits_no_longer_than_told():
+    source = stored(np.zeros(100_000), chunks=(10,))
+    run = cf.submit(source)
+    with pytest.raises(TimeoutError, match="has not ended after"):
+        run.result(0.001)
+    run.cancel()
+
+
+def test_plan_says_what_would_run(tmp_path: Path):
+    zarr.create_array(str(tmp_path / "a.zarr"), shape=(100, 40), chunks=(10, 10), dtype="f4")
+    text = str(cf.plan(tmp_path / "a.zarr", ["sum", "max"], axis=0))
+    assert "sum, max over axes (0,)" in text
+    assert "shape (100, 40), chunks of (10, 10)" in text
+    assert "4,000 elements" in text
+
+
+def test_chunks_beyond_the_largest_allocation_are_split(monkeypatch):
+    from dataclasses import replace
+
+    from chunkfold.worker import process_device
+
+    owned = process_device()
+    small = replace(owned.opened.device, max_alloc_bytes=1000)
+    monkeypatch.setattr(owned.opened, "device", small)
+    array = np.random.default_rng(0).integers(0, 1000, (60, 70), "i4")
+    source = stored(array, chunks=(60, 70))
+    got = cf.reduce(source, ["sum", "max"])
+    assert got == {"sum": array.sum(), "max": array.max()}
+    np.testing.assert_array_equal(cf.reduce(source, "sum", axis=0), array.sum(axis=0))

@@ -122,7 +122,7 @@ class _Stream:
         self.nbytes = 0
         self.read_s = 0.0
         self._owned, self._work, self._tuning, self._watch = owned, work, tuning, watch
-        self._folds, self._uploads = owned.opened.queue(), owned.opened.queue()
+        self._folds = owned.opened.queue()
         self._profiles: list[Profile] = []
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="chunkfold-read")
         self._free: deque[StagingBuffer] = deque()
@@ -163,6 +163,7 @@ class _Stream:
         self._pool.shutdown(wait=True, cancel_futures=True)
         for buffer in self._free:
             buffer.drain()
+            self._owned.give_back(buffer)
 
     def profile(self) -> Profile:
         """Return the times of all launches so far."""
@@ -203,7 +204,7 @@ class _Stream:
         """Return a staging buffer that is free, or will be when its last fold is done."""
         if self._made < BUFFERS:
             self._made += 1
-            return StagingBuffer(self._owned.opened, self._uploads, self._buffer_bytes)
+            return self._owned.borrow(self._buffer_bytes)
         return self._free.popleft()
 
     def _reads(self, tile: int, parts: tuple[int, int]) -> Iterator[_Read]:

@@ -19,6 +19,7 @@ from chunkfold.kernels import (
     default_devices,
     devices,
 )
+from chunkfold.kernels.staging import StagingBuffer
 
 PLUGIN = "chunkfold-device"
 RESOURCE = "chunkfold-device"
@@ -31,12 +32,29 @@ class WorkerDevice:
 
     opened: OpenedDevice
     _tunings: dict[object, Tuning] = field(default_factory=dict)
+    _buffers: list[StagingBuffer] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def device(self) -> Device:
         """What it is."""
         return self.opened.device
+
+    def borrow(self, nbytes: int) -> StagingBuffer:
+        """Return a staging buffer of that size, used before if there is one: its pages are warm.
+
+        Idle buffers of another size are dropped, so that no more is held than a block may use.
+        """
+        with self._lock:
+            self._buffers = [buffer for buffer in self._buffers if buffer.nbytes == nbytes]
+            if self._buffers:
+                return self._buffers.pop()
+        return StagingBuffer(self.opened, self.opened.queue(), nbytes)
+
+    def give_back(self, buffer: StagingBuffer) -> None:
+        """Take a buffer back whose last fold is done."""
+        with self._lock:
+            self._buffers.append(buffer)
 
     def tuning(self, accumulator: Accumulator, variant: str | None) -> Tuning:
         """Return the tuning for a reduction; the first call may try kernels in a child process."""

@@ -75,6 +75,17 @@ def verdicts(requests: Sequence[Request]) -> list[Verdict]:
     return [verdict for verdict in found if verdict is not None]
 
 
+def settled(device: Device, accumulator: Accumulator, wanted: Tuning) -> tuple[Tuning, Verdict]:
+    """Try a tuning, in smaller work-groups if its kernels allow no larger; say what came of it."""
+    verdict = verdicts([Request(device, accumulator, wanted)])[0]
+    limit = verdict.local_limit
+    if not limit:
+        return wanted, verdict
+    size = work_group_size(device, accumulator, wanted.variant, wanted.local_size, limit)
+    tuning = replace(wanted, local_size=size, column_size=min(limit, wanted.column_size))
+    return tuning, verdicts([Request(device, accumulator, tuning)])[0]
+
+
 def choose(device: Device, accumulator: Accumulator, variant: str | None = None) -> Tuning:
     """Return the best tuning that was seen to work on a device.
 
@@ -95,13 +106,7 @@ def choose(device: Device, accumulator: Accumulator, variant: str | None = None)
         device, accumulator, variant
     )  # fmt: skip
     for wanted in tunings:
-        tuning = wanted
-        verdict = verdicts([Request(device, accumulator, tuning)])[0]
-        if verdict.local_limit:
-            limit = verdict.local_limit
-            size = work_group_size(device, accumulator, tuning.variant, tuning.local_size, limit)
-            tuning = replace(tuning, local_size=size, column_size=min(size, tuning.column_size))
-            verdict = verdicts([Request(device, accumulator, tuning)])[0]
+        tuning, verdict = settled(device, accumulator, wanted)
         if verdict.usable:
             return tuning
         failures.append((tuning, verdict))

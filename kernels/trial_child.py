@@ -44,7 +44,7 @@ def _verdict(request: Request) -> Verdict:
     try:
         opened = OpenedDevice(request.device)
         limit = _local_limit(opened, request)
-        if limit < max(request.tuning.local_size, request.tuning.column_size):
+        if limit:
             return Verdict(
                 usable=False, reason=f"its kernels allow {limit} work-items", local_limit=limit
             )
@@ -56,15 +56,17 @@ def _verdict(request: Request) -> Verdict:
 
 
 def _local_limit(opened: OpenedDevice, request: Request) -> int:
-    """Build every kernel; return the largest work-group that all of them allow."""
+    """Build every kernel; return what the tightest allows if it is less than asked, else 0."""
+    info = cl.kernel_work_group_info
     limits: list[int] = []
     for file in KERNEL_FILES:
         program = opened.program(file, request.accumulator, request.tuning)
         for kernel in program.all_kernels():
-            info = cl.kernel_work_group_info.WORK_GROUP_SIZE
-            limit: Any = kernel.get_work_group_info(info, opened.handle)
-            limits.append(limit)
-    return min(limits)
+            fixed: Any = kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, opened.handle)
+            limit: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, opened.handle)
+            if limit < (fixed[0] or request.tuning.column_size):
+                limits.append(limit)
+    return min(limits, default=0)
 
 
 def _compare(opened: OpenedDevice, request: Request) -> Verdict:

@@ -14,8 +14,8 @@ _CACHE = tempfile.TemporaryDirectory(prefix="chunkfold-tests-")
 os.environ.setdefault("CHUNKFOLD_CACHE", _CACHE.name)
 
 from chunkfold.kernels import Accumulator, Device, OpenedDevice, Tuning, all_devices  # noqa: E402
-from chunkfold.kernels.trial import Request, verdicts  # noqa: E402
-from chunkfold.kernels.variant import VARIANTS, candidates, forced, why_not  # noqa: E402
+from chunkfold.kernels.trial import settled  # noqa: E402
+from chunkfold.kernels.variant import VARIANTS, forced, why_not  # noqa: E402
 
 settings.register_profile(
     "suite", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
@@ -55,17 +55,9 @@ def tried(device: Device, accumulator: Accumulator, shape: str) -> Tuning | None
     tuning = shaped(device, accumulator, shape)
     if tuning is None:
         return None
-    verdict = verdicts([Request(device, accumulator, tuning)])[0]
+    tuning, verdict = settled(device, accumulator, tuning)
     assert verdict.usable or "crashed" in verdict.reason, verdict
     return tuning if verdict.usable else None
-
-
-def best(device: Device, accumulator: Accumulator) -> Tuning:
-    """Return a device's first choice that works."""
-    for tuning in candidates(device, accumulator):
-        if verdicts([Request(device, accumulator, tuning)])[0].usable:
-            return tuning
-    raise AssertionError(f"nothing works on {device}")
 
 
 @pytest.fixture(scope="session", params=DEVICES, ids=lambda device: device.spec)

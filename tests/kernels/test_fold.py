@@ -23,10 +23,11 @@ from chunkfold.kernels import (
     as_monoid,
     bind,
     box,
+    choose,
 )
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.dtypes import STORED
-from tests.conftest import SHAPES, best, ran, tried
+from tests.conftest import SHAPES, ran, tried
 
 COLLECTIVE = ("sum", "min", "max", "mean")
 LENGTHS = st.one_of(
@@ -128,7 +129,7 @@ def test_every_shape_ran_somewhere():
 @pytest.mark.parametrize("dtype", STORED)
 def test_prod_equals_numpy(opened: OpenedDevice, dtype: str):
     bound = bound_of(("prod",), dtype)
-    tuning = best(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator)
 
     @given(LENGTHS, st.integers(0, 2**32))
     def check_length(count: int, seed: int) -> None:
@@ -152,7 +153,7 @@ def test_special_values_propagate_as_in_numpy(opened: OpenedDevice, dtype: str, 
     array = np.ones(1000, dtype)
     array[777] = special
     results = folded(
-        opened, bound, best(opened.device, bound.accumulator), array, box((1000,), (0,))
+        opened, bound, choose(opened.device, bound.accumulator), array, box((1000,), (0,))
     )
     for op in COLLECTIVE:
         np.testing.assert_equal(results[op][0], getattr(np, op)(array))
@@ -161,7 +162,7 @@ def test_special_values_propagate_as_in_numpy(opened: OpenedDevice, dtype: str, 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_min_and_max_order_zeros_and_keep_subnormals(opened: OpenedDevice, dtype: str):
     bound = bound_of(("min", "max"), dtype)
-    tuning = best(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator)
     tiny = np.finfo(dtype).smallest_subnormal
     for array in (np.array([0.0, -0.0], dtype), np.array([-0.0, 0.0], dtype)):
         results = folded(opened, bound, tuning, array, box((2,), (0,)))
@@ -174,7 +175,7 @@ def test_min_and_max_order_zeros_and_keep_subnormals(opened: OpenedDevice, dtype
 
 def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
     bound = bound_of(COLLECTIVE, "int32")
-    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     array = values("int32", 100_000, 3)
     cuts = [0, 1, 3, 1000, 1000, 50_001, 99_999, 100_000]
     buffers = [upload(opened, array[a:b]) for a, b in pairwise(cuts)]
@@ -186,7 +187,7 @@ def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
 
 def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
     bound = bound_of(("sum",), "int64")
-    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     buffer = upload(opened, np.arange(10))
     sums = []
     for _ in range(3):
@@ -198,7 +199,7 @@ def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
 @pytest.mark.parametrize("count", [1, 2, 3, 15, 16, 17, 300, 5000])
 def test_combine_equals_folding_the_whole(opened: OpenedDevice, count: int):
     bound = bound_of(COLLECTIVE, "int16")
-    tuning = best(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator)
     array = values("int16", count * 3, 5)
     fold = Fold(opened, bound.accumulator, tuning)
     buffer, parts = upload(opened, array), []
@@ -219,7 +220,7 @@ def test_axes_equal_numpy_for_every_combination(data):
     axes = tuple(n for n in range(len(shape)) if data.draw(st.booleans(), f"reduce {n}"))
     bound = bound_of(COLLECTIVE, "int32")
     name = data.draw(st.sampled_from(SHAPES), "kernel")
-    tuning = tried(device, bound.accumulator, name) or best(device, bound.accumulator)
+    tuning = tried(device, bound.accumulator, name) or choose(device, bound.accumulator)
     array = values("int32", math.prod(shape), 1).reshape(shape)
     outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
     results = folded(opened, bound, tuning, array, box(shape, axes), outputs=outputs)
@@ -242,7 +243,7 @@ def test_axes_of_larger_boxes(opened: OpenedDevice, shape: tuple[int, ...], axes
     bound = bound_of(("sum", "max"), "float64")
     array = values("float64", math.prod(shape), 9).reshape(shape)
     outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
-    tuning = best(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator)
     results = folded(opened, bound, tuning, array, box(shape, axes), outputs=outputs)
     np.testing.assert_allclose(results["sum"], array.sum(axis=axes).ravel(), rtol=1e-11, atol=1e-9)
     np.testing.assert_array_equal(results["max"], array.max(axis=axes).ravel())
@@ -254,7 +255,7 @@ def test_indices_go_beyond_32_bits(opened: OpenedDevice):
 
     last = Monoid("last", fields={"i": "uint64"}, zero=0, lift="i", op="max")
     bound = bind([last], [np.dtype("int8")])
-    tuning = best(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator)
     array, start = np.ones(1000, np.int8), 2**33 + 5
     for one in (
         box((1000,), (0,), index=start),
@@ -278,7 +279,7 @@ def test_buffers_go_beyond_32_bits():
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
     buffer = cl.Buffer(opened.context, flags, hostbuf=array)
     bound = bound_of(("sum", "max"), "int8")
-    fold = Fold(opened, bound.accumulator, best(device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(device, bound.accumulator))
     fold.add([buffer], box((count,), (0,)))
     partial = fold.finish()
     assert [int(s.finish(partial.arrays)[0]) for s in bound.statistics] == [106, 100]
@@ -302,7 +303,7 @@ def test_integers_come_out_the_same_every_time(opened: OpenedDevice):
 def test_a_failed_wait_is_a_device_error_with_kernel_pass_and_code(opened: OpenedDevice):
     """A launch behind an event that fails never runs; not every driver says so."""
     bound = bound_of(("sum",), "float32")
-    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     gate = cl.UserEvent(opened.context)
     fold.add([upload(opened, np.ones(100, "f4"))], box((100,), (0,)), wait_for=[gate])
     gate.set_status(-5)
@@ -317,7 +318,7 @@ def test_a_failed_wait_is_a_device_error_with_kernel_pass_and_code(opened: Opene
 
 def test_a_refused_launch_is_a_device_error_with_kernel_pass_and_code(opened: OpenedDevice):
     bound = bound_of(("sum",), "float32")
-    tuning = best(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator)
     fold = Fold(opened, bound.accumulator, tuning)
     buffer = upload(opened, np.ones(100, "f4"))
     fold.add([buffer], box((100,), (0,)))
@@ -328,7 +329,7 @@ def test_a_refused_launch_is_a_device_error_with_kernel_pass_and_code(opened: Op
 
 def test_profile_counts_every_launch(opened: OpenedDevice):
     bound = bound_of(("sum",), "float32")
-    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     buffer = upload(opened, np.ones(1000, "f4"))
     for _ in range(5):
         fold.add([buffer], box((1000,), (0,)))

@@ -18,7 +18,7 @@ from chunkfold.kernels import (
     box,
     choose,
 )
-from tests.kernels.test_fold import best, folded, upload
+from tests.kernels.test_fold import folded, upload
 
 
 def test_one_field_may_be_given_bare():
@@ -89,7 +89,7 @@ def test_struct_accumulators_combine_fields_together(opened: OpenedDevice):
         finish=lambda fields, _: fields["i"],
     )
     bound = bind([argmax], [np.dtype("float32")])
-    tuning = best(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator)
     rng = np.random.default_rng(0)
     for count in (1, 2, 1000, 10_007):
         array = rng.integers(0, 50, count).astype("f4")
@@ -103,7 +103,7 @@ def test_several_inputs_are_read_together(opened: OpenedDevice):
     from chunkfold.kernels import Fold
 
     a, b = np.arange(5003, dtype="f4"), np.arange(5003, dtype="i2") % 7
-    fold = Fold(opened, bound.accumulator, best(opened.device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     fold.add([upload(opened, a), upload(opened, b)], box((5003,), (0,)))
     (got,) = bound.statistics[0].finish(fold.finish().arrays)
     assert got == np.dot(a.astype("f8"), b.astype("f8"))
@@ -126,7 +126,7 @@ def test_accumulate_replaces_lift_with_state_of_its_own(opened: OpenedDevice):
         ),
     )
     bound = bind([neumaier], [np.dtype("float64")])
-    tuning = best(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator)
     array = np.tile([1.0, 1e100, 1.0, -1e100], 1)
     (got,) = folded(opened, bound, tuning, array, box((4,), (0,)))["neumaier"]
     lanes = tuning.local_size * tuning.lanes
@@ -168,7 +168,7 @@ def test_dtype_casts_elements_before_and_results_after(opened: OpenedDevice):
     array = np.arange(1000, dtype="i4") * 3
     for dtype in ("float32", "int64", "uint8", "float64"):
         bound = bind([as_monoid("sum")], [array.dtype], dtype=np.dtype(dtype))
-        tuning = best(opened.device, bound.accumulator)
+        tuning = choose(opened.device, bound.accumulator)
         (got,) = folded(opened, bound, tuning, array, box((1000,), (0,)))["sum"]
         want = array.sum(dtype=dtype)
         assert got.dtype == want.dtype
@@ -182,7 +182,7 @@ def test_without_float64_sums_are_float32(opened: OpenedDevice):
         bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype(dtype)], fp64=False)
         assert not needs_fp64(bound.accumulator)
         assert "double" not in assemble("flat.cl", bound.accumulator)
-        tuning = best(opened.device, bound.accumulator)
+        tuning = choose(opened.device, bound.accumulator)
         array = np.arange(100).astype(dtype)
         results = folded(opened, bound, tuning, array, box((100,), (0,)))
         assert results["sum"][0] == 4950

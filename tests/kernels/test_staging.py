@@ -9,9 +9,8 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import DeviceError, Fold, OpenedDevice, as_monoid, bind, box, launch
+from chunkfold.kernels import DeviceError, Fold, OpenedDevice, as_monoid, bind, box, choose, launch
 from chunkfold.kernels.staging import StagingBuffer
-from tests.conftest import best
 
 SUM = bind([as_monoid("sum")], [np.dtype("int32")]).accumulator
 
@@ -26,7 +25,7 @@ def staged(request, opened: OpenedDevice):
 
 def test_what_is_committed_is_what_is_folded(staged):
     opened, buffer = staged
-    fold = Fold(opened, SUM, best(opened.device, SUM))
+    fold = Fold(opened, SUM, choose(opened.device, SUM))
     total = 0
     for n in range(20):
         memory = buffer.begin().view("i4")
@@ -40,7 +39,7 @@ def test_what_is_committed_is_what_is_folded(staged):
 def test_a_buffer_is_not_given_out_before_its_fold_is_done(staged):
     """The fold is held back by a user event."""
     opened, buffer = staged
-    fold = Fold(opened, SUM, best(opened.device, SUM))
+    fold = Fold(opened, SUM, choose(opened.device, SUM))
     buffer.begin().view("i4")[:] = 1
     gate = cl.UserEvent(opened.context)
     ready = buffer.commit(4000)

@@ -15,7 +15,6 @@ import pytest
 from chunkfold.kernels import BuildError, Device, Monoid, as_monoid, bind, choose, trial
 from chunkfold.kernels.trial import Request, Verdict, verdicts
 from chunkfold.kernels.variant import candidates
-from tests.conftest import best
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 
@@ -26,7 +25,7 @@ def _private_cache(tmp_path: Path, monkeypatch):
 
 
 def request_for(device: Device) -> Request:
-    return Request(device, SUM, best(device, SUM))
+    return Request(device, SUM, choose(device, SUM))
 
 
 @pytest.mark.usefixtures("_private_cache")

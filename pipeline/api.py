@@ -9,6 +9,7 @@ import numpy as np
 from distributed import Client, get_client
 
 from chunkfold.backend import Backend, Crew, InProcess
+from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Bound, Monoid, as_monoid, bind
@@ -172,5 +173,8 @@ def _monoids(op: Op | Sequence[Op]) -> list[Monoid]:
 
 
 def _bound(source: Source, monoids: list[Monoid], dtype: Any, *, fp64: bool = True) -> Bound:
-    cast = None if dtype is None else np.dtype(dtype)
+    try:
+        cast = None if dtype is None else np.dtype(dtype)
+    except TypeError as error:
+        raise PlanError(f"dtype {dtype!r}: {error}") from None
     return bind(monoids, [source.dtype], dtype=cast, fp64=fp64)

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from chunkfold.report import DeviceReport
 
-_WIDE = 160
-"""Columns where the output is no terminal, so that logs are not cut."""
+_WIDE = 320
+"""Columns where the output is no terminal, so that nothing is cut or folded."""
 
 
 def _console(*, stderr: bool) -> Console:

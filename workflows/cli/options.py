@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -63,6 +64,10 @@ cluster = _stacked(
 """Where it runs."""
 
 
+_QUIET = logging.CRITICAL
+"""Errors reach the user as such; workers need not log them with a traceback too."""
+
+
 @contextmanager
 def client_for(scheduler: str | None, specs: tuple[str, ...]) -> Iterator[Client]:
     """Yield a client of the scheduler given, else of a local cluster of the devices given."""
@@ -76,7 +81,7 @@ def client_for(scheduler: str | None, specs: tuple[str, ...]) -> Iterator[Client
             yield client
         return
     with err.status("starting a local cluster"):
-        made = LocalOpenCLCluster(list(specs) or None)
+        made = LocalOpenCLCluster(list(specs) or None, silence_logs=_QUIET)
     with made, connect(made.scheduler_address) as client:
         yield client
 

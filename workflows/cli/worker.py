@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 
 import click
@@ -42,6 +41,5 @@ async def _serve(scheduler: str, found: list[Device], threads: int, limit: int |
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.set)
     await serve(scheduler, found, threads=threads, memory_limit=limit, stop=stop)

@@ -1,0 +1,211 @@
+"""The command line, as people and batch jobs call it: output, errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from tests.conftest import DEVICES
+
+CHUNKFOLD = str(Path(sys.executable).parent / "chunkfold")
+
+
+def chunkfold(*words: object, cwd: Path | None = None, code: int = 0, **environment: str):
+    done = subprocess.run(
+        [CHUNKFOLD, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=cwd,
+        env=os.environ | environment,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "s.zarr"
+    group = zarr.open_group(str(path), mode="w")
+    array = group.create_array("a", shape=(30, 40), chunks=(7, 9), dtype="f8")
+    array[...] = np.arange(1200.0).reshape(30, 40)
+    group.create_array("text", shape=(3,), dtype="str")
+    (path / "not-zarr").mkdir()
+    return path
+
+
+def test_devices_lists_everything_there_is():
+    done = chunkfold("devices")
+    for device in DEVICES:
+        assert device.spec in done.stdout
+        assert device.uuid in done.stdout
+    assert "left out: the same hardware as" in done.stdout or len(DEVICES) == 1
+
+
+def test_devices_verbose_shows_limits_extensions_and_tried_variants():
+    shown = chunkfold("devices", "--verbose").stdout
+    for device in DEVICES:
+        assert device.driver in shown
+        assert f"at most {device.max_work_group_size} work-items" in shown
+    assert "cl_khr_fp64" in shown
+    assert shown.count("ran right: tree") == len(DEVICES)
+
+
+def test_devices_for_machines():
+    entries = json.loads(chunkfold("devices", "--json", "--verbose").stdout)
+    assert [entry["uuid"] for entry in entries] == [device.uuid for device in DEVICES]
+    assert sum(entry["default"] for entry in entries) == 1
+    assert entries[0]["variants"]["tree"].startswith("ran right")
+
+
+def test_reduce_prints_results_on_stdout_and_the_rest_on_stderr(store: Path):
+    done = chunkfold("reduce", store / "a", "--op", "sum", "--op", "min", "--op", "mean")
+    assert done.stdout == "sum 719400.0\nmin 0.0\nmean 599.5\n"
+    assert DEVICES[0].spec in done.stderr or DEVICES[-1].spec in done.stderr
+
+
+def test_reduce_for_machines(store: Path):
+    done = chunkfold("reduce", store / "a", "--axis", 0, "--op", "max", "--json", "--quiet")
+    report = json.loads(done.stdout)
+    assert report["results"]["max"] == list(range(1160, 1200))
+    assert report["elements"] == 1200
+    assert report["devices"][0]["blocks"] >= 1
+    assert {p["kernel"] for p in report["devices"][0]["passes"]} >= {"fold_columns"} or report[
+        "devices"
+    ][0]["passes"]
+    assert done.stderr == ""
+
+
+def test_reduce_several_devices_selection_and_profile(store: Path):
+    spec = f"{DEVICES[0].spec}/2"
+    done = chunkfold(
+        "reduce", store / "a", "--select", "0:10, ..., 3", "--device", spec, "--profile"
+    )
+    assert done.stdout == f"sum {np.arange(1200.0).reshape(30, 40)[0:10, 3].sum()}\n"
+    assert "first run ms" in done.stderr
+    assert "fold_" in done.stderr
+
+
+def test_every_variant_can_be_forced_where_it_exists(store: Path):
+    from chunkfold.kernels import VARIANTS
+    from chunkfold.kernels.variant import why_not
+    from tests.kernels.test_plain import SUM
+
+    for device in DEVICES:
+        for variant in VARIANTS:
+            words = ("reduce", store / "a", "--device", device.spec, "--variant", variant)
+            if why_not(device, SUM, variant):
+                done = chunkfold(*words, code=2)
+                assert f"variant '{variant}' cannot be used on" in done.stderr
+            else:
+                done = chunkfold(*words, "--json")
+                assert json.loads(done.stdout)["devices"][0]["variant"] == variant
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.zarr"])
+def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
+    out = tmp_path / name
+    words = ("reduce", store / "a", "--axis", 1, "--op", "mean", "--op", "max", "--out", out, "-q")
+    chunkfold(*words)
+    want = np.arange(1200.0).reshape(30, 40)
+    if name.endswith("json"):
+        assert json.loads(out.read_text())["max"] == want.max(axis=1).tolist()
+    else:
+        np.testing.assert_array_equal(zarr.open(str(out))["mean"][...], want.mean(axis=1))
+    assert list(tmp_path.iterdir()) == [out]
+    assert "exists; remove it" in chunkfold(*words, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("reduce", "nowhere.zarr"), "SourceError: nowhere.zarr: no such path"),
+        (("reduce", "STORE"), "is a Zarr group, not an array; its arrays: "),
+        (("reduce", "STORE/not-zarr"), "not a Zarr array or group"),
+        (("reduce", "STORE/text"), "cannot be reduced; supported are"),
+        (("reduce", "STORE/a", "--op", "summ"), "did you mean 'sum'?"),
+        (("reduce", "STORE/a", "--axis", "2"), "axis 2 is out of range for an array of 2"),
+        (("reduce", "STORE/a", "--select", "0:x"), "'0:x' is neither an integer"),
+        (("reduce", "STORE/a", "--select", "1,2,3"), "3 entries for 2 axes"),
+        (("reduce", "STORE/a", "--dtype", "nonsense"), "nonsense"),
+        (("reduce", "STORE/a", "--device", "quantum"), "no OpenCL device matches 'quantum'; there"),
+        (("reduce", "STORE/a", "--out", "no/such/folder/x.json"), "is not a folder"),
+        (("reduce", "STORE/a", "--scheduler", "tcp://127.0.0.1:9"), "cannot reach a scheduler"),
+        (("reduce", "STORE/a", "--scheduler", "x", "--device", "cpu"), "exclude each other"),
+        (("reduce",), "Missing argument 'SOURCE'"),
+        (("reduce", "STORE/a", "--no-such-option"), "No such option"),
+        (("plan", "STORE/a", "--op", "maxx"), "did you mean 'max'?"),
+        (("devices", "quantum"), "no OpenCL device matches 'quantum'; there are: "),
+        (("worker", "nonsense", "--device", "quantum"), "no OpenCL device matches"),
+        (("dance",), "No such command 'dance'"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(store: Path, words: tuple, sentence: str):
+    words = tuple(word.replace("STORE", str(store)) for word in words)
+    began = time.monotonic()
+    done = chunkfold(*words, code=2)
+    assert sentence in " ".join(done.stderr.split())
+    assert done.stdout == ""
+    assert time.monotonic() - began < 60
+
+
+def test_no_device_says_how_to_get_one(store: Path, tmp_path: Path):
+    done = chunkfold("reduce", store / "a", code=2, OCL_ICD_VENDORS=str(tmp_path))
+    assert "DeviceError: no OpenCL device was found; install your GPU's driver" in done.stderr
+
+
+def test_plan_says_what_would_run(store: Path):
+    done = chunkfold("plan", store / "a", "--op", "mean", "--axis", 1)
+    assert "reduce    mean over axes (1,) of (30, 40)" in done.stdout
+    assert "memory    at most" in done.stdout
+
+
+def test_an_interrupt_ends_it_cleanly(tmp_path: Path):
+    """SIGINT in the middle of a long reduction: no partial output, no workers left."""
+    array = zarr.create_array(
+        str(tmp_path / "big.zarr"), shape=(60_000, 1000), chunks=(1, 1000), dtype="f4", fill_value=1
+    )
+    assert array.nchunks == 60_000
+    out = tmp_path / "out.json"
+    words = [CHUNKFOLD, "reduce", str(tmp_path / "big.zarr"), "--out", str(out)]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    time.sleep(4)
+    os.kill(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "interrupted" in stderr
+    assert not out.exists()
+    deadline = time.monotonic() + 20
+    while _alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not _alive(process.pid)
+
+
+def _alive(group: int) -> list[str]:
+    """Processes of a process group, by its leader's pid."""
+    listed = subprocess.run(["ps", "-o", "pid,stat,args", "-g", str(group)], capture_output=True, text=True, check=False)  # fmt: skip  # noqa: E501
+    return [line for line in listed.stdout.splitlines()[1:] if " Z" not in line]
+
+
+def test_help_has_examples_and_is_quick_to_import():
+    for command in ("devices", "reduce", "plan", "worker", "demo"):
+        assert "Examples:" in chunkfold(command, "--help").stdout
+    code = (
+        "import sys, chunkfold.workflows.cli; print('zarr' in sys.modules, 'dask' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False False"

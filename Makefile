@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
 .PHONY: help demo test test-real lint typecheck format bench clean
 
@@ -10,53 +11,55 @@ help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.made: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chunkfold needs Python 3.11 or later, not " + sys.version)'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chunkfold needs Python 3.11 or later, not " + sys.version)'
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --upgrade pip
+	@$(PIP) --editable .
+	@touch $@
 
 # The system's OpenCL device if there is one, else the CPU runtime from the package registry.
 $(VENV)/.device: $(VENV)/.made
-	$(BIN)/chunkfold devices >/dev/null 2>&1 \
+	@$(BIN)/chunkfold devices >/dev/null 2>&1 \
 	  || { echo "no OpenCL device yet: installing Intel's CPU runtime (about 270 MB)"; \
-	       $(BIN)/python -m pip install --quiet --editable '.[cpu]'; }
-	$(BIN)/chunkfold devices
-	touch $@
+	       $(PIP) --editable '.[cpu]'; }
+	@$(BIN)/chunkfold devices
+	@touch $@
 
 # The suite wants all three kernel variants, so it always has the CPU runtime beside the system's.
 $(TESTED): $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --editable '.[cpu,lint,test]'
-	touch $@
+	@echo "installing the CPU runtime and the tools (about 300 MB)"
+	@$(PIP) --editable '.[cpu,lint,test]'
+	@touch $@
 
 demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compare with NumPy
-	$(BIN)/chunkfold demo --folder build/demo
+	@$(BIN)/chunkfold demo --folder build/demo
 
 test: $(TESTED) ## The whole suite, without root
-	$(BIN)/python -m pytest -m 'not real'
+	@$(BIN)/python -m pytest -m 'not real'
 
 test-real: $(TESTED) ## The parts that need root or real servers
-	$(BIN)/python -m pytest -m real
+	@$(BIN)/python -m pytest -m real
 
 lint: $(TESTED) ## Check style
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 
 format: $(TESTED) ## Mend style
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
 
 # mypy must see one package where there are three folders.
 typecheck: $(TESTED) ## Check types
-	mkdir -p build/typing/chunkfold
-	find build/typing -type l -delete
-	ln -s $(CURDIR)/pipeline/* build/typing/chunkfold/
-	ln -s $(CURDIR)/kernels $(CURDIR)/workflows build/typing/chunkfold/
-	$(BIN)/mypy -p chunkfold
+	@mkdir -p build/typing/chunkfold
+	@find build/typing -type l -delete
+	@ln -s $(CURDIR)/pipeline/* build/typing/chunkfold/
+	@ln -s $(CURDIR)/kernels $(CURDIR)/workflows build/typing/chunkfold/
+	@$(BIN)/mypy -p chunkfold
 
 bench: $(TESTED) ## Measure kernels and jobs against ceilings and peers
-	$(BIN)/python benchmarks/kernels.py
-	$(BIN)/python benchmarks/job.py
+	@$(BIN)/python benchmarks/kernels.py
+	@$(BIN)/python benchmarks/job.py
 
 clean: ## Remove everything that was made
-	rm -rf $(VENV) build dist *.egg-info
+	@rm -rf $(VENV) build dist *.egg-info

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,9 +24,9 @@ from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
 from chunkfold.worker import RESOURCE
 from tests.conftest import DEVICES
+from tests.processes import BIN, awaited, started, worker_command
 
 OPS = ["sum", "min", "max", "mean"]
-BIN = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +293,7 @@ def test_workers_join_a_separately_started_scheduler(data, tmp_path: Path):
             started([BIN / "dask", "scheduler", "--host", "127.0.0.1", "--port", "0",
                      "--no-dashboard"], log)
         )  # fmt: skip
-        address = _await(log, r"Scheduler at:\s+(tcp://\S+)", scheduler)
+        address = awaited(log, r"Scheduler at:\s+(tcp://\S+)", scheduler)
         command = worker_command(address, *(part.spec for part in halves()[:2]))
         worker = stack.enter_context(started(command, tmp_path / "worker.log"))
         with connect(address) as client:
@@ -307,37 +305,6 @@ def test_workers_join_a_separately_started_scheduler(data, tmp_path: Path):
         assert worker.wait(60) == 0
         with connect(address) as client:
             assert client.scheduler_info(n_workers=-1)["workers"] == {}
-
-
-def worker_command(address: str, *specs: str) -> list:
-    return [BIN / "chunkfold", "worker", address, *(w for s in specs for w in ("--device", s))]
-
-
-@contextlib.contextmanager
-def started(command: list, log: Path) -> Iterator[subprocess.Popen]:
-    with log.open("w") as file:
-        process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=file)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _await(log: Path, pattern: str, process: subprocess.Popen) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = re.search(pattern, log.read_text())
-        if found:
-            return found[1]
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())
 
 
 def test_a_worker_without_a_scheduler_gives_up_within_seconds():

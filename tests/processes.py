@@ -1,0 +1,47 @@
+"""Processes that tests start, watch and stop."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+
+
+def worker_command(address: str, *specs: str) -> list:
+    """`chunkfold worker` for some devices."""
+    return [BIN / "chunkfold", "worker", address, *(w for s in specs for w in ("--device", s))]
+
+
+@contextlib.contextmanager
+def started(command: Sequence[object], log: Path) -> Iterator[subprocess.Popen]:
+    """Run a command with its output in a file; stop it in the end."""
+    with log.open("w") as file:
+        process = subprocess.Popen([str(word) for word in command], stdout=file, stderr=file)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def awaited(log: Path, pattern: str, process: subprocess.Popen, seconds: float = 60) -> str:
+    """Wait until a line of the log matches; return its first group."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = re.search(pattern, log.read_text())
+        if found:
+            return found[1]
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())

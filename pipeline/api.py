@@ -168,8 +168,14 @@ def _current_client() -> Client | None:
 
 
 def _monoids(op: Op | Sequence[Op]) -> list[Monoid]:
-    ops = [op] if isinstance(op, (str, Monoid)) else list(op)
-    return [as_monoid(one) for one in ops]
+    monoids = [as_monoid(one) for one in ([op] if isinstance(op, (str, Monoid)) else op)]
+    names = [monoid.name for monoid in monoids]
+    if not names:
+        raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PlanError(f"results go by name, but {', '.join(twice)} is named more than once")
+    return monoids
 
 
 def _bound(source: Source, monoids: list[Monoid], dtype: Any, *, fp64: bool = True) -> Bound:

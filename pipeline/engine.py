@@ -17,12 +17,12 @@ from chunkfold.errors import (
     IncompleteError,
     WorkerLostError,
 )
-from chunkfold.events import BlocksCombined, OnEvent, WorkerRetired
+from chunkfold.events import BlocksCombined, Event, OnEvent, WorkerRetired
 from chunkfold.planning import Block, Plan
 from chunkfold.tree import FAN_IN, children, tree
 
 STALL_DEADLINE_S = 900.0
-"""Longest time without any task ending, in seconds."""
+"""Longest time without any task ending or reporting progress, in seconds."""
 _POLL_S = 0.2
 _RETRIES = 3
 """Times that a block may find its worker without a device."""
@@ -63,10 +63,15 @@ class Engine:
         self._blocks = dict(self._waiting)
         self._trees = _trees(plan.blocks)
         self._window = max(2, 2 * plan.workers * plan.threads)
-        self._running = 0
         self._folding = 0
         self._tries: dict[_Node, int] = {}
         self._roots: dict[tuple[int, int], object] = {}
+        self._heard = time.monotonic()
+
+    def hear(self, event: Event) -> None:
+        """Pass a worker's event on; whoever reports is alive."""
+        self._heard = time.monotonic()
+        self._emit(event)
 
     def execute(self) -> list[tuple[tuple[int, int], Folded]]:
         """Run everything; return the root of each run of tiles, in order.
@@ -76,7 +81,6 @@ class Engine:
         ChunkfoldError
             Whatever ended the run.
         """
-        heard = time.monotonic()
         while len(self._roots) < len(self._trees):
             if self._cancelled():
                 raise CancelledError(f"run {self._run} was cancelled")
@@ -84,12 +88,13 @@ class Engine:
             try:
                 node, outcome = self._outcomes.get(timeout=_POLL_S)
             except queue.Empty:
-                if time.monotonic() - heard > STALL_DEADLINE_S:
+                if time.monotonic() - self._heard > STALL_DEADLINE_S:
                     raise ClusterError(
-                        f"no task of run {self._run} ended in {STALL_DEADLINE_S:.0f} s"
+                        f"nothing was heard of run {self._run} for {STALL_DEADLINE_S:.0f} s: "
+                        "no task ended and no worker reported progress"
                     ) from None
                 continue
-            heard = time.monotonic()
+            self._heard = time.monotonic()
             self._settle(node, outcome)
         roots = [(tiles, self._backend.gather(self._roots[tiles])) for tiles in self._trees]
         self._check([folded for _, folded in roots])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,8 +96,14 @@ class Run:
 
     def _emit(self, event: Event) -> None:
         self.events.append(event)
-        if self._on_event is not None:
+        if self._on_event is None:
+            return
+        try:
             self._on_event(event)
+        except Exception as error:  # noqa: BLE001 # a reduction is worth more than its audience
+            self._on_event = None
+            message = f"on_event is not called any more: it raised {error!r} for {event!r}"
+            warnings.warn(message, RuntimeWarning, stacklevel=1)
 
     def _carry_out(self) -> None:
         began = time.monotonic()
@@ -110,8 +117,8 @@ class Run:
                     self.plan.nbytes,
                 )
             )
-            self._backend.start(self._work, self._emit)
             engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
+            self._backend.start(self._work, engine.hear)
             roots = engine.execute()
             self._report = merge(folded.report for _, folded in roots)
             self._value = self._assembled(roots)

@@ -146,6 +146,8 @@ def test_nothing_sums_to_zero_and_has_no_mean():
     ("kwargs", "match"),
     [
         ({"op": "summ"}, "did you mean 'sum'"),
+        ({"op": []}, "no reduction was named"),
+        ({"op": ["max", "sum", "max"]}, "max is named more than once"),
         ({"axis": 5}, "axis 5 is out of range"),
         ({"selection": 99}, "index 99 is out of range"),
         ({"dtype": "U4"}, "cannot be reduced"),
@@ -180,6 +182,15 @@ def test_events_tell_the_whole_story():
     (entry,) = run.profile.values()
     assert (entry.blocks, entry.nbytes) == (heard[0].blocks, 8000)
     assert entry.profile["fold_flat", 0].launches >= heard[0].blocks
+
+
+def test_a_subscriber_that_raises_does_not_cost_the_result():
+    def broken(event):
+        raise RuntimeError("no paper")
+
+    source = stored(np.arange(100.0), chunks=(10,))
+    with pytest.warns(RuntimeWarning, match="it raised RuntimeError"):
+        assert cf.reduce(source, on_event=broken) == 4950.0
 
 
 def test_a_cancelled_run_ends_and_says_so():

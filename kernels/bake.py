@@ -64,9 +64,21 @@ def _preamble(accumulator: Accumulator) -> str:
     lines = ['#line 1 "generated"']
     if needs_fp64(accumulator):
         lines += ["#define CHF_FP64 1", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"]
+    if "float16" in accumulator.value:
+        # One rounding: through float, a double would be rounded twice.
+        wide = "double" if "float64" in accumulator.stored else "float"
+        lines += [
+            f"static float chf_to_half({wide} x)",
+            "{",
+            "    ushort bits;",
+            "    vstore_half_rte(x, 0, (half *)&bits);",
+            "    return vload_half(0, (const half *)&bits);",
+            "}",
+        ]
     # A contracted multiply-add rounds once where the monoid's text says twice.
     lines.append("#pragma OPENCL FP_CONTRACT OFF")
-    if "order_" in "".join(slot.field.lift for slot in accumulator.slots):
+    steps = [c.state.step for c in accumulator.components if c.state is not None]
+    if "order_" in "".join([*steps, *(slot.field.lift for slot in accumulator.slots)]):
         lines.append(_library("order.clh") + '#line 1 "generated"')
         suffix = f"_{STORED[accumulator.value[0]].value}(x)"
         exact = accumulator.value[0].startswith("float")
@@ -128,8 +140,13 @@ def _load_vector(number: int, accumulator: Accumulator) -> str:
 
 
 def _converted(read: str, stored: str, value: str) -> str:
-    truth = f"({read} != 0)" if "bool" in (stored, value) else read
-    return f"({STORED[value].value})({truth})"
+    if value == "float16" != stored:
+        return f"chf_to_half({read})"
+    if "bool" in (stored, value):
+        return f"({STORED[value].value})({read} != 0)"
+    if stored.startswith("float") and not value.startswith("float"):
+        return f"convert_{STORED[value].value}_sat({read})"  # a plain cast has no meaning there
+    return f"({STORED[value].value})({read})"
 
 
 def _component(number: int, component: Component, accumulator: Accumulator) -> str:

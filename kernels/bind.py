@@ -128,7 +128,17 @@ class Statistic:
     def finish(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         """Finish the root partial's arrays into one result per output."""
         fields: Fields = {name: arrays[slot] for name, slot in self.slots.items()}
-        done = self.monoid.finish(fields, self.value)
+        shape = next(iter(fields.values())).shape
+        try:
+            done = np.asarray(self.monoid.finish(fields, self.value))
+        except Exception as error:
+            raise MonoidError(
+                f"finish of {self.monoid.name!r} raised {type(error).__name__}: {error}"
+            ) from error
+        if done.shape != shape:
+            raise MonoidError(
+                f"finish of {self.monoid.name!r} made shape {done.shape} of fields of shape {shape}"
+            )
         return done if self.result is None else done.astype(self.result)
 
 

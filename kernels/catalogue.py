@@ -75,8 +75,10 @@ def as_monoid(op: str | Monoid) -> Monoid:
     """
     if isinstance(op, Monoid):
         return op
+    if not isinstance(op, str):
+        raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
     if op in CATALOGUE:
         return CATALOGUE[op]
-    near = difflib.get_close_matches(str(op).lower(), CATALOGUE, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = difflib.get_close_matches(op.lower(), CATALOGUE, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
     raise MonoidError(f"no reduction is called {op!r}{hint} There are: {', '.join(CATALOGUE)}")

@@ -27,7 +27,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Device:
     """An OpenCL device: what it is and what it claims. Holds no handle, travels anywhere."""
 
@@ -78,6 +78,9 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.spec})"
+
+    def __repr__(self) -> str:
+        return f"<Device {self.spec} {self.name!r} {self.uuid}>"
 
 
 def describe(handle: cl.Device, index: int) -> Device:

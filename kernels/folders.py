@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import platformdirs
@@ -20,8 +21,16 @@ def cache_folder(*parts: str) -> Path:
     try:
         return _private(base.joinpath(*parts))
     except OSError:
-        fallback = Path(tempfile.gettempdir()) / f"chunkfold-{os.getuid()}"
-        return _private(fallback.joinpath(*parts))
+        return _private(_fallback().joinpath(*parts))
+
+
+@cache
+def _fallback() -> Path:
+    """Return a folder in the temporary directory: this user's, or else this process's."""
+    try:
+        return _private(Path(tempfile.gettempdir()) / f"chunkfold-{os.getuid()}")
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="chunkfold-"))
 
 
 def _private(folder: Path) -> Path:

@@ -13,6 +13,8 @@ from chunkfold.kernels.device import SHORT_NAMES, Device, describe
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.loader import platforms
 
+KINDS = ("gpu", "cpu", "accelerator")
+"""Kinds of devices, those used by default first."""
 HOW_TO_GET_ONE = (
     "install your GPU's driver, or PoCL (Debian: pocl-opencl-icd), "
     "or Intel's CPU runtime: pip install 'chunkfold[cpu]'"
@@ -92,8 +94,9 @@ def devices(spec: str | None = None) -> list[Device]:
     ----------
     spec
         "platform:device:type", each by index or (part of a) name, each possibly empty; or one of
-        them alone; or a UUID. "/n" behind it splits each CPU device found in n, "/n#k" takes
-        part k. None means the default: the GPUs if there are any, else one CPU device.
+        them alone, or a UUID, or "all". A kind alone ("cpu") takes each piece of hardware once.
+        "/n" behind it splits each CPU device found in n, "/n#k" takes part k. None means the
+        default: the GPUs if there are any, else one CPU device.
 
     Raises
     ------
@@ -104,6 +107,8 @@ def devices(spec: str | None = None) -> list[Device]:
         return default_devices()[0]
     pattern, _, rest = spec.partition("/")
     found = [device for device in all_devices() if _matches(device, pattern.strip())]
+    if pattern.strip().lower() in KINDS:
+        found = _one_each(found)[0]
     if not found:
         raise DeviceError(f"no OpenCL device matches {spec!r}; {what_there_is()}")
     if not rest:
@@ -159,20 +164,23 @@ def default_devices() -> tuple[list[Device], dict[Device, str]]:
     if not everything:
         raise DeviceError(f"no OpenCL device was found; {HOW_TO_GET_ONE}")
     kinds = {device.kind for device in everything}
-    wanted = next(kind for kind in ("gpu", "cpu", "accelerator") if kind in kinds)
+    wanted = next(kind for kind in KINDS if kind in kinds)
+    chosen, left_out = _one_each([device for device in everything if device.kind == wanted])
+    others = [device for device in everything if device.kind != wanted]
+    left_out |= {other: f"a {other.kind}, and there is a {wanted}" for other in others}
+    return chosen, left_out
+
+
+def _one_each(found: list[Device]) -> tuple[list[Device], dict[Device, str]]:
+    """Keep one device of each piece of hardware: that of the driver that can do most."""
     chosen: dict[str, Device] = {}
     left_out: dict[Device, str] = {}
-    # Where drivers compete for one piece of hardware, the one that can do most is taken.
-    by_ability = sorted(everything, key=lambda d: (d.version, len(d.extensions)), reverse=True)
-    for device in by_ability:
-        if device.kind != wanted:
-            left_out[device] = f"a {device.kind}, and there is a {wanted}"
-        elif device.hardware in chosen:
+    for device in sorted(found, key=lambda d: (d.version, len(d.extensions)), reverse=True):
+        if device.hardware in chosen:
             left_out[device] = f"the same hardware as {chosen[device.hardware]}"
         else:
             chosen[device.hardware] = device
-    order = {device: n for n, device in enumerate(everything)}
-    return sorted(chosen.values(), key=order.__getitem__), left_out
+    return sorted(chosen.values(), key=found.index), left_out
 
 
 def what_there_is() -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -94,15 +94,22 @@ class Monoid:
     """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
 
     def __post_init__(self) -> None:
-        if not _IDENTIFIER.fullmatch(self.name):
+        if not isinstance(self.name, str) or not _IDENTIFIER.fullmatch(self.name):
             raise MonoidError(f"monoid name {self.name!r} is not an identifier")
-        if self.inputs < 1:
-            raise MonoidError(f"monoid {self.name!r} has {self.inputs} inputs; it needs at least 1")
-        if not self.fields:
+        if not isinstance(self.inputs, int) or self.inputs < 1:
+            raise MonoidError(
+                f"monoid {self.name!r} has {self.inputs!r} inputs; it needs at least 1"
+            )
+        if self.on_empty not in ("finish", "error"):
+            raise MonoidError(
+                f"on_empty of monoid {self.name!r} is {self.on_empty!r}; use 'finish' or 'error'"
+            )
+        if not isinstance(self.fields, Mapping) or not self.fields:
             raise MonoidError(f"monoid {self.name!r} has no fields; it needs at least one")
         self._check_types("field", self.fields)
         for part in ("zero", "lift", "op"):
             object.__setattr__(self, part, self._per_field(part, getattr(self, part)))
+        self._check_numbers("zero", cast("Mapping[str, object]", self.zero))
         for part in ("lift", "op"):
             for name, text in getattr(self, part).items():
                 self._check_source(f"{part}[{name!r}]", text)
@@ -131,20 +138,32 @@ class Monoid:
 
     def _check_types(self, what: str, types: Mapping[str, str]) -> None:
         for name, dtype in types.items():
-            if not _IDENTIFIER.fullmatch(name):
+            if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
                 raise MonoidError(
                     f"{what} name {name!r} of monoid {self.name!r} is not an identifier"
                 )
-            if dtype not in FIELD and dtype not in RULES:
+            if not isinstance(dtype, str) or (dtype not in FIELD and dtype not in RULES):
                 raise MonoidError(
                     f"{what} {name!r} of monoid {self.name!r} has dtype {dtype!r}; "
                     f"use one of {', '.join([*FIELD, *RULES])}"
                 )
 
+    def _check_numbers(self, part: str, numbers: Mapping[str, object]) -> None:
+        for name, number in numbers.items():
+            plain = isinstance(number, (int, float)) and not isinstance(number, bool)
+            if not plain and number not in ("lowest", "highest"):
+                raise MonoidError(
+                    f"{part} of field {name!r} of monoid {self.name!r} is {number!r}; "
+                    "give a number, 'lowest' or 'highest'"
+                )
+
     def _check_accumulate(self, accumulate: Accumulate) -> None:
+        if not isinstance(accumulate, Accumulate):
+            raise MonoidError(f"accumulate of monoid {self.name!r} is no cf.Accumulate")
         self._check_types("state field", accumulate.state)
         self._check_keys("accumulate.start", accumulate.start, accumulate.state)
         self._check_keys("accumulate.end", accumulate.end, self.fields)
+        self._check_numbers("accumulate.start", accumulate.start)
         self._check_source("accumulate.step", accumulate.step)
         for name, text in accumulate.end.items():
             self._check_source(f"accumulate.end[{name!r}]", text)
@@ -167,7 +186,9 @@ def refused(text: str) -> str | None:
     'has unbalanced brackets'
     """
     if not isinstance(text, str) or not text.strip():
-        return "is empty"
+        return "is no text"
+    if not text.isascii():
+        return "has characters beyond ASCII"
     for token in ("#", "%:", "??", "//", "/*", "\\", '"', "'", "__asm", "asm("):
         if token in text:
             return f"contains {token!r}, which is not allowed"

@@ -68,9 +68,7 @@ class OpenedDevice:
                 options, devices=[self.handle], cache_dir=str(cache_in_slot("programs"))
             )
         except cl.RuntimeError as error:
-            raise BuildError(
-                f"{kernel_file} for {_names(accumulator)} does not build on {self.device}:\n{error}"
-            ) from error
+            raise BuildError(_log(str(error))) from error
         return program
 
 
@@ -92,6 +90,13 @@ def program_source(
             f"{'these have it: ' + '; '.join(able) if able else 'no device here has it'}"
         )
     return language_pragmas(device, tuning.variant) + assemble(kernel_file, accumulator)
+
+
+def _log(text: str) -> str:
+    """Take the compiler's own words out of what pyopencl makes of them."""
+    _, found, log = text.partition("Build on <")
+    log = log.partition("\n")[2] if found else text
+    return log.partition("\n(options:")[0].strip()
 
 
 def _names(accumulator: Accumulator) -> str:

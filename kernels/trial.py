@@ -113,7 +113,9 @@ def choose(device: Device, accumulator: Accumulator, variant: str | None = None)
     names = ", ".join(dict.fromkeys(component.origin for component in accumulator.components))
     tried = "; ".join(f"{tuning}: {verdict.reason}" for tuning, verdict in failures)
     log = next((verdict.log for _, verdict in failures if verdict.log), "")
-    raise BuildError(f"no kernel for {names} works on {device}. Tried: {tried}\n{log}".rstrip())
+    if log:
+        raise BuildError(f"{names} does not compile on {device}:\n{log}\nTried: {tried}")
+    raise BuildError(f"no kernel for {names} works on {device}. Tried: {tried}")
 
 
 def _recorded(path: Path) -> Verdict | None:

@@ -73,6 +73,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("chunkfold")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'chunkfold' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from distributed import Client, get_client
 
 from chunkfold.backend import Backend, Crew, InProcess
-from chunkfold.errors import PlanError
+from chunkfold.errors import DeviceError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Bound, Monoid, as_monoid, bind
+from chunkfold.kernels.dtypes import stored_name
 from chunkfold.on_cluster import OnCluster
 from chunkfold.planning import Plan, make_plan
 from chunkfold.run import Run
@@ -156,6 +157,8 @@ def _plan_for(
 
 
 def _backend(client: Client | None) -> Backend:
+    if client is not None and not isinstance(client, Client):
+        raise PlanError(f"client is a distributed.Client, not {type(client).__name__}")
     client = client or _current_client()
     return InProcess() if client is None else OnCluster(client)
 
@@ -168,7 +171,9 @@ def _current_client() -> Client | None:
 
 
 def _monoids(op: Op | Sequence[Op]) -> list[Monoid]:
-    monoids = [as_monoid(one) for one in ([op] if isinstance(op, (str, Monoid)) else op)]
+    alone = isinstance(op, (str, bytes, Monoid)) or not isinstance(op, Iterable)
+    ops: Any = [op] if alone else op
+    monoids = [as_monoid(one) for one in ops]
     names = [monoid.name for monoid in monoids]
     if not names:
         raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
@@ -180,7 +185,7 @@ def _monoids(op: Op | Sequence[Op]) -> list[Monoid]:
 
 def _bound(source: Source, monoids: list[Monoid], dtype: Any, *, fp64: bool = True) -> Bound:
     try:
-        cast = None if dtype is None else np.dtype(dtype)
-    except TypeError as error:
-        raise PlanError(f"dtype {dtype!r}: {error}") from None
+        cast = None if dtype is None else np.dtype(stored_name(np.dtype(dtype)))
+    except (TypeError, ValueError, DeviceError) as error:
+        raise PlanError(f"dtype={dtype!r}: {error}") from None
     return bind(monoids, [source.dtype], dtype=cast, fp64=fp64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,7 +35,7 @@ class Backend(Protocol):
     def crew(self) -> Crew:
         """Find out who is there."""
 
-    def start(self, work: Work, emit: OnEvent) -> None:
+    def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Get ready for a run."""
 
     def fold(self, block: Block, done: Done) -> None:
@@ -47,6 +46,9 @@ class Backend(Protocol):
 
     def gather(self, handle: object) -> Folded:
         """Fetch a result."""
+
+    def release(self, handles: Sequence[object]) -> None:
+        """Let go of results that were combined."""
 
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
@@ -60,21 +62,20 @@ class InProcess:
 
     def __init__(self, device: str | None = None) -> None:
         self._spec = device
-        self._stopped = threading.Event()
 
     def crew(self) -> Crew:
         """Open the device."""
         self._owned: WorkerDevice = process_device(self._spec)
         return Crew((self._owned.device,), 1, None)
 
-    def start(self, work: Work, emit: OnEvent) -> None:
+    def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Remember the run."""
-        self._work, self._emit = work, emit
+        self._work, self._emit, self._cancelled = work, emit, cancelled
 
     def fold(self, block: Block, done: Done) -> None:
         """Fold it before returning."""
         report = reporter(self._work.run, block.number, "", self._owned.device.uuid, self._emit)
-        watch = Watch(report, self._stopped.is_set)
+        watch = Watch(report, self._cancelled)
         self._run(done, lambda: fold_block(self._owned, "", self._work, block, watch))
 
     def combine(self, parts: Sequence[object], done: Done) -> None:
@@ -87,13 +88,15 @@ class InProcess:
         assert isinstance(handle, Folded)
         return handle
 
+    def release(self, handles: Sequence[object]) -> None:
+        """Nothing holds them but the engine."""
+
     def retire(self, error: WorkerLostError) -> bool:  # noqa: ARG002 # the one there is
         """There is no other."""
         return False
 
     def stop(self) -> None:
-        """Make a running block end at its next leaf."""
-        self._stopped.set()
+        """Nothing runs on: blocks end before `fold` returns."""
 
     @staticmethod
     def _run(done: Done, task: Callable[[], Folded]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import multiprocessing
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from distributed import Client, LocalCluster, Nanny
 from distributed.comm.core import connect as open_comm
 from distributed.system import MEMORY_LIMIT
 
+from chunkfold.deadline import within
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
 from chunkfold.worker import RESOURCE, DevicePlugin
@@ -51,6 +53,15 @@ def worker_options(device: Device, threads: int, memory_limit: int) -> dict[str,
     }
 
 
+def _refuse_to_spawn_from_a_spawned_process() -> None:
+    """End a worker process that runs the caller's script again, where it has no main guard."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(
+            "LocalOpenCLCluster starts processes, which import the script that starts it: "
+            "put its code under if __name__ == '__main__':"
+        )
+
+
 class LocalOpenCLCluster(LocalCluster):
     """A distributed cluster on this host, one worker process per OpenCL device.
 
@@ -70,6 +81,8 @@ class LocalOpenCLCluster(LocalCluster):
     ------
     DeviceError
         If a spec matches no device.
+    ClusterError
+        If a worker does not start.
     """
 
     def __init__(
@@ -80,6 +93,7 @@ class LocalOpenCLCluster(LocalCluster):
         memory_limit: int | None = None,
         **kwargs: Any,
     ) -> None:
+        _refuse_to_spawn_from_a_spawned_process()
         self.devices = tuple(chosen_devices(devices))
         self._limit = memory_limit or MEMORY_LIMIT // len(self.devices)
         self._threads = threads_per_worker
@@ -90,6 +104,17 @@ class LocalOpenCLCluster(LocalCluster):
         if not self.asynchronous:
             self.scale(len(self.devices))
             self.sync(self._correct_state, callback_timeout=START_DEADLINE_S)
+            self._check_workers()
+
+    def _check_workers(self) -> None:
+        """Refuse to be a cluster some of whose workers never started."""
+        scheduler: Any = self.scheduler
+        started, wanted = len(scheduler.workers), len(self.devices)
+        if started < wanted:
+            self.close()
+            raise ClusterError(
+                f"only {started} of {wanted} worker(s) started; their messages say why"
+            )
 
     def new_worker_spec(self) -> dict[str, dict[str, Any]]:
         """Describe the worker of the next device that has none (called by `scale`)."""
@@ -112,12 +137,19 @@ def connect(address: str, deadline_s: float = 10.0) -> Client:
     ClusterError
         If it cannot be reached in `deadline_s`.
     """
+    # A client that fails to connect leaves a trail; this does not.
+    within(2 * deadline_s, "a scheduler", lambda: asyncio.run(_reach(address, deadline_s)))
+    return Client(address, timeout=deadline_s, set_as_default=False)
+
+
+async def _reach(address: str, deadline_s: float) -> None:
     try:
-        return Client(address, timeout=deadline_s, set_as_default=False)
-    except (OSError, ValueError) as error:
+        comm = await asyncio.wait_for(open_comm(address, timeout=deadline_s), deadline_s)
+        await asyncio.wait_for(comm.close(), deadline_s)
+    except Exception as error:
+        why = str(error) or f"no answer in {deadline_s:.0f} s"
         raise ClusterError(
-            f"cannot reach a scheduler at {address!r} in {deadline_s:.0f} s ({error}); "
-            "start one: dask scheduler"
+            f"cannot reach a scheduler at {address!r} ({why}); start one: dask scheduler"
         ) from error
 
 
@@ -137,11 +169,13 @@ async def serve(
     ClusterError
         If the scheduler cannot be reached in `connect_deadline_s`.
     """
-    try:
-        comm = await open_comm(scheduler, timeout=connect_deadline_s)
-        await comm.close()
-    except (OSError, ValueError, TimeoutError) as error:
-        raise ClusterError(f"cannot reach a scheduler at {scheduler}: {error}") from error
+    stopping = asyncio.create_task((stop or asyncio.Event()).wait())
+    reaching = asyncio.create_task(_reach(scheduler, connect_deadline_s))
+    await asyncio.wait([reaching, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if stopping.done():
+        reaching.cancel()
+        return
+    await reaching
     limit = memory_limit or MEMORY_LIMIT // len(found)
     nannies = [
         Nanny(scheduler, **worker_options(device, threads, limit), death_timeout=60)
@@ -151,7 +185,6 @@ async def serve(
         await asyncio.wait_for(asyncio.gather(*nannies), START_DEADLINE_S)
         waits = [asyncio.create_task(nanny.finished()) for nanny in nannies]
         everyone: asyncio.Future[Any] = asyncio.gather(*waits)
-        stopping = asyncio.create_task((stop or asyncio.Event()).wait())
         await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
         await asyncio.gather(*(nanny.close() for nanny in nannies), return_exceptions=True)

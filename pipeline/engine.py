@@ -65,6 +65,7 @@ class Engine:
         self._window = max(2, 2 * plan.workers * plan.threads)
         self._folding = 0
         self._tries: dict[_Node, int] = {}
+        self._combining: dict[_Node, list[object]] = {}
         self._roots: dict[tuple[int, int], object] = {}
         self._heard = time.monotonic()
 
@@ -118,15 +119,18 @@ class Engine:
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
+            self._backend.release(self._combining.pop(node, []))
             self._place(node, outcome)
 
     def _try_elsewhere(self, node: _Node, error: WorkerLostError) -> None:
         self._tries[node] = self._tries.get(node, 0) + 1
-        block = self._blocks.get(node)
-        if self._tries[node] > _RETRIES or not self._backend.retire(error) or block is None:
+        if self._tries[node] > _RETRIES or not self._backend.retire(error):
             raise DeviceError(f"no worker is left that has a device: {error}") from error
-        self._emit(WorkerRetired(self._run, block.number, str(error)))
-        self._waiting.appendleft((node, block))
+        self._emit(WorkerRetired(self._run, error.worker, str(error)))
+        if node.level:
+            self._backend.combine(self._combining[node], self._done(node))
+        else:
+            self._waiting.appendleft((node, self._blocks[node]))
 
     def _place(self, node: _Node, handle: object) -> None:
         """Keep a partial; combine it with its siblings once all are there."""
@@ -144,6 +148,7 @@ class Engine:
             self._place(parent, parts[0])
             return
         self._emit(BlocksCombined(self._run, parent.level, parent.number, len(parts)))
+        self._combining[parent] = parts
         self._backend.combine(parts, self._done(parent))
 
     def _check(self, roots: Sequence[Folded]) -> None:

@@ -49,10 +49,11 @@ class BlocksCombined:
 
 @dataclass(frozen=True)
 class WorkerRetired:
-    """A worker could not use its device; its block went to another."""
+    """A worker could not use its device; its task went to another."""
 
     run: str
-    block: int
+    worker: str
+    """Its address."""
     reason: str
 
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 
+MOST_CELLS = 1 << 27
+"""Cells along one axis beyond which planning would take gigabytes."""
 Index = int | slice
 Selection = Index | EllipsisType | tuple[Index | EllipsisType, ...] | None
 
@@ -36,6 +38,11 @@ class Cells:
         """
         if self.bounds is not None:
             return np.array(self.bounds, np.int64)
+        if self.size // self.cell > MOST_CELLS:
+            raise PlanError(
+                f"an axis of {self.size:,} elements has more than {MOST_CELLS:,} leaves of "
+                f"{self.cell:,}: use larger chunks"
+            )
         return np.append(np.arange(0, self.size, self.cell, dtype=np.int64), np.int64(self.size))
 
     def coarsened(self, factor: int) -> Cells:
@@ -166,7 +173,8 @@ def _axis(number: int, cells: Cells, entry: Index) -> Axis:
             raise PlanError(
                 f"selection {entry!r} on axis {number} has step {step}; steps must be positive"
             )
-        return Axis(cells, start, max(start, stop), step)
+        # A step beyond the axis takes its first element, however far it goes.
+        return Axis(cells, start, max(start, stop), min(step, max(size, 1)))
     if isinstance(entry, (bool, np.bool_)) or not isinstance(entry, (int, np.integer)):
         raise PlanError(
             f"selection {entry!r} on axis {number} is neither an integer, a slice nor Ellipsis"

@@ -48,13 +48,16 @@ class OnCluster:
         DeviceError
             If none of them has a device.
         """
+        if self._client.status != "running":
+            raise ClusterError(f"the client is {self._client.status}: connect it to a scheduler")
         with contextlib.suppress(TimeoutError):
             self._client.wait_for_workers(1, timeout=JOIN_DEADLINE_S)
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         if not workers:
+            address = self._client.scheduler_info(n_workers=0)["address"]
             raise ClusterError(
-                f"no worker joined {self._client} in {JOIN_DEADLINE_S:.0f} s; "
-                "start some: chunkfold worker ADDRESS"
+                f"no worker joined {address} in {JOIN_DEADLINE_S:.0f} s; "
+                f"start some: chunkfold worker {address}"
             )
         declared = {a: w for a, w in workers.items() if RESOURCE in w.get("resources", {})}
         if declared and len(declared) < len(workers):
@@ -76,7 +79,12 @@ class OnCluster:
         threads = min(int(workers[address]["nthreads"]) for address in found)
         return Crew(tuple(found.values()), threads, min(limits, default=None))
 
-    def start(self, work: Work, emit: OnEvent) -> None:
+    def start(
+        self,
+        work: Work,
+        emit: OnEvent,
+        cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
+    ) -> None:
         """Subscribe to the workers' events."""
         self._work, self._topic = work, f"chunkfold-{work.run}"
         self._client.subscribe_topic(self._topic, lambda event: emit(from_message(event[1])))
@@ -88,7 +96,6 @@ class OnCluster:
     def combine(self, parts: Sequence[object], done: Done) -> None:
         """Submit a combine; it runs where the partials are, or they go to it."""
         self._submit(done, "combine", combine_task, self._work, *parts)
-        self._futures.difference_update(parts)
 
     def gather(self, handle: object) -> Folded:
         """Bring a root partial to the client."""
@@ -97,7 +104,7 @@ class OnCluster:
             "a root partial",
             lambda: handle.result(timeout=GATHER_DEADLINE_S),  # type: ignore[attr-defined]
         )
-        self._futures.discard(handle)
+        self.release([handle])
         assert isinstance(folded, Folded)
         return folded
 
@@ -112,15 +119,23 @@ class OnCluster:
 
     def stop(self) -> None:
         """Cancel what is queued, tell running blocks to end, and let go of all results."""
-        futures, self._futures = list(self._futures), set()
+        futures = list(self._futures)
         with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
             if futures:
                 self._client.cancel(futures)
                 mark = (cancel_run, self._work.run)
                 within(10.0, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
         with contextlib.suppress(Exception):
+            self.release(futures)
+        with contextlib.suppress(Exception):
             if self._topic:
                 self._client.unsubscribe_topic(self._topic)
+
+    def release(self, handles: Sequence[Any]) -> None:
+        """Let go of futures at once; garbage collection would do so some time."""
+        self._futures.difference_update(handles)
+        for future in handles:
+            future.release()
 
     def _submit(self, done: Done, name: str, task: Callable[..., Folded], *args: Any) -> None:
         future = self._client.submit(
@@ -132,15 +147,20 @@ class OnCluster:
             resources=self._resources or None,
         )
         self._futures.add(future)
-        future.add_done_callback(lambda settled: done(_outcome(settled)))
+        future.add_done_callback(lambda settled: done(self._outcome(settled)))
+
+    def _outcome(self, future: Any) -> object:
+        """Return a finished future, or why it has no result, in chunkfold's terms."""
+        if future.status == "finished":
+            return future
+        if self._client.status != "running" or future.status == "lost":
+            return ClusterError(f"the connection to the scheduler was lost: {self._client.status}")
+        if future.status == "cancelled":
+            return CancelledError("a task was cancelled on the scheduler")
+        return _failure(future)
 
 
-def _outcome(future: Any) -> object:
-    """Return a finished future, or why it has no result, in chunkfold's terms."""
-    if future.status == "finished":
-        return future
-    if future.status == "cancelled":
-        return CancelledError("a task was cancelled on the scheduler")
+def _failure(future: Any) -> object:
     error = future.exception(timeout=ANSWER_DEADLINE_S)
     if isinstance(error, KilledWorker):
         return DeviceError(

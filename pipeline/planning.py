@@ -55,7 +55,7 @@ class Memory:
         return self.staging + self.decoding + self.accumulators
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What a reduction would do. Print it."""
 
@@ -84,6 +84,9 @@ class Plan:
     def runs_per_tile(self) -> int:
         """Blocks that share a tile."""
         return sum(block.tiles == self.blocks[0].tiles for block in self.blocks) or 1
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         layout, array = self.layout, self.source.array

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from chunkfold.kernels import Device
 from chunkfold.kernels.profile import Profile, merged
+from chunkfold.units import size_text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeviceReport:
     """What one device did in a run."""
 
@@ -25,6 +26,13 @@ class DeviceReport:
     read_s: float = 0.0
     """Seconds that its readers spent reading and decoding, over all threads."""
     profile: Profile = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        where = f" on {self.worker}" if self.worker else ""
+        return (
+            f"<DeviceReport {self.device.spec}{where}: {self.blocks} block(s), "
+            f"{size_text(self.nbytes)}, {self.variant}>"
+        )
 
     def __add__(self, other: DeviceReport) -> DeviceReport:
         return DeviceReport(

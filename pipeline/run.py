@@ -91,8 +91,12 @@ class Run:
 
     @property
     def profile(self) -> Mapping[str, DeviceReport]:
-        """What each device did, by UUID; complete once the run has a result."""
+        """What each device did, by UUID; empty until the run has a result."""
         return self._report.devices
+
+    def __repr__(self) -> str:
+        state = "running" if not self.done() else "failed" if self._error else "done"
+        return f"<Run {self.id} of {', '.join(self.plan.ops)}: {state}>"
 
     def _emit(self, event: Event) -> None:
         self.events.append(event)
@@ -118,8 +122,9 @@ class Run:
                 )
             )
             engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
-            self._backend.start(self._work, engine.hear)
+            self._backend.start(self._work, engine.hear, self._cancelled.is_set)
             roots = engine.execute()
+            self.plan.source.check_unchanged()
             self._report = merge(folded.report for _, folded in roots)
             self._value = self._assembled(roots)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result

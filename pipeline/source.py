@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import zarr
 from zarr.buffer.cpu import NDBuffer
+from zarr.storage import ZipStore
 
 from chunkfold.errors import ChunkError, DeviceError, SourceError
 from chunkfold.grid import Cells
@@ -54,6 +55,23 @@ class Source:
         """Decoded bytes of the whole array."""
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
+    def check_unchanged(self) -> None:
+        """Notice an array that was replaced or removed while it was read.
+
+        Chunks that are missing are fill by Zarr's rules: without its metadata they are nothing.
+
+        Raises
+        ------
+        SourceError
+            If its metadata are gone or others.
+        """
+        try:
+            now = zarr.open_array(store=self.array.store, path=self.array.path, mode="r")
+        except Exception as error:
+            raise SourceError(f"{self.name}: vanished while it was read ({error})") from error
+        if now.metadata != self.array.metadata:
+            raise SourceError(f"{self.name}: its metadata changed while it was read")
+
     def read(self, region: Sequence[slice], out: np.ndarray) -> None:
         """Decode a region into `out`, whose shape and dtype are the region's.
 
@@ -89,7 +107,7 @@ def open_source(source: Any) -> Source:
     if isinstance(source, zarr.Array):
         array, name = source, str(source.store_path)
     elif isinstance(source, (str, os.PathLike)):
-        name = os.fspath(source)
+        name = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
         array = _opened(name)
     else:
         raise SourceError(
@@ -105,10 +123,12 @@ def open_source(source: Any) -> Source:
 
 def _opened(name: str) -> AnyArray:
     local = "://" not in name and "::" not in name
-    if local and not Path(name).exists():
-        raise SourceError(f"{name}: no such path{_nearest(Path(name))}")
     try:
-        node = zarr.open(name, mode="r")
+        if local and not Path(name).exists():
+            raise SourceError(f"{name}: no such path{_nearest(Path(name))}")
+        node = zarr.open(ZipStore(name) if name.endswith(".zip") else name, mode="r")
+    except SourceError:
+        raise
     except ImportError as error:
         raise SourceError(
             f"{name}: this kind of URL needs another package ({error}); "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,8 +76,11 @@ class DevicePlugin(WorkerPlugin):
         self.owned: WorkerDevice | None = None
         self.failure = ""
 
-    def setup(self, worker: Any) -> None:  # noqa: ARG002 # distributed's signature
+    def setup(self, worker: Any) -> None:
         """Open the device. A failure is kept: the worker would go on taking tasks anyway."""
+        if worker.nanny and threading.current_thread() is threading.main_thread():
+            # A terminal sends Ctrl-C to the workers too, but it is for the client to decide.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             self.owned = WorkerDevice(OpenedDevice(self.device))
         except DeviceError as error:

@@ -18,7 +18,12 @@ from chunkfold.kernels.trial import settled  # noqa: E402
 from chunkfold.kernels.variant import VARIANTS, forced, why_not  # noqa: E402
 
 settings.register_profile(
-    "suite", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+    "suite",
+    deadline=None,
+    max_examples=25,
+    # CI repeats itself; on a developer's machine every run tries something new.
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("suite")
 

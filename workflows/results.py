@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -108,13 +107,20 @@ def check_writable(path: Path) -> None:
         raise PlanError(f"output {path} exists; remove it or choose another")
     if not path.parent.is_dir():
         raise PlanError(f"output {path} cannot be written: {path.parent} is not a folder")
-    if not os.access(path.parent, os.W_OK):
-        raise PlanError(f"output {path} cannot be written: no permission in {path.parent}")
+    try:
+        _staging(path).rmdir()
+    except OSError as error:
+        raise PlanError(f"output {path} cannot be written: {error}") from None
+
+
+def _staging(path: Path) -> Path:
+    """Make a folder beside an output, from which it moves into place whole."""
+    return Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
 
 
 def write_results(path: Path, results: Mapping[str, Any]) -> None:
     """Write results as JSON (.json) or as a Zarr group with one array each; whole or not at all."""
-    staged = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    staged = _staging(path)
     try:
         made = staged / path.name
         if path.suffix == ".json":

@@ -26,6 +26,18 @@ err = _console(stderr=True)
 """Everything else."""
 
 
+def show(console: Console, made: Table) -> None:
+    """Print a table; without the blanks that fill its rows where that is no terminal."""
+    if console.is_terminal:
+        console.print(made)
+        return
+    with console.capture() as captured:
+        console.print(made)
+    for line in captured.get().splitlines():
+        console.file.write(line.rstrip() + "\n")
+    console.file.flush()
+
+
 def table(*columns: str) -> Table:
     """Return an empty table in the house's style; columns with '#' align right."""
     made = Table(box=None, header_style="bold", pad_edge=False)

@@ -39,7 +39,17 @@ def test_one_field_may_be_given_bare():
         ({"zero": {"t": 0}}, r"names \['t'\], but should name \['s'\]"),
         ({"lift": "x) + (1"}, "unbalanced"),
         ({"lift": "x }"}, "unbalanced"),
-        ({"lift": ""}, "empty"),
+        ({"lift": ""}, "is no text"),
+        ({"lift": 5}, "is no text"),
+        ({"lift": "x + \u0131"}, "beyond ASCII"),
+        ({"zero": None}, "is None; give a number"),
+        ({"zero": 1j}, "give a number"),
+        ({"zero": True}, "give a number"),
+        ({"name": 5}, "identifier"),
+        ({"inputs": "a"}, "'a' inputs"),
+        ({"on_empty": "foo"}, "use 'finish' or 'error'"),
+        ({"fields": ["s"]}, "no fields"),
+        ({"accumulate": 5}, "no cf.Accumulate"),
         ({"lift": "1\n#include </etc/passwd>\n"}, "'#'"),
         ({"op": "a.s + b.s // tail"}, "'//'"),
         ({"op": "a.s \\\n + b.s"}, "not allowed"),
@@ -52,6 +62,15 @@ def test_inconsistent_or_dangerous_declarations_are_refused(change: dict, match:
     given = good | change
     with pytest.raises(MonoidError, match=match):
         Monoid(given.pop("name"), **given)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int64", 0.5), ("int32", 2**40), ("float32", 1e39)])
+def test_a_zero_beyond_its_field_is_refused(dtype: str, zero: float):
+    from chunkfold.kernels.bake import header
+
+    monoid = Monoid("m", fields={"s": dtype}, zero=zero, lift="x", op="add")
+    with pytest.raises(MonoidError, match=f"is no {dtype}"):
+        header(bind([monoid], [np.dtype("int8")]).accumulator)
 
 
 def test_an_unknown_reduction_suggests_the_nearest():

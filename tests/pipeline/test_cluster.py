@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -276,6 +277,68 @@ def test_a_cluster_does_not_scale_beyond_its_devices():
         made.new_worker_spec()
 
 
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import chunkfold as cf\n"
+        f"with cf.LocalOpenCLCluster({DEVICES[0].spec!r}, dashboard_address=None): pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 1
+    assert "put its code under if __name__ == '__main__'" in done.stderr
+    assert "ClusterError: only 0 of 1 worker(s) started" in done.stderr
+
+
+def test_a_closed_client_is_named(data):
+    path, _ = data
+    with cluster([DEVICES[0]]) as (_, client):
+        pass
+    with pytest.raises(cf.ClusterError, match="the client is closed"):
+        cf.reduce(path, client=client)
+
+
+def test_a_scheduler_that_dies_ends_the_run_with_a_cluster_error(data, tmp_path: Path):
+    path, _ = data
+    log = tmp_path / "scheduler.log"
+    words = [BIN / "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    with started(words, log) as scheduler:
+        address = awaited(log, r"Scheduler at:\s+(tcp://\S+)", scheduler)
+        with started(worker_command(address, DEVICES[0].spec), tmp_path / "worker.log"):
+            client = connect(address)
+            client.wait_for_workers(1, timeout=60)
+
+            def kill(event) -> None:
+                if isinstance(event, BlockProgress):
+                    scheduler.kill()
+
+            run = cf.submit(path, client=client, on_event=kill)
+            with pytest.raises(cf.ClusterError, match="connection to the scheduler was lost"):
+                run.result(120)
+            with contextlib.suppress(Exception):
+                client.close(timeout=1)
+
+
+def test_a_port_that_answers_nothing_or_nonsense_is_no_scheduler():
+    import socket
+
+    for answer in (b"", b"HTTP/1.0 400 Bad\r\n\r\n"):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+
+            def serve(answer=answer, server=server) -> None:
+                with contextlib.suppress(OSError):
+                    comm, _ = server.accept()
+                    comm.sendall(answer)
+                    threading.Event().wait(5)
+                    comm.close()
+
+            threading.Thread(target=serve, daemon=True).start()
+            with pytest.raises(cf.ClusterError, match="cannot reach a scheduler"):
+                connect(f"tcp://127.0.0.1:{port}", deadline_s=2)
+
+
 def test_devices_are_named_in_any_way():
     first = DEVICES[0]
     assert chosen_devices([first, first.spec, first.uuid]) == [first]
@@ -316,4 +379,4 @@ def test_a_worker_without_a_scheduler_gives_up_within_seconds():
         check=False,
     )
     assert done.returncode == 2
-    assert "ClusterError: cannot reach a scheduler at tcp://127.0.0.1:9" in done.stderr
+    assert "ClusterError: cannot reach a scheduler at 'tcp://127.0.0.1:9'" in done.stderr

@@ -147,6 +147,12 @@ def test_nothing_sums_to_zero_and_has_no_mean():
     [
         ({"op": "summ"}, "did you mean 'sum'"),
         ({"op": []}, "no reduction was named"),
+        ({"op": None}, "a name or a Monoid, not None"),
+        ({"op": [["sum"]]}, "a name or a Monoid, not"),
+        ({"op": b"sum"}, "a name or a Monoid, not b'sum'"),
+        ({"dtype": "c8"}, "dtype='c8': dtype 'complex64' cannot be reduced"),
+        ({"dtype": np}, "dtype=<module"),
+        ({"client": 5}, "client is a distributed.Client, not int"),
         ({"op": ["max", "sum", "max"]}, "max is named more than once"),
         ({"axis": 5}, "axis 5 is out of range"),
         ({"selection": 99}, "index 99 is out of range"),
@@ -165,6 +171,26 @@ def test_dtype_is_numpy_s():
     for dtype in ("f4", "i8", "u1", "f8"):
         same(cf.reduce(source, "sum", dtype=dtype), array.sum(dtype=dtype))
     same(cf.reduce(source, "mean", dtype="f4"), array.mean(dtype="f4"))
+
+
+@pytest.mark.parametrize("stored_as", ["f4", "f8", "i4"])
+def test_float16_rounds_elements_first(stored_as: str):
+    array = (np.random.default_rng(5).normal(size=(40, 30)) * 1000).astype(stored_as)
+    source = stored(array, chunks=(7, 30))
+    halves = array.astype("f2")
+    np.testing.assert_array_equal(cf.reduce(source, "max", axis=1, dtype="f2"), halves.max(axis=1))
+    want = halves.astype("f8").sum(axis=1).astype("f2")
+    np.testing.assert_array_equal(cf.reduce(source, "sum", axis=1, dtype="f2"), want)
+
+
+def test_a_zip_file_and_a_home_are_found(tmp_path: Path, monkeypatch):
+    from zarr.storage import ZipStore
+
+    with ZipStore(tmp_path / "a.zip", mode="w") as store:
+        zarr.create_array(store, shape=(10,), chunks=(3,), dtype="i4")[...] = 2
+    assert cf.reduce(tmp_path / "a.zip") == 20
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cf.reduce("~/a.zip") == 20
 
 
 def test_events_tell_the_whole_story():
@@ -191,6 +217,77 @@ def test_a_subscriber_that_raises_does_not_cost_the_result():
     source = stored(np.arange(100.0), chunks=(10,))
     with pytest.warns(RuntimeWarning, match="it raised RuntimeError"):
         assert cf.reduce(source, on_event=broken) == 4950.0
+
+
+def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
+    """The block is one task; it notices between two leaves."""
+    from chunkfold.source import Source
+
+    monkeypatch.setattr(planning, "BLOCK_BYTES", (1 << 30, 1 << 30))
+    begun, read = threading.Event(), []
+    real = Source.read
+
+    def slow(self, region, out):
+        read.append(region)
+        begun.set()
+        threading.Event().wait(0.05)
+        real(self, region, out)
+
+    monkeypatch.setattr(Source, "read", slow)
+    run = cf.submit(stored(np.zeros(64_000), chunks=(32,)), "sum")
+    assert len(run.plan.blocks) == 1
+    assert begun.wait(30)
+    run.cancel()
+    with pytest.raises(cf.CancelledError):
+        run.result(10)
+    assert len(read) < run.plan.layout.parts / 4
+
+
+def test_an_array_that_vanishes_or_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch):
+    import shutil
+
+    from chunkfold.source import Source
+
+    real = Source.read
+    layout = {"shape": (100,), "chunks": (10,), "dtype": "i8"}
+
+    def replaced(self, region, out):
+        real(self, region, out)
+        zarr.create_array(str(tmp_path / "a.zarr"), **layout | {"shape": (50,)}, overwrite=True)
+
+    def removed(self, region, out):
+        real(self, region, out)
+        shutil.rmtree(tmp_path / "a.zarr", ignore_errors=True)
+
+    for accident, match in ((replaced, "metadata changed"), (removed, "vanished")):
+        zarr.create_array(str(tmp_path / "a.zarr"), **layout, overwrite=True)[...] = 1
+        monkeypatch.setattr(Source, "read", accident)
+        with pytest.raises(cf.SourceError, match=f"a.zarr: .*{match}"):
+            cf.reduce(tmp_path / "a.zarr")
+
+
+def test_a_step_beyond_everything_takes_the_first():
+    source = stored(np.arange(5.0) + 7, chunks=(2,))
+    assert cf.reduce(source, selection=slice(None, None, 2**63)) == 7
+
+
+def test_floats_saturate_where_a_cast_to_integers_has_no_meaning():
+    array = np.array([-1.0, -129.7, 1e20, np.nan, 3.9])
+    source = stored(array, chunks=(2,))
+    for dtype in ("u1", "i1", "u4", "i4", "u8", "i8"):
+        limits = np.iinfo(dtype)
+        got = cf.reduce(source, ["min", "max"], dtype=dtype)
+        assert got["max"] == limits.max
+        assert got["min"] == max(limits.min, -129)
+
+
+def test_a_finish_that_fails_is_named():
+    source = stored(np.arange(5.0), chunks=(2,))
+    plain = {"fields": {"s": "float64"}, "zero": 0, "lift": "x", "op": "add"}
+    with pytest.raises(cf.MonoidError, match="finish of 'm' raised KeyError: 't'"):
+        cf.reduce(source, cf.Monoid("m", **plain, finish=lambda fields, _: fields["t"]))
+    with pytest.raises(cf.MonoidError, match=r"finish of 'm' made shape \(\) of"):
+        cf.reduce(source, cf.Monoid("m", **plain, finish=lambda *_: 1))
 
 
 def test_a_cancelled_run_ends_and_says_so():

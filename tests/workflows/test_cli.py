@@ -141,6 +141,10 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("reduce", "STORE/a", "--dtype", "nonsense"), "nonsense"),
         (("reduce", "STORE/a", "--device", "quantum"), "no OpenCL device matches 'quantum'; there"),
         (("reduce", "STORE/a", "--out", "no/such/folder/x.json"), "is not a folder"),
+        (("reduce", "STORE/a", "--out", "/proc/x.json"), "output /proc/x.json cannot be written"),
+        (("demo", "--size", "0"), "0.0 is not in the range x>0"),
+        (("demo", "--folder", "/proc/x"), "--folder /proc/x cannot be made"),
+        (("worker", "tcp://127.0.0.1:9", "--threads", "0"), "0 is not in the range x>=1"),
         (("reduce", "STORE/a", "--scheduler", "tcp://127.0.0.1:9"), "cannot reach a scheduler"),
         (("reduce", "STORE/a", "--scheduler", "x", "--device", "cpu"), "exclude each other"),
         (("reduce",), "Missing argument 'SOURCE'"),
@@ -203,7 +207,9 @@ def _alive(group: int) -> list[str]:
 
 def test_help_has_examples_and_is_quick_to_import():
     for command in ("devices", "reduce", "plan", "worker", "demo"):
-        assert "Examples:" in chunkfold(command, "--help").stdout
+        shown = chunkfold(command, "--help").stdout
+        assert f"Examples:\n    chunkfold {command}" in shown
+        assert "\\b" not in shown
     code = (
         "import sys, chunkfold.workflows.cli; print('zarr' in sys.modules, 'dask' in sys.modules)"
     )

@@ -46,7 +46,7 @@ def test_a_block_that_is_folded_again_is_not_counted_twice():
         for nbytes in (20, 50, 10, 50):  # a worker died, and another began again
             watch(BlockProgress("r", 0, nbytes, done=False, worker="", device="", seconds=0))
         watch(BlockProgress("r", 1, 50, done=True, worker="", device="", seconds=0))
-        watch(WorkerRetired("r", 1, "no device"))
+        watch(WorkerRetired("r", "tcp://1.2.3.4:5", "no device"))
     shown = console.file.getvalue()
     assert "100/100" in shown
     assert "retired" in shown
@@ -56,5 +56,5 @@ def test_quiet_is_quiet():
     console = Console(file=io.StringIO(), force_terminal=True)
     with run_progress(console, quiet=True) as watch:
         watch(RunStarted("r", "s", ("sum",), 1, 10))
-        watch(WorkerRetired("r", 1, "no device"))
+        watch(WorkerRetired("r", "tcp://1.2.3.4:5", "no device"))
     assert console.file.getvalue() == ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 from importlib import import_module, metadata
 
@@ -36,20 +38,27 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(metadata.version("chunkfold"))
 def cli() -> None:
-    r"""Reduce Zarr arrays larger than memory on every OpenCL device there is.
+    """Reduce Zarr arrays larger than memory on every OpenCL device there is.
 
     Results go to standard output, everything else to standard error.
 
     \b
     Exit codes: 0 done; 1 the demo's numbers differ, or a fault of chunkfold's own;
-    2 bad input, or a device, source or cluster that failed; 130 interrupted.
+    2 bad input, or a device, source or cluster that failed;
+    130 interrupted, by SIGINT or SIGTERM.
     """
+
+
+def _interrupted(*_: object) -> None:
+    """End on SIGTERM as on SIGINT: workers freed, nothing half-written."""
+    raise KeyboardInterrupt
 
 
 def main() -> None:
     """Run the command line and exit."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, _interrupted)
     try:
         code = cli.main(standalone_mode=False)
     except ChunkfoldError as error:
@@ -58,6 +67,13 @@ def main() -> None:
         code = EXIT_ERROR
     except click.ClickException as error:
         error.show()
+        code = EXIT_ERROR
+    except BrokenPipeError:  # whoever read the output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_ERROR
+    except OSError as error:
+        err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
+        err.print(str(error), markup=False)
         code = EXIT_ERROR
     except (click.Abort, KeyboardInterrupt):
         err.print("interrupted")

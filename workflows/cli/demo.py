@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from chunkfold.api import submit
+from chunkfold.errors import PlanError
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.folders import cache_folder
 from chunkfold.run import Run
@@ -18,13 +19,19 @@ from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.progress import byte_bar, run_progress
 from chunkfold.workflows.sample import days_for, write_sample
-from chunkfold.workflows.style import device_table, err, out, table
+from chunkfold.workflows.style import device_table, err, out, show, table
 
 OPS = ["sum", "min", "max", "mean"]
 
 
 @click.command()
-@click.option("--size", default=1.0, show_default=True, help="GiB of the float32 array, at least.")
+@click.option(
+    "--size",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="GiB of the float32 array, at least.",
+)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path),
@@ -33,7 +40,7 @@ OPS = ["sum", "min", "max", "mean"]
 @options.devices
 @click.pass_context
 def command(ctx: click.Context, size: float, folder: Path | None, specs: tuple[str, ...]) -> None:
-    r"""Write a sample Zarr array, reduce it on every device, and compare with NumPy.
+    """Write a sample Zarr array, reduce it on every device, and compare with NumPy.
 
     Exits with 1 if integers, minima or maxima differ, or a float sum is outside its bound.
 
@@ -44,7 +51,10 @@ def command(ctx: click.Context, size: float, folder: Path | None, specs: tuple[s
     """
     days = days_for(size)
     path = (folder or cache_folder("demo")) / f"sample-{days}-days.zarr"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PlanError(f"--folder {folder} cannot be made: {error}") from None
     total = days * 721 * 1440 * 6
     out.print(f"writing {path}", markup=False)
     with byte_bar(err, "write sample", total) as bar:
@@ -78,13 +88,13 @@ def _show(name: str, array: AnyArray, run: Run, results: dict[str, Any], seconds
         right, why = _agree(op, data, results[op])
         wrong += not right
         made.add_row(op, str(results[op]), str(numpy_results[op]), "yes" if right else "NO", why)
-    out.print(made)
+    show(out, made)
     nbytes = run.plan.nbytes
     out.print(
         f"{size_text(nbytes)} in {seconds:.2f} s ({size_text(nbytes / seconds)}/s); NumPy, which "
         f"holds it in memory, took {numpy_seconds:.2f} s"
     )
-    out.print(device_table(run.profile, seconds))
+    show(out, device_table(run.profile, seconds))
     return wrong
 
 

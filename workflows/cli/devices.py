@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import click
 import numpy as np
@@ -22,7 +23,7 @@ from chunkfold.kernels import devices as find
 from chunkfold.kernels.host import all_devices
 from chunkfold.units import size_text
 from chunkfold.workflows.results import device_json
-from chunkfold.workflows.style import out, table
+from chunkfold.workflows.style import out, show, table
 
 
 @click.command()
@@ -30,7 +31,7 @@ from chunkfold.workflows.style import out, table
 @click.option("--verbose", "-v", is_flag=True, help="Limits, extensions and tried variants.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
-    r"""List the OpenCL devices of this host, or those that SPEC names.
+    """List the OpenCL devices of this host, or those that SPEC names.
 
     A star marks those that are used by default. --verbose tries every kernel variant on every
     device and says which of them built and ran right.
@@ -46,12 +47,12 @@ def command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_as_json(d, d in chosen, verbose) for d in found], indent=2))
         return
-    out.print(_overview(found, chosen, left_out))
+    show(out, _overview(found, chosen, left_out))
     if verbose:
         for device in found:
             out.print()
             out.print(f"[bold]{device.spec}[/]")
-            out.print(_details(device))
+            show(out, _details(device))
 
 
 def _overview(found: list[Device], chosen: list[Device], left_out: dict[Device, str]) -> Table:
@@ -86,8 +87,8 @@ def _details(device: Device) -> Table:
         "float64": "yes" if device.fp64 else "no",
         "host memory": "shared" if device.unified_memory else "behind a link",
         "hardware": device.hardware,
-        "extensions": " ".join(sorted(device.extensions)),
-        "features": " ".join(sorted(device.features)),
+        "extensions": textwrap.fill(" ".join(sorted(device.extensions)), 100),
+        "features": textwrap.fill(" ".join(sorted(device.features)), 100),
     }
     rows |= {f"  {name}": text for name, text in tried_variants(device).items()}
     for name, text in rows.items():

@@ -22,7 +22,7 @@ def command(
     specs: tuple[str, ...],
     scheduler: str | None,
 ) -> None:
-    r"""Say what `reduce` would do with SOURCE, and how much memory it would take.
+    """Say what `reduce` would do with SOURCE, and how much memory it would take.
 
     \b
     Examples:

@@ -13,7 +13,7 @@ from chunkfold.units import size_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import check_writable, run_json, write_results
-from chunkfold.workflows.style import device_table, err, out, pass_table, value_text
+from chunkfold.workflows.style import device_table, err, out, pass_table, show, value_text
 
 
 @click.command()
@@ -21,7 +21,12 @@ from chunkfold.workflows.style import device_table, err, out, pass_table, value_
 @click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
 @options.cluster
 @click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
-@click.option("--json", "as_json", is_flag=True, help="Result and run, for machines.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Result and run, for machines; NaN and infinities are strings.",
+)
 @click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
 @click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
 @click.option(
@@ -46,7 +51,7 @@ def command(
     profile: bool,
     quiet: bool,
 ) -> None:
-    r"""Reduce the Zarr array SOURCE (a path or URL) and print the results.
+    """Reduce the Zarr array SOURCE (a path or URL) and print the results.
 
     Without --scheduler a local Dask cluster is started, one worker per OpenCL device.
 
@@ -69,16 +74,16 @@ def command(
         )
         results = run.result()
         seconds = time.monotonic() - began
-    if output is not None:
-        write_results(output, results)
     if as_json:
         click.echo(json.dumps(run_json(run, results, seconds)))
     else:
         for name, value in results.items():
             out.print(f"{name} {value_text(value)}", markup=False)
+    if output is not None:
+        write_results(output, results)
     if not quiet:
         rate = size_text(run.plan.nbytes / seconds)
         err.print(f"{size_text(run.plan.nbytes)} in {seconds:.2f} s, {rate}/s")
-        err.print(device_table(run.profile, seconds))
+        show(err, device_table(run.profile, seconds))
     if profile:
-        err.print(pass_table(run.profile))
+        show(err, pass_table(run.profile))

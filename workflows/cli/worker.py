@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 
 import click
@@ -17,11 +18,19 @@ from chunkfold.workflows.style import err
 @click.argument("scheduler")
 @options.devices
 @click.option(
-    "--threads", default=THREADS, show_default=True, help="Blocks that a worker runs at once."
+    "--threads",
+    type=click.IntRange(min=1),
+    default=THREADS,
+    show_default=True,
+    help="Blocks that a worker runs at once.",
 )
-@click.option("--memory", type=float, help="GiB per worker.  [default: this host's, shared out]")
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    help="GiB per worker.  [default: this host's, shared out]",
+)
 def command(scheduler: str, specs: tuple[str, ...], threads: int, memory: float | None) -> None:
-    r"""Join the Dask scheduler at SCHEDULER with one worker per OpenCL device of this host.
+    """Join the Dask scheduler at SCHEDULER with one worker per OpenCL device of this host.
 
     Runs until the scheduler goes away, or until SIGINT or SIGTERM.
 
@@ -33,7 +42,7 @@ def command(scheduler: str, specs: tuple[str, ...], threads: int, memory: float 
     found = chosen_devices(list(specs) or None)
     for device in found:
         err.print(f"worker for {device}, UUID {device.uuid}", markup=False)
-    limit = None if memory is None else int(memory * 2**30)
+    limit = None if memory is None or math.isnan(memory) else int(memory * 2**30)
     asyncio.run(_serve(scheduler, found, threads, limit))
 
 

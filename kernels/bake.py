@@ -11,6 +11,7 @@ from chunkfold.kernels.dtypes import FIELD, STORED, literal
 from chunkfold.kernels.monoid import COLLECTIVES
 
 _INCLUDE = re.compile(r'^#include "(?P<name>[\w.]+)"\n', re.MULTILINE)
+_LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')
 _WRITTEN = {"add": "a.{0} + b.{0}", "min": "min(a.{0}, b.{0})", "max": "max(a.{0}, b.{0})"}
 _FLOAT_WRITTEN = _WRITTEN | {"min": "fmin(a.{0}, b.{0})", "max": "fmax(a.{0}, b.{0})"}
 
@@ -30,6 +31,24 @@ def assemble(kernel: str, accumulator: Accumulator) -> str:
         parts += [text[place : match.start()], body, f'#line {line} "{kernel}"\n']
         place = match.end()
     return "".join([*parts, text[place:]])
+
+
+def located(source: str, number: int) -> str:
+    r"""Say which file and line the `number`-th line of an assembled source is: "flat.cl:12".
+
+    For compilers that ignore `#line`.
+
+    >>> located('#line 1 "a.cl"\nint x;\nint y;', 3)
+    'a.cl:2'
+    """
+    name, line = "generated", 0
+    for text in source.split("\n")[:number]:
+        match = _LINE.match(text)
+        if match:
+            name, line = match["name"], int(match["line"]) - 1
+        else:
+            line += 1
+    return f"{name}:{line}"
 
 
 def _library(name: str) -> str:
@@ -145,7 +164,8 @@ def _converted(read: str, stored: str, value: str) -> str:
     if "bool" in (stored, value):
         return f"({STORED[value].value})({read} != 0)"
     if stored.startswith("float") and not value.startswith("float"):
-        return f"convert_{STORED[value].value}_sat({read})"  # a plain cast has no meaning there
+        # A plain cast has no meaning beyond the range; what NaN becomes is the device's choice.
+        return f"(isnan({read}) ? 0 : convert_{STORED[value].value}_sat({read}))"
     return f"({STORED[value].value})({read})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from chunkfold.kernels.bake import assemble, needs_fp64
+from chunkfold.kernels.bake import assemble, located, needs_fp64
 from chunkfold.kernels.bind import Accumulator
 from chunkfold.kernels.caches import cache_in_slot
 from chunkfold.kernels.device import Device
@@ -68,7 +69,7 @@ class OpenedDevice:
                 options, devices=[self.handle], cache_dir=str(cache_in_slot("programs"))
             )
         except cl.RuntimeError as error:
-            raise BuildError(_log(str(error))) from error
+            raise BuildError(_log(str(error), source)) from error
         return program
 
 
@@ -92,11 +93,15 @@ def program_source(
     return language_pragmas(device, tuning.variant) + assemble(kernel_file, accumulator)
 
 
-def _log(text: str) -> str:
-    """Take the compiler's own words out of what pyopencl makes of them."""
+def _log(text: str, source: str) -> str:
+    """Take the compiler's own words out of what pyopencl makes of them, with true line numbers.
+
+    NVIDIA's compiler ignores `#line` and counts from the start of the source.
+    """
     _, found, log = text.partition("Build on <")
     log = log.partition("\n")[2] if found else text
-    return log.partition("\n(options:")[0].strip()
+    own = log.partition("\n(options:")[0].strip()
+    return re.sub(r"<kernel>:(\d+)", lambda m: located(source, int(m[1])), own)
 
 
 def _names(accumulator: Accumulator) -> str:

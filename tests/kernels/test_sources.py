@@ -10,7 +10,7 @@ import pyopencl as cl
 import pytest
 
 from chunkfold.kernels import OpenedDevice, as_monoid, bind
-from chunkfold.kernels.bake import assemble, header
+from chunkfold.kernels.bake import assemble, header, located
 from chunkfold.kernels.trial import KERNEL_FILES
 from chunkfold.kernels.variant import language_options
 
@@ -41,6 +41,16 @@ def test_lines_after_an_include_keep_their_numbers(file: str):
         if current == file:
             assert line == lines[number - 1]
         number += 1
+
+
+@pytest.mark.parametrize("file", KERNEL_FILES)
+def test_physical_lines_lead_back_to_their_files(file: str):
+    accumulator = bind([as_monoid("min"), as_monoid("prod")], [np.dtype("f4")]).accumulator
+    source = assemble(file, accumulator)
+    for number, line in enumerate(source.split("\n"), start=1):
+        name, own = located(source, number).rsplit(":", 1)
+        if (FOLDER / name).exists() and not line.startswith("#line"):
+            assert line == (FOLDER / name).read_text().split("\n")[int(own) - 1]
 
 
 def test_the_generated_header_defines_what_the_example_does():

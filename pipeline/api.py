@@ -19,6 +19,7 @@ from chunkfold.planning import Plan, make_plan
 from chunkfold.run import Run
 from chunkfold.source import Source, open_source
 
+MODES = ("fast",)
 Op = str | Monoid
 Result = Any
 """A NumPy scalar or array; with a list of ops, a dict of them by name."""
@@ -32,6 +33,7 @@ def reduce(
     keepdims: bool = False,
     dtype: Any = None,
     selection: Selection = None,
+    mode: str = "fast",
     variant: str | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -52,6 +54,8 @@ def reduce(
         Cast elements to this before, and the result after.
     selection
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
+    mode
+        "fast": float sums are off by no more than `docs/numerics.md` says.
     variant
         Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one.
     client
@@ -71,7 +75,7 @@ def reduce(
     """
     return submit(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, selection=selection,
-        variant=variant, client=client, on_event=on_event,
+        mode=mode, variant=variant, client=client, on_event=on_event,
     ).result()  # fmt: skip
 
 
@@ -83,6 +87,7 @@ def submit(
     keepdims: bool = False,
     dtype: Any = None,
     selection: Selection = None,
+    mode: str = "fast",
     variant: str | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -91,6 +96,8 @@ def submit(
 
     What can be known to be wrong is raised here; the rest by `Run.result`.
     """
+    if mode not in MODES:
+        raise PlanError(f"mode is {mode!r}; there is: {', '.join(map(repr, MODES))}")
     backend = _backend(client)
     opened = open_source(source)
     monoids = _monoids(op)

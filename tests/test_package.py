@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
-import venv
 from pathlib import Path
 
 import pytest
 
 import chunkfold as cf
+from tests.wheels import ROOT, build, install, run_job
 
-ROOT = Path(__file__).parent.parent
 FOLDERS = {
     "kernels": "chunkfold.kernels",
     "pipeline": "chunkfold",
@@ -110,48 +108,11 @@ def test_the_engine_never_prints():
             assert not re.search(r"^\s*print\(", path.read_text(), re.MULTILINE), path
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel in an environment of its own; its dependencies are this one's."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip"]
-    build = [*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
-    subprocess.run(build, check=True, timeout=200, capture_output=True)
-    (wheel,) = folder.glob("chunkfold-*.whl")
-    venv.create(folder / "env", with_pip=True)
-    python = folder / "env" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", wheel]
-    subprocess.run(install, check=True, timeout=200, capture_output=True)
-    site = next((folder / "env" / "lib").glob("python*/site-packages"))
+def test_the_wheel_reduces_from_another_folder(tmp_path: Path):
+    """With this environment's dependencies; tests/real has the wheel with its own."""
+    python = install(tmp_path / "env", "--no-deps", str(build(tmp_path)))
+    site = next((tmp_path / "env" / "lib").glob("python*/site-packages"))
     own = next(Path(path) for path in sys.path if path.endswith("site-packages"))
     # Behind the wheel's own folder, and without this checkout's editable install.
     (site / "dependencies.pth").write_text(f"import sys; sys.path.append({str(own)!r})\n")
-    return python
-
-
-def test_the_wheel_reduces_from_another_folder(installed: Path, tmp_path: Path):
-    code = (
-        "import numpy as np, zarr, chunkfold as cf, chunkfold.kernels\n"
-        "from pathlib import Path\n"
-        "if __name__ == '__main__':\n"
-        "    print(Path(cf.__file__).parent)\n"
-        "    z = zarr.create_array('a.zarr', shape=(99, 7), chunks=(10, 7), dtype='i4')\n"
-        "    z[...] = np.arange(693).reshape(99, 7)\n"
-        "    with cf.LocalOpenCLCluster(dashboard_address=None) as c:\n"
-        "        with c.get_client() as client:\n"
-        "            print(cf.reduce('a.zarr', ['sum', 'max'], client=client))\n"
-    )
-    (tmp_path / "job.py").write_text(code)
-    done = subprocess.run(
-        [installed, "job.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    where, answer = done.stdout.strip().split("\n")
-    assert str(installed.parent.parent) in where
-    assert "239778" in answer
-    assert "692" in answer
+    run_job(python, tmp_path)

@@ -152,6 +152,7 @@ def test_nothing_sums_to_zero_and_has_no_mean():
         ({"op": b"sum"}, "a name or a Monoid, not b'sum'"),
         ({"dtype": "c8"}, "dtype='c8': dtype 'complex64' cannot be reduced"),
         ({"dtype": np}, "dtype=<module"),
+        ({"mode": "exact"}, "mode is 'exact'; there is: 'fast'"),
         ({"client": 5}, "client is a distributed.Client, not int"),
         ({"op": ["max", "sum", "max"]}, "max is named more than once"),
         ({"axis": 5}, "axis 5 is out of range"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from chunkfold.workflows import sample
 from chunkfold.workflows.cli import demo
@@ -40,6 +41,15 @@ def test_a_sample_that_was_cut_short_is_written_anew(tmp_path: Path):
     values = again["temperature"][...]
     assert 200 < values.min() < values.max() < 340
     np.testing.assert_array_equal(again["packed"][...], np.rint((values - 200) * 100))
+
+
+def test_a_result_that_differs_ends_the_demo_with_1(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(demo, "_agree", lambda op, *_: (op != "max", "as scripted"))
+    words = ["--size", "0.004", "--folder", str(tmp_path), "--device", DEVICES[0].spec]
+    done = CliRunner().invoke(demo.command, words)
+    assert done.exit_code == 1
+    assert done.stdout.count(" NO ") == 2
+    assert "2 result(s) differ from NumPy's" in done.stderr
 
 
 @pytest.mark.parametrize(

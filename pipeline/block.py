@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 
@@ -25,6 +25,8 @@ from chunkfold.worker import WorkerDevice
 READ_DEADLINE_S = 600.0
 """Longest wait for one leaf to be read and decoded, in seconds."""
 PROGRESS_EVERY_S = 0.25
+_kept_for_good: list[StagingBuffer] = []
+"""Buffers that a reader which never came back may still write to."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class _Stream:
         self._made = 0
         self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         self._told = time.monotonic()
+        self._stuck = False
 
     def fold_tile(self, tile: int, parts: tuple[int, int]) -> Partial:
         """Fold some parts of a tile."""
@@ -152,15 +155,22 @@ class _Stream:
                 self._consume(fold, *reads.popleft())
             partial = fold.finish()
         finally:
-            # No buffer may go while a reader fills it.
-            for _, _, future in reads:
-                future.cancel() or future.exception(READ_DEADLINE_S)
+            self._settle([(buffer, future) for _, buffer, future in reads])
         self._profiles.append(fold.profile())
         return partial
 
+    def _settle(self, unread: Sequence[tuple[StagingBuffer, Future[float]]]) -> None:
+        """Wait for readers that nobody waits for any more: no buffer may go while one fills it."""
+        for _, future in unread:
+            future.cancel()
+        deadline = 0.0 if self._stuck else READ_DEADLINE_S
+        running = wait([future for _, future in unread], deadline).not_done
+        self._stuck |= bool(running)
+        _kept_for_good.extend(buffer for buffer, future in unread if future in running)
+
     def close(self) -> None:
         """Stop the readers and wait for the device to let go of the buffers."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=not self._stuck, cancel_futures=True)
         for buffer in self._free:
             buffer.drain()
             self._owned.give_back(buffer)
@@ -177,8 +187,10 @@ class _Stream:
         try:
             self.read_s += future.result(READ_DEADLINE_S)
         except FutureTimeoutError:
+            self._stuck = True
+            _kept_for_good.append(buffer)
             raise ChunkError(
-                f"{self._work.source.name}: reading {read.region} took more than "
+                f"{self._work.source.name}: reading {read.region} took longer than "
                 f"{READ_DEADLINE_S:.0f} s"
             ) from None
         nbytes = read.box.elements * self._work.source.dtype.itemsize

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -242,6 +243,20 @@ def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
     with pytest.raises(cf.CancelledError):
         run.result(10)
     assert len(read) < run.plan.layout.parts / 4
+
+
+def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):
+    from chunkfold import block
+    from chunkfold.source import Source
+
+    never = threading.Event()
+    monkeypatch.setattr(block, "READ_DEADLINE_S", 0.3)
+    monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
+    began = time.monotonic()
+    with pytest.raises(cf.ChunkError, match="took longer than 0 s"):
+        cf.reduce(stored(np.zeros(1000), chunks=(10,)))
+    assert time.monotonic() - began < 20
+    never.set()
 
 
 def test_an_array_that_vanishes_or_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from chunkfold.kernels.dtypes import field_dtype, stored_name
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import COLLECTIVES, Fields, Monoid, Number
 
+_KINDS = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "floats"}
 _INDEX = re.compile(r"\bi\b")
 
 
@@ -173,7 +174,7 @@ def bind(
     Raises
     ------
     MonoidError
-        If the number of inputs differs from what a monoid takes.
+        If the number of inputs, or an element's kind, differs from what a monoid takes.
     DeviceError
         If a dtype is not supported.
     """
@@ -184,6 +185,12 @@ def bind(
         if monoid.inputs != len(dtypes):
             raise MonoidError(
                 f"{monoid.name!r} takes {monoid.inputs} input(s), but {len(dtypes)} were given"
+            )
+        unfit = [str(given) for given in dtypes if given.kind not in monoid.kinds]
+        if unfit:
+            raise MonoidError(
+                f"{monoid.name!r} is not defined for {', '.join(unfit)}, "
+                f"only for {', '.join(_KINDS[kind] for kind in monoid.kinds)}"
             )
         slots: dict[str, str] = {}
         for component in _components(monoid, value[0], fp64):

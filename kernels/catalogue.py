@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,19 @@ def _ordered(fields: Fields, value: np.dtype) -> np.ndarray:
     return from_order(fields["m"], value)
 
 
+def _truth(fields: Fields, _value: np.dtype) -> np.ndarray:
+    return fields["t"].astype(np.bool_)
+
+
+def _bits(fields: Fields, value: np.dtype) -> np.ndarray:
+    return fields["m"].astype(value)
+
+
+def _complement(fields: Fields, value: np.dtype) -> np.ndarray:
+    return (~fields["m"]).astype(value)
+
+
+_BITS: Any = {"fields": {"m": "order"}, "zero": 0, "kinds": "biu"}
 _CATALOGUE = (
     Monoid("sum", fields={"s": "sum"}, zero=0, lift="x", op="add", finish=_numpy_sum),
     Monoid("prod", fields={"s": "sum"}, zero=1, lift="x", op="a.s * b.s", finish=_numpy_sum),
@@ -59,6 +73,13 @@ _CATALOGUE = (
         op={"s": "add", "n": "add"},
         finish=_numpy_mean,
     ),
+    Monoid("any", fields={"t": "int32"}, zero=0, lift="x != 0", op="max", finish=_truth),
+    Monoid("all", fields={"t": "int32"}, zero=1, lift="x != 0", op="min", finish=_truth),
+    Monoid("count_nonzero", fields={"n": "int64"}, zero=0, lift="x != 0", op="add"),
+    # De Morgan: the identity of "and" differs between dtypes, that of "or" is 0.
+    Monoid("bitwise_and", **_BITS, lift="~x", op="a.m | b.m", finish=_complement),
+    Monoid("bitwise_or", **_BITS, lift="x", op="a.m | b.m", finish=_bits),
+    Monoid("bitwise_xor", **_BITS, lift="x", op="a.m ^ b.m", finish=_bits),
 )
 
 CATALOGUE: Mapping[str, Monoid] = MappingProxyType({monoid.name: monoid for monoid in _CATALOGUE})

@@ -90,6 +90,8 @@ class Monoid:
     """From the root's fields and the values' dtype to the results."""
     rtol: float = field(default=0.0, kw_only=True)
     """Relative tolerance within which `op` is associative on float fields."""
+    kinds: str = field(default="biuf", kw_only=True)
+    """NumPy's kinds of elements it is defined for."""
     on_empty: Literal["finish", "error"] = field(default="finish", kw_only=True)
     """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
 

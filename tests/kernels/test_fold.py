@@ -18,6 +18,7 @@ from chunkfold.kernels import (
     Bound,
     DeviceError,
     Fold,
+    MonoidError,
     OpenedDevice,
     Tuning,
     as_monoid,
@@ -144,6 +145,31 @@ def test_prod_equals_numpy(opened: OpenedDevice, dtype: str):
         assert got.dtype == want.dtype
 
     check_length()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "float16", "float64"])
+def test_truths_and_bits_equal_numpy(opened: OpenedDevice, dtype: str):
+    bits = ("bitwise_and", "bitwise_or", "bitwise_xor") if dtype[0] != "f" else ()
+    bound = bound_of(("any", "all", "count_nonzero", *bits), dtype)
+    tuning = choose(opened.device, bound.accumulator)
+
+    @given(LENGTHS, st.integers(0, 2**32), st.sampled_from([0, 0.01, 0.99, 1]))
+    def check_length(count: int, seed: int, share: float) -> None:
+        array = values(dtype, count, seed)
+        array[np.random.default_rng(seed).random(count) < share] = 0
+        results = folded(opened, bound, tuning, array, box((count,), (0,)))
+        for op in ("any", "all", "count_nonzero"):
+            assert results[op][0] == getattr(np, op)(array)
+        for op in bits:
+            assert results[op][0] == getattr(np, op).reduce(array)
+            assert results[op].dtype == array.dtype
+
+    check_length()
+
+
+def test_bits_of_floats_are_refused():
+    with pytest.raises(MonoidError, match="'bitwise_or' is not defined for float32, only for bool"):
+        bound_of(("bitwise_or",), "float32")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

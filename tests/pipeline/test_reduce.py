@@ -102,6 +102,18 @@ def test_chunks_that_were_never_written_are_fill():
     assert cf.reduce(source) == np.asarray(source[...]).sum()
 
 
+@given(st.data())
+def test_truths_and_bits_along_axes(data):
+    array = np.random.default_rng(4).integers(0, 3, (7, 9, 5)).astype("u2")
+    source = stored(array, chunks=(3, 4, 5))
+    axis = data.draw(st.none() | st.sets(st.integers(0, 2)).map(tuple))
+    got = cf.reduce(source, ["any", "all", "count_nonzero", "bitwise_xor"], axis=axis)
+    np.testing.assert_array_equal(got["any"], array.any(axis=axis))
+    np.testing.assert_array_equal(got["all"], array.all(axis=axis))
+    np.testing.assert_array_equal(got["count_nonzero"], np.count_nonzero(array, axis=axis))
+    np.testing.assert_array_equal(got["bitwise_xor"], np.bitwise_xor.reduce(array, axis=axis))
+
+
 def test_a_single_op_gives_a_value_and_a_list_a_dict():
     source = stored(np.arange(10.0), chunks=(3,))
     assert cf.reduce(source, "max") == 9.0

@@ -178,14 +178,8 @@ def test_plan_says_what_would_run(store: Path):
 
 def test_an_interrupt_ends_it_cleanly(tmp_path: Path):
     """SIGINT in the middle of a long reduction: no partial output, no workers left."""
-    array = zarr.create_array(
-        str(tmp_path / "big.zarr"),
-        shape=(900_000, 1000),
-        chunks=(1, 1000),
-        dtype="f4",
-        fill_value=1,
-    )
-    assert array.nchunks == 900_000
+    layout = {"shape": (900_000, 1000), "chunks": (1, 1000), "dtype": "f4"}
+    zarr.create_array(str(tmp_path / "big.zarr"), **layout)
     out = tmp_path / "out.json"
     words = [CHUNKFOLD, "reduce", str(tmp_path / "big.zarr"), "--out", str(out)]
     process = subprocess.Popen(

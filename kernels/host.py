@@ -71,12 +71,14 @@ def handle_of(device: Device) -> cl.Device:
     DeviceError
         If the device is not there (any more).
     """
-    base = replace(device, part=None)
-    # A part's UUID is derived from its parent's, which its spec finds.
     for found, handle in _listed():
-        whole = split(found, device.part[1])[device.part[0]] if device.part else found
-        if whole.uuid == device.uuid and found.platform == base.platform:
-            return _part_of(handle, device.part) if device.part else handle
+        if (found.platform, found.kind) != (device.platform, device.kind):
+            continue
+        # A part's UUID is derived from its parent's.
+        if not device.part and found.uuid == device.uuid:
+            return handle
+        if device.part and split(found, device.part[1])[device.part[0]].uuid == device.uuid:
+            return _part_of(handle, device.part)
     raise DeviceError(f"device {device} with UUID {device.uuid} is gone; {what_there_is()}")
 
 

@@ -1,8 +1,7 @@
-"""Bake a reduction into kernel source: the header that replaces kernels/monoid.clh."""
+"""Bake a reduction into OpenCL C: the header that replaces kernels/monoid.clh."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
@@ -10,48 +9,12 @@ from chunkfold.kernels.bind import Accumulator, BoundField, Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
 from chunkfold.kernels.monoid import COLLECTIVES
 
-_INCLUDE = re.compile(r'^#include "(?P<name>[\w.]+)"\n', re.MULTILINE)
-_LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')
 _WRITTEN = {"add": "a.{0} + b.{0}", "min": "min(a.{0}, b.{0})", "max": "max(a.{0}, b.{0})"}
 _FLOAT_WRITTEN = _WRITTEN | {"min": "fmin(a.{0}, b.{0})", "max": "fmax(a.{0}, b.{0})"}
 
 
-def assemble(kernel: str, accumulator: Accumulator) -> str:
-    """Return the whole source of kernel file `kernel` with the reduction baked in.
-
-    Includes are resolved here, each behind a `#line` directive, so that the compiler's line
-    numbers are those of the files, and those of a monoid's texts are the texts' own.
-    """
-    text = resources.files("chunkfold.kernels").joinpath(kernel).read_text()
-    parts, place = [f'#line 1 "{kernel}"\n'], 0
-    for match in _INCLUDE.finditer(text):
-        name = match["name"]
-        line = text.count("\n", 0, match.end()) + 1
-        body = header(accumulator) if name == "monoid.clh" else _library(name)
-        parts += [text[place : match.start()], body, f'#line {line} "{kernel}"\n']
-        place = match.end()
-    return "".join([*parts, text[place:]])
-
-
-def located(source: str, number: int) -> str:
-    r"""Say which file and line the `number`-th line of an assembled source is: "flat.cl:12".
-
-    For compilers that ignore `#line`.
-
-    >>> located('#line 1 "a.cl"\nint x;\nint y;', 3)
-    'a.cl:2'
-    """
-    name, line = "generated", 0
-    for text in source.split("\n")[:number]:
-        match = _LINE.match(text)
-        if match:
-            name, line = match["name"], int(match["line"]) - 1
-        else:
-            line += 1
-    return f"{name}:{line}"
-
-
-def _library(name: str) -> str:
+def library(name: str) -> str:
+    """Return a kernel header, behind a directive that names it."""
     text = resources.files("chunkfold.kernels").joinpath(name).read_text()
     return f'#line 1 "{name}"\n{text}'
 
@@ -98,7 +61,7 @@ def _preamble(accumulator: Accumulator) -> str:
     lines.append("#pragma OPENCL FP_CONTRACT OFF")
     steps = [c.state.step for c in accumulator.components if c.state is not None]
     if "order_" in "".join([*steps, *(slot.field.lift for slot in accumulator.slots)]):
-        lines.append(_library("order.clh") + '#line 1 "generated"')
+        lines.append(library("order.clh") + '#line 1 "generated"')
         suffix = f"_{STORED[accumulator.value[0]].value}(x)"
         exact = accumulator.value[0].startswith("float")
         for end in ("low", "high"):

@@ -197,7 +197,8 @@ def test_dtype_casts_elements_before_and_results_after(opened: OpenedDevice):
 
 
 def test_without_float64_sums_are_float32(opened: OpenedDevice):
-    from chunkfold.kernels.bake import assemble, needs_fp64
+    from chunkfold.kernels.assemble import assemble
+    from chunkfold.kernels.bake import needs_fp64
 
     for dtype in ("float32", "float16", "int32", "uint8"):
         bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype(dtype)], fp64=False)

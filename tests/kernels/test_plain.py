@@ -23,7 +23,7 @@ from tests.conftest import DEVICES
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 
 
-@pytest.mark.parametrize("module", ["bake", "device", "dtypes", "geometry", "monoid", "opened"])
+@pytest.mark.parametrize("module", ["assemble", "device", "dtypes", "geometry", "monoid", "opened"])
 def test_examples_in_docstrings_hold(module: str):
     found = doctest.testmod(importlib.import_module(f"chunkfold.kernels.{module}"))
     assert found.attempted

@@ -10,7 +10,8 @@ import pyopencl as cl
 import pytest
 
 from chunkfold.kernels import OpenedDevice, as_monoid, bind
-from chunkfold.kernels.bake import assemble, header, located
+from chunkfold.kernels.assemble import assemble, located
+from chunkfold.kernels.bake import header
 from chunkfold.kernels.trial import KERNEL_FILES
 from chunkfold.kernels.variant import language_options
 

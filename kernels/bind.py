@@ -82,6 +82,11 @@ class Accumulator:
     components: tuple[Component, ...]
 
     @property
+    def origins(self) -> str:
+        """The monoids it serves, for messages."""
+        return ", ".join(dict.fromkeys(component.origin for component in self.components))
+
+    @property
     def slots(self) -> tuple[Slot, ...]:
         """Arrays of a partial, widest first so that each is aligned behind the others."""
         slots = [

@@ -63,10 +63,10 @@ class Fold:
         DeviceError
             If the device refuses a launch.
         """
-        if box.outputs != self.outputs and box.elements:
-            raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
         if not box.elements:
             return None
+        if box.outputs != self.outputs:
+            raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
         if not self._fresh:
             self._zero()
         enqueue = self._add_flat if box.flat and self.outputs == 1 else self._add_axes

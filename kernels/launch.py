@@ -58,7 +58,7 @@ class Launcher:
             )
         self._pending.append(((name, pass_number), event))
         if len(self._pending) > _KEPT:
-            self._read_off(finished_only=True)
+            self._read_off()
         return event
 
     def wait(self, event: cl.Event, doing: str) -> None:
@@ -73,15 +73,15 @@ class Launcher:
         try:
             wait(self.device, event, doing)
         except DeviceError:
-            self._read_off(finished_only=True)  # a failed launch before it says more
+            self._read_off()  # a failed launch before it says more
             raise
-        self._read_off(finished_only=True)
+        self._read_off()
 
     def profile(self) -> Profile:
         """Return the times of all launches that were waited for."""
         return dict(self._profile)
 
-    def _read_off(self, finished_only: bool) -> None:
+    def _read_off(self) -> None:
         kept = []
         for name, event in self._pending:
             status = event.command_execution_status
@@ -89,7 +89,7 @@ class Launcher:
                 raise DeviceError(
                     f"{self.device} failed in {name[0]} of pass {name[1]}: {status_text(status)}"
                 )
-            if finished_only and status != cl.command_execution_status.COMPLETE:
+            if status != cl.command_execution_status.COMPLETE:
                 kept.append((name, event))
                 continue
             self._account(name, event)

@@ -87,7 +87,7 @@ def program_source(
     if needs_fp64(accumulator) and not device.fp64:
         able = [str(other) for other in all_devices() if other.fp64]
         raise DeviceError(
-            f"{_names(accumulator)} of {', '.join(accumulator.stored)} needs float64, which "
+            f"{accumulator.origins} of {', '.join(accumulator.stored)} needs float64, which "
             f"{device} lacks (no cl_khr_fp64); "
             f"{'these have it: ' + '; '.join(able) if able else 'no device here has it'}"
         )
@@ -103,10 +103,6 @@ def _log(text: str, source: str) -> str:
     log = log.partition("\n")[2] if found else text
     own = log.partition("\n(options:")[0].strip()
     return re.sub(r"<kernel>:(\d+)", lambda m: located(source, int(m[1])), own)
-
-
-def _names(accumulator: Accumulator) -> str:
-    return ", ".join(dict.fromkeys(component.origin for component in accumulator.components))
 
 
 @contextmanager

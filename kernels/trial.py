@@ -110,7 +110,7 @@ def choose(device: Device, accumulator: Accumulator, variant: str | None = None)
         if verdict.usable:
             return tuning
         failures.append((tuning, verdict))
-    names = ", ".join(dict.fromkeys(component.origin for component in accumulator.components))
+    names = accumulator.origins
     tried = "; ".join(f"{tuning}: {verdict.reason}" for tuning, verdict in failures)
     log = next((verdict.log for _, verdict in failures if verdict.log), "")
     if log:

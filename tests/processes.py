@@ -18,6 +18,17 @@ def worker_command(address: str, *specs: str) -> list:
     return [BIN / "chunkfold", "worker", address, *(w for s in specs for w in ("--device", s))]
 
 
+def finished(command: Sequence[object], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whatever that is, within a deadline."""
+    return subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
 @contextlib.contextmanager
 def started(command: Sequence[object], log: Path) -> Iterator[subprocess.Popen]:
     """Run a command with its output in a file; stop it in the end."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
 from chunkfold.worker import RESOURCE
 from tests.conftest import DEVICES
-from tests.processes import BIN, awaited, started, worker_command
+from tests.processes import BIN, awaited, finished, started, worker_command
 
 OPS = ["sum", "min", "max", "mean"]
 
@@ -283,9 +282,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path):
         "import chunkfold as cf\n"
         f"with cf.LocalOpenCLCluster({DEVICES[0].spec!r}, dashboard_address=None): pass\n"
     )
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = finished([sys.executable, script], 100)
     assert done.returncode == 1
     assert "put its code under if __name__ == '__main__'" in done.stderr
     assert "ClusterError: only 0 of 1 worker(s) started" in done.stderr
@@ -371,12 +368,6 @@ def test_workers_join_a_separately_started_scheduler(data, tmp_path: Path):
 
 
 def test_a_worker_without_a_scheduler_gives_up_within_seconds():
-    done = subprocess.run(
-        [str(word) for word in worker_command("tcp://127.0.0.1:9", DEVICES[0].spec)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = finished(worker_command("tcp://127.0.0.1:9", DEVICES[0].spec), 60)
     assert done.returncode == 2
     assert "ClusterError: cannot reach a scheduler at 'tcp://127.0.0.1:9'" in done.stderr

@@ -17,7 +17,7 @@ import pytest
 import zarr
 
 from tests.conftest import DEVICES
-from tests.processes import BIN, awaited, started, worker_command
+from tests.processes import BIN, awaited, finished, started, worker_command
 
 pytestmark = pytest.mark.real
 
@@ -94,13 +94,7 @@ def test_a_scheduler_and_workers_on_two_hosts(hosts, data, tmp_path: Path):
             stack.enter_context(started(host.command(*words), tmp_path / f"worker-{number}.log"))
         for host in hosts:
             job = host.command(sys.executable, tmp_path / "job.py", address, path, 2)
-            done = subprocess.run(
-                [str(word) for word in job],
-                capture_output=True,
-                text=True,
-                timeout=180,
-                check=False,
-            )
+            done = finished(job, 180)
             assert done.returncode == 0, done.stderr
             assert done.stdout.strip() == f"{want} ['//{one.address}', '//{two.address}']"
 
@@ -111,13 +105,7 @@ def test_a_link_that_drops_does_not_hang_the_worker(hosts, tmp_path: Path):
     ip("-n", one.namespace, "link", "set", "lo", "down")
     began = time.monotonic()
     words = worker_command(f"tcp://{one.address}:8786", DEVICES[0].spec)
-    done = subprocess.run(
-        [str(word) for word in two.command(*words)],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
+    done = finished(two.command(*words), 90)
     assert done.returncode == 2
     assert "cannot reach a scheduler" in done.stderr
     assert time.monotonic() - began < 60

@@ -7,19 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import finished
+
 pytestmark = pytest.mark.real
 
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))
 
 
 def verified(unit: Path) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        ["systemd-analyze", "verify", "--recursive-errors=yes", str(unit)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return finished(["systemd-analyze", "verify", "--recursive-errors=yes", unit], 60)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from chunkfold.kernels.bind import Accumulator, BoundField, Component
-from chunkfold.kernels.dtypes import FIELD, STORED, literal
-from chunkfold.kernels.monoid import COLLECTIVES
-
-_WRITTEN = {"add": "a.{0} + b.{0}", "min": "min(a.{0}, b.{0})", "max": "max(a.{0}, b.{0})"}
-_FLOAT_WRITTEN = _WRITTEN | {"min": "fmin(a.{0}, b.{0})", "max": "fmax(a.{0}, b.{0})"}
+from chunkfold.kernels.bake_components import component
+from chunkfold.kernels.bake_inputs import inputs
+from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.dtypes import FIELD, STORED
 
 
 def library(name: str) -> str:
@@ -23,10 +21,10 @@ def header(accumulator: Accumulator) -> str:
     """Return the generated counterpart of kernels/monoid.clh for an accumulator."""
     parts = [
         _preamble(accumulator),
-        _inputs(accumulator),
+        inputs(accumulator),
         *(
-            _component(number, component, accumulator)
-            for number, component in enumerate(accumulator.components)
+            component(number, part, accumulator)
+            for number, part in enumerate(accumulator.components)
         ),
         _whole(accumulator),
         _memory(accumulator),
@@ -39,13 +37,17 @@ def needs_fp64(accumulator: Accumulator) -> bool:
     """Whether any element, value or field of the accumulator is float64."""
     states = [dtype for c in accumulator.components if c.state for _, dtype, _ in c.state.fields]
     fields = [slot.field.dtype for slot in accumulator.slots]
-    return "float64" in {*accumulator.stored, *accumulator.value, *fields, *states}
+    used = {*accumulator.stored, *accumulator.value, *fields, *states}
+    return not used.isdisjoint({"float64", "complex128"})
 
 
 def _preamble(accumulator: Accumulator) -> str:
     lines = ['#line 1 "generated"']
     if needs_fp64(accumulator):
         lines += ["#define CHF_FP64 1", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"]
+    # A contracted multiply-add rounds once where the monoid's text says twice.
+    lines.append("#pragma OPENCL FP_CONTRACT OFF")
+    lines.append(library("lanes.clh") + '#line 1 "generated"')
     if "float16" in accumulator.value:
         # One rounding: through float, a double would be rounded twice.
         wide = "double" if "float64" in accumulator.stored else "float"
@@ -57,159 +59,32 @@ def _preamble(accumulator: Accumulator) -> str:
             "    return vload_half(0, (const half *)&bits);",
             "}",
         ]
-    # A contracted multiply-add rounds once where the monoid's text says twice.
-    lines.append("#pragma OPENCL FP_CONTRACT OFF")
-    steps = [c.state.step for c in accumulator.components if c.state is not None]
-    if "order_" in "".join([*steps, *(slot.field.lift for slot in accumulator.slots)]):
-        lines.append(library("order.clh") + '#line 1 "generated"')
-        suffix = f"_{STORED[accumulator.value[0]].value}(x)"
-        exact = accumulator.value[0].startswith("float")
-        for end in ("low", "high"):
-            lines.append(f"#define order_{end}(x) {f'order_{end}{suffix}' if exact else '(x)'}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_helpers(accumulator)])
 
 
-def _inputs(accumulator: Accumulator) -> str:
-    numbers = range(len(accumulator.stored))
-    storage = [STORED[name].storage for name in accumulator.stored]
-    value = [STORED[name].value for name in accumulator.value]
-    names = ", ".join(f"p{n}" for n in numbers)
-    parameters = ", ".join(f"__global const {storage[n]} *restrict p{n}" for n in numbers)
-    members = " ".join(f"{value[n]} x{n};" for n in numbers)
-    return f"""\
-#define CHF_INPUTS {parameters}
-#define CHF_INPUT_NAMES {names}
-typedef struct {{ {members} }} values_t;
-static values_t chf_load1(CHF_INPUTS, ulong k)
-{{
-    values_t v;
-    {" ".join(_load_one(n, accumulator) for n in numbers)}
-    return v;
-}}
-static void chf_load(CHF_INPUTS, ulong k, values_t *v)
-{{
-#if CHF_VECTOR_LOADS
-{_join(_load_vector(n, accumulator) for n in numbers)}
-#else
-    for (int j = 0; j < CHF_WIDTH; j++)
-        v[j] = chf_load1(CHF_INPUT_NAMES, k + j);
-#endif
-}}"""
-
-
-def _load_one(number: int, accumulator: Accumulator) -> str:
-    stored, value = accumulator.stored[number], accumulator.value[number]
-    read = f"vload_half(k, p{number})" if stored == "float16" else f"p{number}[k]"
-    return f"v.x{number} = {_converted(read, stored, value)};"
-
-
-def _load_vector(number: int, accumulator: Accumulator) -> str:
-    stored, value = accumulator.stored[number], accumulator.value[number]
-    storage = STORED[stored].storage
-    element = "float" if stored == "float16" else storage
-    # The vector types' names carry a number: they are pasted after CHF_WIDTH is known.
-    if stored == "float16":
-        vector = f"CHF_PASTE(vload_half, CHF_WIDTH)(0, p{number} + k)"
-    else:
-        vector = f"*(__global const CHF_PASTE({storage}, CHF_WIDTH) *)(p{number} + k)"
-    read = _converted(f"e{number}[j]", stored, value)
-    return f"""\
-    {element} e{number}[CHF_WIDTH];
-    CHF_PASTE(vstore, CHF_WIDTH)({vector}, 0, e{number});
-    #pragma unroll
-    for (int j = 0; j < CHF_WIDTH; j++)
-        v[j].x{number} = {read};"""
-
-
-def _converted(read: str, stored: str, value: str) -> str:
-    if value == "float16" != stored:
-        return f"chf_to_half({read})"
-    if "bool" in (stored, value):
-        return f"({STORED[value].value})({read} != 0)"
-    if stored.startswith("float") and not value.startswith("float"):
-        # A plain cast has no meaning beyond the range; what NaN becomes is the device's choice.
-        return f"(isnan({read}) ? 0 : convert_{STORED[value].value}_sat({read}))"
-    return f"({STORED[value].value})({read})"
-
-
-def _component(number: int, component: Component, accumulator: Accumulator) -> str:
-    c = f"c{number}"
-    members = " ".join(f"{FIELD[f.dtype]} {f.name};" for f in component.fields)
-    return f"""\
-typedef struct {{ {members} }} {c}_t;
-static {c}_t {c}_zero(void)
-{{
-    {c}_t z;
-    {" ".join(f"z.{f.name} = {literal(f.zero, f.dtype)};" for f in component.fields)}
-    return z;
-}}
-static {c}_t {c}_op({c}_t a, {c}_t b)
-{{
-    {c}_t r;
-{_join(_assign("r", component, f, "op", _op_text(f)) for f in component.fields)}
-    return r;
-}}
-{_state(c, component, accumulator)}"""
-
-
-def _op_text(field: BoundField) -> str:
-    written = _FLOAT_WRITTEN if field.dtype.startswith("float") else _WRITTEN
-    return written[field.op].format(field.name) if field.op in COLLECTIVES else field.op
-
-
-def _assign(target: str, component: Component, field: BoundField, part: str, text: str) -> str:
-    """Assign a monoid's text to a field, with line numbers that are the text's own."""
-    return f"""\
-    {target}.{field.name} = ({FIELD[field.dtype]})(
-#line 1 "{component.origin}: {part} of {field.name}"
-{text}
-#line 1 "generated"
-    );"""
-
-
-def _state(c: str, component: Component, accumulator: Accumulator) -> str:
-    numbers = range(len(accumulator.value))
-    value = [STORED[name].value for name in accumulator.value]
-    xs = " ".join(f"const {value[n]} x{n} = v.x{n};" for n in numbers)
-    unpack = f"const {value[0]} x = v.x0; {xs}"
-    if component.state is None:
-        lifts = _join(_assign("l", component, f, "lift", f.lift) for f in component.fields)
-        return f"""\
-typedef {c}_t {c}_state;
-static {c}_state {c}_begin(void) {{ return {c}_zero(); }}
-static {c}_state {c}_step({c}_state s, values_t v, ulong i)
-{{
-    {unpack}
-    {c}_t l;
-{lifts}
-    return {c}_op(s, l);
-}}
-static {c}_t {c}_end({c}_state s) {{ return s; }}"""
-    state = component.state
-    dtype_of = {field.name: field for field in component.fields}
-    ends = _join(
-        _assign("r", component, dtype_of[name], "accumulate.end", text) for name, text in state.end
-    )
-    starts = " ".join(f"s.{name} = {literal(start, d)};" for name, d, start in state.fields)
-    return f"""\
-typedef struct {{ {" ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)} }} {c}_state;
-static {c}_state {c}_begin(void) {{ {c}_state s; {starts} return s; }}
-static {c}_state {c}_step({c}_state s, values_t v, ulong i)
-{{
-    {unpack}
-    {{
-#line 1 "{component.origin}: accumulate.step"
-{state.step}
-#line 1 "generated"
-    }}
-    return s;
-}}
-static {c}_t {c}_end({c}_state s)
-{{
-    {c}_t r;
-{ends}
-    return r;
-}}"""
+def _helpers(accumulator: Accumulator) -> list[str]:
+    """Name the helpers of texts for the values at hand."""
+    name = accumulator.value[0]
+    value, lines = STORED[name].value, []
+    magnitude = "fabs(x)" if value in ("float", "double") else "abs(x)"
+    lines += [f"#define {prefix}magnitude(x) {magnitude}" for prefix in ("chf_", "chfv_")]
+    if name.startswith("complex"):
+        lines += ["#undef chf_nonzero", "#define chf_nonzero(x) ((x).x != 0 || (x).y != 0)"]
+    texts = [text for c in accumulator.components if c.state for text in c.state.texts]
+    texts += [slot.field.lift for slot in accumulator.slots]
+    if not any(word in text for text in texts for word in ("order_", "rank_")):
+        return lines
+    lines.append(library("order.clh") + '#line 1 "generated"')
+    for helper in ("order_low", "order_high", "rank_low", "rank_high"):
+        for prefix in ("chf_", "chfv_"):
+            if value in ("float", "double"):
+                made = f"{prefix}{value}_{helper}(x)"
+            elif name == "time":
+                made = f"{prefix}time_order_{helper.partition('_')[2]}(x)"
+            else:
+                made = "(x)"
+            lines.append(f"#define {prefix}{helper}(x) {made}")
+    return lines
 
 
 def _whole(accumulator: Accumulator) -> str:
@@ -222,6 +97,7 @@ def _whole(accumulator: Accumulator) -> str:
     return f"""\
 typedef struct {{ {each("{c}_t {c};")} }} acc_t;
 typedef struct {{ {each("{c}_state {c};")} }} state_t;
+typedef struct {{ {each("{c}_states {c};")} }} states_t;
 static acc_t chf_zero(void) {{ acc_t r; {each("r.{c} = {c}_zero();")} return r; }}
 static acc_t chf_op(acc_t a, acc_t b)
 {{
@@ -229,13 +105,27 @@ static acc_t chf_op(acc_t a, acc_t b)
     {each("r.{c} = {c}_op(a.{c}, b.{c});")}
     return r;
 }}
-static state_t chf_begin(void) {{ state_t s; {each("s.{c} = {c}_begin();")} return s; }}
-static state_t chf_step(state_t s, values_t v, ulong i)
+static void chf_begin(state_t *s) {{ {each("{c}_begin(&s->{c});")} }}
+static void chf_step(state_t *s, value_t v, ulong i) {{ {each("{c}_step(&s->{c}, v, i);")} }}
+static acc_t chf_end(const state_t *s)
 {{
-    {each("s.{c} = {c}_step(s.{c}, v, i);")}
-    return s;
+    acc_t r;
+    {each("r.{c} = {c}_end(s->{c});")}
+    return r;
 }}
-static acc_t chf_end(state_t s) {{ acc_t r; {each("r.{c} = {c}_end(s.{c});")} return r; }}"""
+static void chf_begins(states_t *s) {{ {each("{c}_begins(&s->{c});")} }}
+static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
+{{
+    {each("{c}_steps(&s->{c}, v, i, di);")}
+}}
+static void chf_ends(const states_t *s, acc_t *out)
+{{
+    {each("{c}_state {c}_out[CHF_LANES]; {c}_ends(&s->{c}, {c}_out);")}
+    #pragma unroll
+    for (int j = 0; j < CHF_LANES; j++) {{
+        {each("out[j].{c} = {c}_end({c}_out[j]);")}
+    }}
+}}"""
 
 
 def _memory(accumulator: Accumulator) -> str:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunkfold.kernels.dtypes import field_dtype, stored_name
-from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.monoid import COLLECTIVES, Fields, Monoid, Number
+from chunkfold.kernels.dtypes import STORED, field_dtype, kind_of, stored_name
+from chunkfold.kernels.errors import DeviceError, MonoidError
+from chunkfold.kernels.monoid import COLLECTIVES, Context, Fields, Monoid, Number
 
-_KINDS = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "floats"}
 _INDEX = re.compile(r"\bi\b")
 
 
@@ -33,9 +32,15 @@ class BoundState:
 
     fields: tuple[tuple[str, str, Number | str], ...]
     """Name, dtype and start of each state field."""
-    step: str
+    step: str | tuple[tuple[str, str], ...]
+    """Statements, or each state field and its expression, in order."""
     end: tuple[tuple[str, str], ...]
     """Accumulator field and its expression."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The sources of `step`."""
+        return (self.step,) if isinstance(self.step, str) else tuple(t for _, t in self.step)
 
 
 @dataclass(frozen=True)
@@ -46,11 +51,12 @@ class Component:
     """The monoid it came from, for messages."""
     fields: tuple[BoundField, ...]
     state: BoundState | None = None
+    skipna: bool = False
 
     @property
     def identity(self) -> object:
         """What two components must share to be one."""
-        return (self.fields, self.state)
+        return (self.fields, self.state, self.skipna)
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,8 @@ class Accumulator:
     value: tuple[str, ...]
     """Dtype that `lift` sees, for each input."""
     components: tuple[Component, ...]
+    swapped: tuple[bool, ...]
+    """Whether each input's elements stand in the byte order that is not the device's."""
 
     @property
     def origins(self) -> str:
@@ -104,7 +112,7 @@ class Accumulator:
     @property
     def element_bytes(self) -> int:
         """Bytes of one element, over all inputs."""
-        return sum(np.dtype(name).itemsize for name in self.stored)
+        return sum(STORED[name].itemsize for name in self.stored)
 
     @property
     def collective(self) -> bool:
@@ -115,7 +123,7 @@ class Accumulator:
     def uses_index(self) -> bool:
         """Whether any source reads the global index `i`."""
         texts = [slot.field.lift for slot in self.slots]
-        texts += [c.state.step for c in self.components if c.state is not None]
+        texts += [text for c in self.components if c.state is not None for text in c.state.texts]
         return any(_INDEX.search(text) for text in texts)
 
 
@@ -123,6 +131,7 @@ class Accumulator:
 class Statistic:
     """One monoid's view of a shared accumulator."""
 
+    name: str
     monoid: Monoid
     slots: Mapping[str, str]
     """Slot that holds each of the monoid's fields."""
@@ -130,20 +139,37 @@ class Statistic:
     """Dtype of the values that were lifted."""
     result: np.dtype | None
     """Dtype the caller asked for, if any."""
+    ddof: float
 
-    def finish(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Finish the root partial's arrays into one result per output."""
+    def finish(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        shape: tuple[int, ...] = (),
+        axes: tuple[int, ...] = (),
+    ) -> np.ndarray:
+        """Finish the root partial's arrays into one result per output.
+
+        `shape` and `axes` are what was reduced (see `Context`).
+
+        Raises
+        ------
+        MonoidError
+            If the monoid's finish fails, or does not give one result per output.
+        """
         fields: Fields = {name: arrays[slot] for name, slot in self.slots.items()}
-        shape = next(iter(fields.values())).shape
+        outputs = next(iter(fields.values())).shape
         try:
-            done = np.asarray(self.monoid.finish(fields, self.value))
+            context = Context(self.value, shape, axes, self.ddof)
+            done = np.asarray(self.monoid.finish(fields, context))
+        except MonoidError:
+            raise
         except Exception as error:
             raise MonoidError(
-                f"finish of {self.monoid.name!r} raised {type(error).__name__}: {error}"
+                f"finish of {self.name!r} raised {type(error).__name__}: {error}"
             ) from error
-        if done.shape != shape:
+        if done.shape[:1] != outputs:
             raise MonoidError(
-                f"finish of {self.monoid.name!r} made shape {done.shape} of fields of shape {shape}"
+                f"finish of {self.name!r} made shape {done.shape} of fields of shape {outputs}"
             )
         return done if self.result is None else done.astype(self.result)
 
@@ -162,6 +188,7 @@ def bind(
     *,
     dtype: np.dtype | None = None,
     fp64: bool = True,
+    ddof: float = 0,
 ) -> Bound:
     """Decide every dtype and lay several monoids over one accumulator.
 
@@ -175,6 +202,8 @@ def bind(
         Cast elements to this first, and results at the end, as NumPy's `dtype=` does.
     fp64
         Whether every device of the run has float64.
+    ddof
+        Delta degrees of freedom of variances.
 
     Raises
     ------
@@ -183,32 +212,55 @@ def bind(
     DeviceError
         If a dtype is not supported.
     """
-    value = tuple(np.dtype(stored_name(given if dtype is None else dtype)) for given in dtypes)
+    value = _common(dtypes) if dtype is None else dtype.newbyteorder("=")
+    for given in dtypes:
+        if not _castable(given, value):
+            raise MonoidError(f"elements of {given} cannot be cast to {value}")
     components: dict[object, Component] = {}
     statistics = []
-    for monoid in monoids:
-        if monoid.inputs != len(dtypes):
+    for named in monoids:
+        if named.inputs != len(dtypes):
             raise MonoidError(
-                f"{monoid.name!r} takes {monoid.inputs} input(s), but {len(dtypes)} were given"
+                f"{named.name!r} takes {named.inputs} input(s), but {len(dtypes)} were given"
             )
-        unfit = [str(given) for given in dtypes if given.kind not in monoid.kinds]
-        if unfit:
-            raise MonoidError(
-                f"{monoid.name!r} is not defined for {', '.join(unfit)}, "
-                f"only for {', '.join(_KINDS[kind] for kind in monoid.kinds)}"
-            )
+        monoid = named.for_dtype(value)
         slots: dict[str, str] = {}
-        for component in _components(monoid, value[0], fp64):
+        for component in _components(monoid, value, fp64):
             components.setdefault(component.identity, component)
             number = list(components).index(component.identity)
             slots |= {field.name: Slot(number, field).name for field in component.fields}
-        statistics.append(Statistic(monoid, slots, value[0], dtype))
+        result = dtype if monoid.casts else None
+        statistics.append(Statistic(named.name, monoid, slots, value, result, ddof))
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
-        value=tuple(given.name for given in value),
+        value=(stored_name(value),) * len(dtypes),
         components=tuple(components.values()),
+        swapped=tuple(not given.isnative for given in dtypes),
     )
     return Bound(accumulator, tuple(statistics))
+
+
+def _common(dtypes: Sequence[np.dtype]) -> np.dtype:
+    """Return the dtype that holds the values of every input, as NumPy promotes them."""
+    for given in dtypes:
+        stored_name(given)
+    try:
+        common = np.result_type(*dtypes).newbyteorder("=")
+        stored_name(common)
+    except (TypeError, DeviceError):
+        names = " and ".join(map(str, dtypes))
+        raise MonoidError(f"no dtype holds both {names}; give one with dtype=") from None
+    return common
+
+
+def _castable(given: np.dtype, value: np.dtype) -> bool:
+    """Whether kernels can make values of elements: numbers only, no part of them lost."""
+    if given.newbyteorder("=") == value:
+        return True
+    kinds = kind_of(given), kind_of(value)
+    if value.name == "bfloat16" or set(kinds) & set("mM"):
+        return False
+    return kinds[1] == "c" or "c" not in kinds
 
 
 def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
@@ -216,6 +268,7 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
     assert isinstance(monoid.zero, Mapping)
     assert isinstance(monoid.lift, Mapping)
     assert isinstance(monoid.op, Mapping)
+    skipna = monoid.skipna and kind_of(value) in "fcmM"
     fields = tuple(
         BoundField(
             name,
@@ -233,10 +286,10 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
                 (name, field_dtype(rule, value, fp64), given.start[name])
                 for name, rule in given.state.items()
             ),
-            step=given.step,
+            step=given.step if isinstance(given.step, str) else tuple(given.step.items()),
             end=tuple(given.end.items()),
         )
-        return [Component(monoid.name, fields, state)]
+        return [Component(monoid.name, fields, state, skipna)]
     if all(field.op in COLLECTIVES for field in fields):
-        return [Component(monoid.name, (field,)) for field in fields]
-    return [Component(monoid.name, fields)]
+        return [Component(monoid.name, (field,), None, skipna) for field in fields]
+    return [Component(monoid.name, fields, None, skipna)]

@@ -7,82 +7,266 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
-from chunkfold.kernels.dtypes import from_order
+from chunkfold.kernels import finishes
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.monoid import Fields, Monoid
+from chunkfold.kernels.monoid import Accumulate, Monoid
 
-
-def _numpy_sum(fields: Fields, value: np.dtype) -> np.ndarray:
-    """Give the one field NumPy's result dtype: floats keep theirs, integers widen."""
-    with np.errstate(over="ignore"):  # a sum beyond the dtype is infinite, as in NumPy
-        return fields["s"].astype(value) if value.kind == "f" else fields["s"]
-
-
-def _numpy_mean(fields: Fields, value: np.dtype) -> np.ndarray:
-    with np.errstate(invalid="ignore", over="ignore"):  # 0 / 0, the mean of nothing, is NaN
-        mean = fields["s"] / fields["n"]
-        return mean.astype(value if value.kind == "f" else np.float64)
-
-
-def _ordered(fields: Fields, value: np.dtype) -> np.ndarray:
-    return from_order(fields["m"], value)
-
-
-def _truth(fields: Fields, _value: np.dtype) -> np.ndarray:
-    return fields["t"].astype(np.bool_)
-
-
-def _bits(fields: Fields, value: np.dtype) -> np.ndarray:
-    return fields["m"].astype(value)
-
-
-def _complement(fields: Fields, value: np.dtype) -> np.ndarray:
-    return (~fields["m"]).astype(value)
-
-
-_BITS: Any = {"fields": {"m": "order"}, "zero": 0, "kinds": "biu"}
-_CATALOGUE = (
-    Monoid("sum", fields={"s": "sum"}, zero=0, lift="x", op="add", finish=_numpy_sum),
-    Monoid("prod", fields={"s": "sum"}, zero=1, lift="x", op="a.s * b.s", finish=_numpy_sum),
-    # Integer keys make the order of floats total: NaN propagates and -0 < +0 in any order.
-    Monoid(
-        "min",
-        fields={"m": "order"},
-        zero="highest",
-        lift="order_low(x)",
-        op="min",
-        finish=_ordered,
-        on_empty="error",
-    ),
-    Monoid(
-        "max",
-        fields={"m": "order"},
-        zero="lowest",
-        lift="order_high(x)",
-        op="max",
-        finish=_ordered,
-        on_empty="error",
-    ),
-    Monoid(
-        "mean",
-        fields={"s": "mean", "n": "int64"},
-        zero={"s": 0, "n": 0},
-        lift={"s": "x", "n": "1"},
-        op={"s": "add", "n": "add"},
-        finish=_numpy_mean,
-    ),
-    Monoid("any", fields={"t": "int32"}, zero=0, lift="x != 0", op="max", finish=_truth),
-    Monoid("all", fields={"t": "int32"}, zero=1, lift="x != 0", op="min", finish=_truth),
-    Monoid("count_nonzero", fields={"n": "int64"}, zero=0, lift="x != 0", op="add"),
-    # De Morgan: the identity of "and" differs between dtypes, that of "or" is 0.
-    Monoid("bitwise_and", **_BITS, lift="~x", op="a.m | b.m", finish=_complement),
-    Monoid("bitwise_or", **_BITS, lift="x", op="a.m | b.m", finish=_bits),
-    Monoid("bitwise_xor", **_BITS, lift="x", op="a.m ^ b.m", finish=_bits),
+_ERROR: Any = {"on_empty": "error"}
+_COMPLEX_PROD = {
+    "re": "a.re * b.re - a.im * b.im",
+    "im": "a.re * b.im + a.im * b.re",
+}
+_PARTS: Any = {
+    "fields": {"re": "sum", "im": "sum"},
+    "lift": {"re": "re(x)", "im": "im(x)"},
+    "kinds": "c",
+}
+_SUM = Monoid(
+    "sum",
+    fields={"s": "sum"},
+    zero=0,
+    lift="x",
+    op="add",
+    finish=finishes.summed,
+    instead={
+        "c": Monoid(
+            "sum",
+            **_PARTS,
+            zero={"re": 0, "im": 0},
+            op={"re": "add", "im": "add"},
+            finish=finishes.complex_parts,
+        )
+    },
 )
+_PROD = Monoid(
+    "prod",
+    fields={"s": "sum"},
+    zero=1,
+    lift="x",
+    op="a.s * b.s",
+    finish=finishes.summed,
+    instead={
+        "c": Monoid(
+            "prod",
+            **_PARTS,
+            zero={"re": 1, "im": 0},
+            op=_COMPLEX_PROD,
+            finish=finishes.complex_parts,
+        )
+    },
+)
+_MEAN = Monoid(
+    "mean",
+    fields={"s": "mean", "n": "int64"},
+    zero={"s": 0, "n": 0},
+    lift={"s": "x", "n": "1"},
+    op={"s": "add", "n": "add"},
+    finish=finishes.mean,
+    instead={
+        "c": Monoid(
+            "mean",
+            fields={"re": "sum", "im": "sum", "n": "int64"},
+            zero={"re": 0, "im": 0, "n": 0},
+            lift={"re": "re(x)", "im": "im(x)", "n": "1"},
+            op={"re": "add", "im": "add", "n": "add"},
+            kinds="c",
+            finish=finishes.complex_mean,
+        ),
+        # Pieces of 22 bits: their sums cannot wrap below 2**41 elements.
+        "mM": Monoid(
+            "mean",
+            fields={"high": "int64", "mid": "int64", "low": "int64", "n": "int64", "nat": "int32"},
+            zero={"high": 0, "mid": 0, "low": 0, "n": 0, "nat": 0},
+            lift={
+                "high": "x >> 44",
+                "mid": "(x >> 22) & 4194303",
+                "low": "x & 4194303",
+                "n": "1",
+                "nat": "x == (-9223372036854775807L - 1)",
+            },
+            op={"high": "add", "mid": "add", "low": "add", "n": "add", "nat": "max"},
+            kinds="mM",
+            finish=finishes.time_mean,
+        ),
+    },
+)
+# Integer keys make the order of floats total: NaN propagates and -0 < +0 in any order.
+_LOW: Any = {"fields": {"lo": "order"}, "zero": "highest", "lift": "order_low(x)", "op": "min"}
+_HIGH: Any = {"fields": {"hi": "order"}, "zero": "lowest", "lift": "order_high(x)", "op": "max"}
+_ARG: Any = {
+    "fields": {"m": "order", "i": "int64"},
+    "finish": finishes.position,
+    "kinds": "biufmM",
+    "casts": False,
+    "on_empty": "error",
+}
+# Moments about a pivot of each strip's own (Chan, Golub, LeVeque, "Algorithms for computing the
+# sample variance", 1983, eq. 2.1): no cancellation where the mean is far from zero.
+_MOMENTS: Any = {
+    "fields": {"m": "real", "q": "real", "n": "int64"},
+    "zero": {"m": 0, "q": 0, "n": 0},
+    "lift": {"m": "x", "q": "0", "n": "1"},
+    "op": {
+        "m": "a.n + b.n == 0 ? 0 : a.m + (b.m - a.m) * (wide(b.n) / wide(a.n + b.n))",
+        "q": "a.n + b.n == 0 ? 0 : a.q + b.q"
+        " + (b.m - a.m) * (b.m - a.m) * (wide(a.n) * (wide(b.n) / wide(a.n + b.n)))",
+        "n": "a.n + b.n",
+    },
+    "accumulate": Accumulate(
+        state={"p": "real", "s": "real", "q": "real", "n": "real"},
+        start={"p": 0, "s": 0, "q": 0, "n": 0},
+        step={
+            "p": "when(s.n, s.p, wide(x))",
+            "s": "s.s + (wide(x) - s.p)",
+            "q": "s.q + (wide(x) - s.p) * (wide(x) - s.p)",
+            "n": "s.n + 1",
+        },
+        end={
+            "m": "s.n == 0 ? 0 : s.p + s.s / s.n",
+            "q": "s.n == 0 ? 0 : s.q - s.s * (s.s / s.n)",
+            "n": "s.n",
+        },
+    ),
+    "rtol": 1e-9,
+}
+_SQUARES: Any = {"zero": 0, "lift": "wide(x) * wide(x)", "op": "add"}
+_BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
+_FLOAT_DIFFERENCE = Monoid(
+    "max_abs_diff",
+    inputs=2,
+    fields={"hi": "order"},
+    zero="lowest",
+    lift="order_high(fabs(x0 - x1))",
+    op="max",
+    kinds="f",
+    finish=finishes.highest,
+    casts=False,
+    **_ERROR,
+    instead={
+        "biu": Monoid(
+            "max_abs_diff",
+            inputs=2,
+            fields={"d": "uint64"},
+            zero=0,
+            lift="x0 > x1 ? (ulong)x0 - (ulong)x1 : (ulong)x1 - (ulong)x0",
+            op="max",
+            casts=False,
+            **_ERROR,
+        )
+    },
+)
+_CATALOGUE = (
+    _SUM,
+    _PROD,
+    Monoid("min", **_LOW, **_ERROR, finish=finishes.lowest, kinds="biufmM"),
+    Monoid("max", **_HIGH, **_ERROR, finish=finishes.highest, kinds="biufmM"),
+    Monoid(
+        "minmax",
+        fields={"lo": "order", "hi": "order"},
+        zero={"lo": "highest", "hi": "lowest"},
+        lift={"lo": "order_low(x)", "hi": "order_high(x)"},
+        op={"lo": "min", "hi": "max"},
+        finish=finishes.lowest_and_highest,
+        kinds="biufmM",
+        **_ERROR,
+    ),
+    Monoid(
+        "argmin", **_ARG, zero={"m": "highest", "i": "highest"},
+        lift={"m": "rank_low(x)", "i": "i"}, op={"m": "min", "i": "first(a.m, b.m, a.i, b.i)"},
+    ),
+    Monoid(
+        "argmax", **_ARG, zero={"m": "lowest", "i": "highest"},
+        lift={"m": "rank_high(x)", "i": "i"}, op={"m": "max", "i": "first(b.m, a.m, a.i, b.i)"},
+    ),
+    _MEAN,
+    Monoid("var", **_MOMENTS, finish=finishes.variance),
+    Monoid("std", **_MOMENTS, finish=finishes.deviation),
+    Monoid("sumsq", fields={"q": "sum"}, **_SQUARES, finish=finishes.summed),
+    Monoid(
+        "norm1", fields={"s": "mean"}, zero=0, lift="magnitude(x)", op="add",
+        finish=finishes.as_float,
+    ),
+    Monoid("norm2", fields={"q": "mean"}, **_SQUARES, finish=finishes.root),
+    Monoid(
+        "norminf",
+        fields={"hi": "order"},
+        zero=0,
+        lift="order_high(fabs(x))",
+        op="max",
+        kinds="f",
+        finish=finishes.highest,
+        instead={
+            "biu": Monoid(
+                "norminf", fields={"d": "uint64"}, zero=0, lift="magnitude(x)", op="max",
+                finish=finishes.as_float,
+            )
+        },
+    ),
+    Monoid(
+        "logsumexp",
+        fields={"s": "real", "m": "real"},
+        zero={"s": 0, "m": "lowest"},
+        lift={"s": "1", "m": "x"},
+        op={
+            "s": "a.s * exp(gap(a.m, fmax(a.m, b.m))) + b.s * exp(gap(b.m, fmax(a.m, b.m)))",
+            "m": "fmax(a.m, b.m)",
+        },
+        # The sum first: it needs the maximum as it was. NaN stays in the sum.
+        accumulate=Accumulate(
+            state={"s": "real", "m": "real"},
+            start={"s": 0, "m": "lowest"},
+            step={
+                "s": "s.s * exp(gap(s.m, fmax(s.m, wide(x))))"
+                " + exp(gap(wide(x), fmax(s.m, wide(x))))",
+                "m": "fmax(s.m, wide(x))",
+            },
+            end={"s": "s.s", "m": "s.m"},
+        ),
+        rtol=1e-9,
+        finish=finishes.log_of_sum,
+    ),
+    Monoid(
+        "count", fields={"n": "int64"}, zero=0, lift="1", op="add", casts=False,
+        kinds="biufcmM",
+    ),
+    Monoid(
+        "count_nonzero", fields={"n": "int64"}, zero=0, lift="nonzero(x)", op="add", casts=False,
+        kinds="biufc",
+    ),
+    Monoid(
+        "any", fields={"t": "int32"}, zero=0, lift="nonzero(x)", op="max", kinds="biufc",
+        finish=finishes.truth, casts=False,
+    ),
+    Monoid(
+        "all", fields={"t": "int32"}, zero=1, lift="nonzero(x)", op="min", kinds="biufc",
+        finish=finishes.truth, casts=False,
+    ),
+    # De Morgan: the identity of "and" differs between dtypes, that of "or" is 0.
+    Monoid("bitwise_and", **_BITS, lift="~x", op="a.bits | b.bits", finish=finishes.complement),
+    Monoid("bitwise_or", **_BITS, lift="x", op="a.bits | b.bits", finish=finishes.bits),
+    Monoid("bitwise_xor", **_BITS, lift="x", op="a.bits ^ b.bits", finish=finishes.bits),
+    Monoid(
+        "dot", inputs=2, fields={"s": "sum"}, zero=0, lift="wide(x0) * wide(x1)", op="add",
+        finish=finishes.summed,
+    ),
+    Monoid(
+        "sum_sq_diff", inputs=2, fields={"s": "sum"}, zero=0, op="add",
+        lift="(wide(x0) - wide(x1)) * (wide(x0) - wide(x1))", finish=finishes.summed,
+    ),
+    _FLOAT_DIFFERENCE,
+    Monoid(
+        "first_mismatch", inputs=2, fields={"i": "int64"}, zero="highest", op="min",
+        lift="x0 == x1 || (x0 != x0 && x1 != x1) ? 9223372036854775807L : (long)i",
+        kinds="biufmM", finish=finishes.position_or_none, casts=False,
+    ),
+)  # fmt: skip
+_SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std")
+"""Those whose NaN-skipping forms have a name in NumPy."""
 
-CATALOGUE: Mapping[str, Monoid] = MappingProxyType({monoid.name: monoid for monoid in _CATALOGUE})
+_NAMED = {monoid.name: monoid for monoid in _CATALOGUE}
+CATALOGUE: Mapping[str, Monoid] = MappingProxyType(
+    _NAMED | {f"nan{name}": _NAMED[name].skipping(f"nan{name}") for name in _SKIPPING}
+)
 """Every built-in reduction by its name."""
 
 

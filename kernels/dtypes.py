@@ -20,23 +20,32 @@ class Stored:
     """OpenCL C type of the buffer's elements."""
     value: str
     """OpenCL C type of the value handed to `lift`."""
+    itemsize: int
+    """Bytes of an element."""
+    swap: int
+    """Bytes that change places where the byte order is foreign: of a part of a complex number."""
 
 
 STORED: Mapping[str, Stored] = MappingProxyType(
     {
-        "bool": Stored("uchar", "uchar"),
-        "int8": Stored("char", "char"),
-        "uint8": Stored("uchar", "uchar"),
-        "int16": Stored("short", "short"),
-        "uint16": Stored("ushort", "ushort"),
-        "int32": Stored("int", "int"),
-        "uint32": Stored("uint", "uint"),
-        "int64": Stored("long", "long"),
-        "uint64": Stored("ulong", "ulong"),
+        "bool": Stored("uchar", "uchar", 1, 1),
+        "int8": Stored("char", "char", 1, 1),
+        "uint8": Stored("uchar", "uchar", 1, 1),
+        "int16": Stored("short", "short", 2, 2),
+        "uint16": Stored("ushort", "ushort", 2, 2),
+        "int32": Stored("int", "int", 4, 4),
+        "uint32": Stored("uint", "uint", 4, 4),
+        "int64": Stored("long", "long", 8, 8),
+        "uint64": Stored("ulong", "ulong", 8, 8),
         # vload_half is core OpenCL, so float16 needs no cl_khr_fp16.
-        "float16": Stored("half", "float"),
-        "float32": Stored("float", "float"),
-        "float64": Stored("double", "double"),
+        "float16": Stored("half", "float", 2, 2),
+        "bfloat16": Stored("ushort", "float", 2, 2),
+        "float32": Stored("float", "float", 4, 4),
+        "float64": Stored("double", "double", 8, 8),
+        "complex64": Stored("float2", "float2", 8, 4),
+        "complex128": Stored("double2", "double2", 16, 8),
+        # datetime64 and timedelta64 of any unit: NaT is the least integer.
+        "time": Stored("long", "long", 8, 8),
     }
 )
 """The element dtypes that kernels read."""
@@ -54,6 +63,15 @@ FIELD: Mapping[str, str] = MappingProxyType(
 """The dtypes an accumulator's field may have: those that OpenCL's collectives know."""
 
 
+def kind_of(dtype: np.dtype) -> str:
+    """Return NumPy's kind of an element dtype; bfloat16, which NumPy calls void, is a float.
+
+    >>> kind_of(np.dtype("<f4")), kind_of(np.dtype("M8[ns]"))
+    ('f', 'M')
+    """
+    return "f" if dtype.name == "bfloat16" else dtype.kind
+
+
 def stored_name(dtype: np.dtype) -> str:
     """Return the canonical name of an element dtype.
 
@@ -62,17 +80,17 @@ def stored_name(dtype: np.dtype) -> str:
     DeviceError
         If kernels cannot read elements of `dtype`.
     """
-    name = dtype.newbyteorder("=").name if dtype.kind in "biuf" else str(dtype)
+    kind = kind_of(dtype)
+    name = dtype.name if kind in "biufc" else "time" if kind in "mM" else str(dtype)
     if name not in STORED:
-        raise DeviceError(
-            f"dtype {str(dtype)!r} cannot be reduced; supported are {', '.join(STORED)}"
-        )
+        able = ", ".join(STORED).replace("time", "datetime64, timedelta64")
+        raise DeviceError(f"dtype {str(dtype)!r} cannot be reduced; supported are {able}")
     return name
 
 
 def sum_field(value: np.dtype, fp64: bool) -> str:
     """NumPy's accumulator for sums, but float64 for every float where the device has it."""
-    if value.kind == "f":
+    if kind_of(value) in "fc":
         return "float64" if fp64 else "float32"
     return "uint64" if value.kind == "u" else "int64"
 
@@ -81,6 +99,11 @@ def mean_field(value: np.dtype, fp64: bool) -> str:
     """Like `sum_field`, but wider integers go to a float, where no sum can wrap."""
     if value.kind in "biu" and value.itemsize <= 2:
         return sum_field(value, fp64)
+    return real_field(value, fp64)
+
+
+def real_field(value: np.dtype, fp64: bool) -> str:  # noqa: ARG001 # every rule's signature
+    """float64 where the device has it, for values of any kind."""
     return "float64" if fp64 else "float32"
 
 
@@ -91,7 +114,7 @@ def order_field(value: np.dtype, fp64: bool) -> str:  # noqa: ARG001 # every rul
 
 
 RULES: Mapping[str, Callable[[np.dtype, bool], str]] = MappingProxyType(
-    {"sum": sum_field, "mean": mean_field, "order": order_field}
+    {"sum": sum_field, "mean": mean_field, "real": real_field, "order": order_field}
 )
 """Field dtypes that depend on the element's dtype and on fp64, by name."""
 
@@ -104,9 +127,13 @@ def field_dtype(rule: str, value: np.dtype, fp64: bool) -> str:
 def from_order(keys: np.ndarray, value: np.dtype) -> np.ndarray:
     """Turn order keys back into values of dtype `value`; the inverse of kernels/order.clh.
 
-    Both keys that stand for NaN (the lowest and the highest) decode to NaN.
+    Both keys that stand for NaN (the lowest and the highest) decode to NaN, or to NaT.
     """
-    if value.kind != "f":
+    if value.kind in "mM":
+        missing = keys == np.iinfo(keys.dtype).max
+        times: np.ndarray = np.where(missing, np.iinfo(keys.dtype).min, keys).view(value)
+        return times
+    if kind_of(value) != "f":
         return keys.astype(value)
     mask = np.array(np.iinfo(keys.dtype).max, keys.dtype)
     shift = np.array(keys.dtype.itemsize * 8 - 1, keys.dtype)

@@ -7,6 +7,7 @@
  */
 #include "tuning.clh"
 #include "monoid.clh"
+#include "run.clh"
 #include "group.clh"
 
 /* begin, end   the run, in elements from the start of each buffer
@@ -20,55 +21,18 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
 {
     __local acc_t scratch[CHF_LOCAL];
     const ulong item = get_global_id(0);
-
-    /* Vector loads must be aligned: what stands before and after them is folded one by one. */
-    const ulong head = min((CHF_WIDTH - begin % CHF_WIDTH) % CHF_WIDTH, end - begin);
-    const ulong first = begin + head;
-    const ulong last = first + (end - first) / CHF_WIDTH * CHF_WIDTH;
+    states_t lanes;
+    state_t rest;
+    chf_begins(&lanes);
+    chf_begin(&rest);
 #if CHF_STRIP
-    const ulong from = first + min(item * strip, last - first);
-    const ulong to = min(from + strip, last);
-    const ulong step = CHF_WIDTH;
+    const ulong from = begin + min(item * strip, end - begin);
+    const ulong to = min(from + strip, end);
+    chf_fold_run(CHF_INPUT_NAMES, from, to, index + (from - begin), 1, 0, 1, &lanes, &rest);
 #else
-    const ulong from = first + item * CHF_WIDTH;
-    const ulong to = last;
-    const ulong step = get_global_size(0) * CHF_WIDTH;
+    chf_fold_run(CHF_INPUT_NAMES, begin, end, index, 1, item, get_global_size(0), &lanes, &rest);
 #endif
-    state_t lane[CHF_LANES];
-    values_t v[CHF_UNROLL][CHF_WIDTH];
-    for (int j = 0; j < CHF_LANES; j++)
-        lane[j] = chf_begin();
-
-    ulong k = from;
-#if CHF_UNROLL > 1
-    for (; k + (CHF_UNROLL - 1) * step < to; k += CHF_UNROLL * step) {
-        #pragma unroll
-        for (int u = 0; u < CHF_UNROLL; u++)
-            chf_load(CHF_INPUT_NAMES, k + u * step, v[u]);
-        #pragma unroll
-        for (int u = 0; u < CHF_UNROLL; u++) {
-            #pragma unroll
-            for (int j = 0; j < CHF_WIDTH; j++)
-                lane[j % CHF_LANES] =
-                    chf_step(lane[j % CHF_LANES], v[u][j], index + (k + u * step - begin) + j);
-        }
-    }
-#endif
-    for (; k < to; k += step) {
-        chf_load(CHF_INPUT_NAMES, k, v[0]);
-        #pragma unroll
-        for (int j = 0; j < CHF_WIDTH; j++)
-            lane[j % CHF_LANES] = chf_step(lane[j % CHF_LANES], v[0][j], index + (k - begin) + j);
-    }
-    for (ulong e = item; e < head + (end - last); e += get_global_size(0)) {
-        const ulong at = e < head ? begin + e : last + (e - head);
-        lane[0] = chf_step(lane[0], chf_load1(CHF_INPUT_NAMES, at), index + (at - begin));
-    }
-
-    acc_t a = chf_end(lane[0]);
-    for (int j = 1; j < CHF_LANES; j++)
-        a = chf_op(a, chf_end(lane[j]));
-    a = chf_group_reduce(a, scratch);
+    const acc_t a = chf_group_reduce(chf_gathered(&lanes, &rest), scratch);
     if (get_local_id(0) == 0) {
         const ulong group = get_group_id(0);
         chf_put(acc, acc_n, group, chf_op(chf_get(acc, acc_n, group), a));

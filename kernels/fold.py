@@ -14,10 +14,8 @@ from chunkfold.kernels.launch import Launcher
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import Partial, pack, unpack, zero_partial
 from chunkfold.kernels.profile import Profile
+from chunkfold.kernels.shapes import ColumnShape, column_shape, most_splits, pass_span, team_size
 from chunkfold.kernels.variant import Tuning
-
-_PASS_SPAN = 16
-"""Least number of accumulators that a pass folds into one."""
 
 
 class Fold:
@@ -40,10 +38,8 @@ class Fold:
         self.tuning = tuning
         self.outputs = outputs
         self.launcher = Launcher(opened.device, queue or opened.queue())
-        self.columns = outputs >= 2 * tuning.column_size * opened.device.compute_units
-        # Where outputs alone do not fill the device, several work-groups share each.
-        self.splits = 1 if self.columns else max(1, tuning.groups // max(outputs, 1))
-        self._kernels: dict[tuple[str, str], cl.Kernel] = {}
+        self.splits = most_splits(tuning, outputs)
+        self._kernels: dict[tuple[str, str, Tuning], cl.Kernel] = {}
         self._words: dict[bytes, cl.Buffer] = {}
         self._acc = self._buffer(self.splits)
         # Some drivers report a launch as complete that never ran: kernels count along.
@@ -69,8 +65,12 @@ class Fold:
             raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
         if not self._fresh:
             self._zero()
-        enqueue = self._add_flat if box.flat and self.outputs == 1 else self._add_axes
-        event = enqueue(inputs, box, wait_for)
+        if box.flat:
+            event = self._add_flat(inputs, box, wait_for)
+        elif box.upright:
+            event = self._add_columns(inputs, box, wait_for)
+        else:
+            event = self._add_rows(inputs, box, wait_for)
         self._due[0] += box.elements
         self.launcher.queue.flush()  # so that whoever polls the event sees it end
         return event
@@ -131,38 +131,87 @@ class Fold:
             wait_for=wait_for,
         )
 
-    def _add_axes(
+    def _add_rows(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
-        words = self._upload_words(box)
-        common = (np.uint64(box.offset), np.uint64(box.index), self._acc)
-        count = np.uint64(self.splits * self.outputs)
-        sizes = (np.uint64(self.outputs), np.uint64(box.reduces))
-        if self.columns:
-            kernel, size = self._kernel("axes.cl", "fold_columns"), self.tuning.column_size
-            args = (*inputs, words, *sizes, *common, count, self._seen)
-            groups = -(-self.outputs // size)
-        else:
-            kernel, size = self._kernel("axes.cl", "fold_rows"), self.tuning.local_size
-            span = np.uint64(-(-box.reduces // self.splits))
-            args = (*inputs, words, *sizes, span, *common, count, self._seen)
-            groups = self.splits * self.outputs
-        return self.launcher.launch(kernel, 0, groups, size, *args, wait_for=wait_for)
+        tuning = self.tuning
+        team = team_size(tuning, box.reduced[-1].size if box.reduced else 1)
+        teams = tuning.groups * (tuning.local_size // team)
+        # Where outputs alone do not fill the device, several teams share each.
+        enough = -(-box.reduces // (team * tuning.width))
+        splits = max(1, min(self.splits, teams // self.outputs, enough))
+        jobs = splits * self.outputs
+        return self.launcher.launch(
+            self._kernel("rows.cl", "fold_rows"),
+            0,
+            max(1, min(tuning.groups, -(-jobs * team // tuning.local_size))),
+            tuning.local_size,
+            *inputs,
+            self._upload_words(box),
+            np.uint64(self.outputs),
+            np.uint64(splits),
+            np.uint64(box.reduces),
+            np.uint64(-(-box.reduces // splits)),
+            np.uint32(team),
+            np.uint64(box.offset),
+            np.uint64(box.index),
+            self._acc,
+            np.uint64(self.splits * self.outputs),
+            self._seen,
+            wait_for=wait_for,
+        )
+
+    def _add_columns(
+        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        shape = column_shape(self.tuning, box, self.splits)
+        main, rest = box.cut_rows(shape.fold)
+        event = self._add_wide(inputs, main, shape, wait_for)
+        return event if rest is None else self._add_columns(inputs, rest, wait_for)
+
+    def _add_wide(
+        self,
+        inputs: Sequence[cl.Buffer],
+        box: Box,
+        shape: ColumnShape,
+        wait_for: Sequence[cl.Event],
+    ) -> cl.Event:
+        return self.launcher.launch(
+            self._kernel("columns.cl", "fold_columns", shape.tuning),
+            0,
+            -(-shape.jobs // shape.tuning.column_size),
+            shape.tuning.column_size,
+            *inputs,
+            self._upload_words(box),
+            np.uint64(self.outputs),
+            np.uint64(box.reduces),
+            np.uint64(shape.fold),
+            np.uint64(-(-box.reduces // (shape.fold * shape.blocks))),
+            np.uint64(shape.blocks),
+            np.uint64(box.offset),
+            np.uint64(box.index),
+            self._acc,
+            np.uint64(self.splits * self.outputs),
+            self._seen,
+            wait_for=wait_for,
+        )
 
     def _passes(self, source: cl.Buffer, splits: int) -> Partial:
         """Fold `splits` accumulators per output into one, pass by pass, between two buffers."""
         number = 1
         current, target = source, None
+        tuning = self.tuning
+        columns = self.outputs >= 2 * tuning.column_size * self.opened.device.compute_units
         while splits > 1:
-            size = self.tuning.column_size if self.columns else self.tuning.local_size
-            span = max(_PASS_SPAN, 1 if self.columns else self.tuning.local_size)
+            span = pass_span(tuning, splits)
             left = -(-splits // span)
             target = self._buffer(left)
-            if self.columns:
-                kernel = self._kernel("passes.cl", "pass_columns")
+            if columns:
+                kernel, size = self._kernel("passes.cl", "pass_columns"), tuning.column_size
                 groups = -(-left * self.outputs // size)
             else:
-                kernel, groups = self._kernel("passes.cl", "pass_rows"), left * self.outputs
+                kernel, size = self._kernel("passes.cl", "pass_rows"), tuning.local_size
+                groups = left * self.outputs
             sizes = (np.uint64(splits), np.uint64(self.outputs), np.uint64(span))
             rest = (target, np.uint64(left), self._seen)
             self.launcher.launch(kernel, number, groups, size, current, *sizes, *rest)
@@ -211,11 +260,12 @@ class Fold:
                 self._words[key] = cl.Buffer(self.opened.context, flags, hostbuf=words)
         return self._words[key]
 
-    def _kernel(self, kernel_file: str, name: str) -> cl.Kernel:
+    def _kernel(self, kernel_file: str, name: str, tuning: Tuning | None = None) -> cl.Kernel:
         """Return this fold's own kernel object: their arguments are not thread-safe."""
-        key = (kernel_file, name)
+        tuning = tuning or self.tuning
+        key = (kernel_file, name, tuning)
         if key not in self._kernels:
-            program = self.opened.program(kernel_file, self.accumulator, self.tuning)
+            program = self.opened.program(kernel_file, self.accumulator, tuning)
             with device_errors(self.opened.device, f"making kernel {name}"):
                 self._kernels[key] = cl.Kernel(program, name)
         return self._kernels[key]

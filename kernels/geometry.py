@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,8 @@ class Dim:
     """Elements between neighbours in the buffer."""
     index_stride: int
     """Distance of neighbours in the whole array's C-order index."""
+    output_stride: int = 0
+    """Distance of neighbours among the outputs, if kept."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,41 @@ class Box:
             self.reduces <= 1 or [(d.stride, d.index_stride) for d in self.reduced] == [(1, 1)]
         )
 
+    @property
+    def upright(self) -> bool:
+        """Whether neighbouring elements belong to different outputs."""
+        if not self.kept or not self.reduced:
+            return bool(self.kept)
+        return self.kept[-1].stride < self.reduced[-1].stride
+
     def words(self) -> np.ndarray:
-        """Lay the dims out as kernels/axes.cl reads them: uint64, kept before reduced."""
+        """Lay the dims out as kernels/place.clh reads them: uint64, kept before reduced."""
         unit = Dim(1, 0, 0)
         kept, reduced = self.kept or (unit,), self.reduced or (unit,)
         words = [len(kept), len(reduced)]
         for dim in (*kept, *reduced):
-            words += [dim.size, dim.stride, dim.index_stride]
+            words += [dim.size, dim.stride, dim.index_stride, dim.output_stride]
         return np.array(words, np.uint64)
+
+    def cut_rows(self, fold: int) -> tuple[Box, Box | None]:
+        """Cut the innermost reduced dim behind a multiple of `fold`; the rest is None if empty.
+
+        >>> main, rest = box((7, 2), (0,)).cut_rows(3)
+        >>> main.reduces, rest.reduces, rest.offset
+        (6, 1, 12)
+        """
+        if not self.reduced or self.reduced[-1].size % fold == 0:
+            return self, None
+        *outer, rows = self.reduced
+        whole = rows.size // fold * fold
+        first = replace(self, reduced=(*outer, replace(rows, size=whole)))
+        rest = replace(
+            self,
+            reduced=(*outer, replace(rows, size=rows.size - whole)),
+            offset=self.offset + whole * rows.stride,
+            index=self.index + whole * rows.index_stride,
+        )
+        return first, rest
 
 
 def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -76,18 +105,22 @@ def box(
     shape: Sequence[int],
     axes: Sequence[int],
     *,
+    strides: Sequence[int] | None = None,
     index_strides: Sequence[int] | None = None,
     index: int = 0,
     offset: int = 0,
 ) -> Box:
-    """Describe a C-contiguous box of a buffer whose `axes` are reduced.
+    """Describe a box of a buffer whose `axes` are reduced.
 
     Parameters
     ----------
     shape
         Extents of the box.
     axes
-        Axes to reduce; the others are kept.
+        Axes to reduce; the others are kept, and outputs stand in their C order.
+    strides
+        Elements of the buffer between neighbours along each axis, positive; None for a
+        C-contiguous box. F order, parts and steps of a larger buffer are all strides.
     index_strides
         C-order strides of the whole array that the box was cut from, if the index matters;
         None lets it follow the buffer.
@@ -96,24 +129,30 @@ def box(
     offset
         First element in the buffer.
 
-    >>> box((2, 3, 4), (1, 2))
-    Box(kept=(Dim(size=2, stride=12, index_stride=12),), \
-reduced=(Dim(size=12, stride=1, index_stride=1),), offset=0, index=0)
+    >>> box((2, 3, 4), (1, 2)).reduced
+    (Dim(size=12, stride=1, index_stride=1, output_stride=0),)
+    >>> box((2, 3), (1,), strides=(1, 2)).upright
+    True
     """
-    strides = c_strides(shape)
+    strides = c_strides(shape) if strides is None else strides
     given = strides if index_strides is None else index_strides
-    dims = [Dim(*entry) for entry in zip(shape, strides, given, strict=True)]
-    kept = _merged([dim for axis, dim in enumerate(dims) if axis not in axes])
-    reduced = _merged([dim for axis, dim in enumerate(dims) if axis in axes])
+    kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
+    outputs = dict(zip(kept_axes, c_strides([shape[axis] for axis in kept_axes]), strict=True))
+    dims = {
+        axis: Dim(shape[axis], strides[axis], given[axis], outputs.get(axis, 0))
+        for axis in range(len(shape))
+    }
+    kept = _merged([dims[axis] for axis in kept_axes])
+    reduced = _merged([dim for axis, dim in dims.items() if axis in axes])
     return Box(kept, reduced, offset, index)
 
 
 def _merged(dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Merge dims that are one run, and drop those of one element."""
+    """Put dims in memory's order, merge those that are one run, drop those of one element."""
     if any(dim.size == 0 for dim in dims):
-        return (Dim(0, 1, 1),)
+        return (Dim(0, 1, 1, 1),)
     out: list[Dim] = []
-    for dim in dims:
+    for dim in sorted(dims, key=lambda dim: -dim.stride):
         if dim.size == 1:
             continue
         before = out[-1] if out else None
@@ -121,8 +160,9 @@ def _merged(dims: Sequence[Dim]) -> tuple[Dim, ...]:
             before is not None
             and before.stride == dim.size * dim.stride
             and before.index_stride == dim.size * dim.index_stride
+            and before.output_stride == dim.size * dim.output_stride
         ):
-            out[-1] = Dim(before.size * dim.size, dim.stride, dim.index_stride)
+            out[-1] = replace(dim, size=before.size * dim.size)
         else:
             out.append(dim)
     return tuple(out)

@@ -4,21 +4,59 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, cast
 
 import numpy as np
 
-from chunkfold.kernels.dtypes import FIELD, RULES
+from chunkfold.kernels.dtypes import FIELD, RULES, kind_of
 from chunkfold.kernels.errors import MonoidError
 
 Fields = Mapping[str, np.ndarray]
 """A finished partial as `finish` sees it: one array per field, over the outputs."""
-Finish = Callable[[Fields, np.dtype], np.ndarray]
-"""Takes the fields and the dtype of the values; returns one result per output."""
 Number = int | float
 
+
+@dataclass(frozen=True)
+class Context:
+    """What `finish` may want to know beside the fields."""
+
+    dtype: np.dtype
+    """Of the values that were lifted."""
+    shape: tuple[int, ...]
+    """Extents of what was reduced, axis by axis."""
+    axes: tuple[int, ...]
+    """The reduced axes, ascending."""
+    ddof: float = 0
+    """Delta degrees of freedom, as NumPy's `var` takes it."""
+
+    def position(self, index: np.ndarray) -> np.ndarray:
+        """Turn C-order indices `i` into C-order positions among the reduced axes.
+
+        >>> Context(np.dtype("f4"), (4, 5), (0,)).position(np.array([7])).tolist()
+        [1]
+        """
+        if not self.axes or not index.size:
+            return np.zeros_like(index)
+        places = np.unravel_index(index, self.shape)
+        reduced = [places[axis] for axis in self.axes]
+        return np.asarray(np.ravel_multi_index(reduced, [self.shape[axis] for axis in self.axes]))
+
+
+Finish = Callable[[Fields, Context], np.ndarray]
+"""Returns one result per output; each may be an array itself, of axes behind the first."""
+
+KINDS = {
+    "b": "bool",
+    "i": "signed integers",
+    "u": "unsigned integers",
+    "f": "floats",
+    "c": "complex numbers",
+    "m": "timedeltas",
+    "M": "datetimes",
+}
+"""NumPy's kinds of elements."""
 COLLECTIVES = ("add", "min", "max")
 """Ops that may be named instead of written out; devices may have built-ins for them."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -30,20 +68,21 @@ class Accumulate:
     """A monoid's own way to take in elements, with state that lives inside a kernel.
 
     `step` is OpenCL C that updates `s.<state field>` from `x` (`x0`, `x1`, ... of several
-    inputs) and the index `i`. `end` gives each field of the monoid as an expression of `s`.
+    inputs) and the index `i`: statements, or an expression per state field, assigned in the order
+    given. `end` gives each field of the monoid as an expression of `s`.
     """
 
     state: Mapping[str, str]
     """Dtype (or rule) of each state field."""
     start: Mapping[str, Number | str]
     """Initial value of each state field."""
-    step: str
-    """Statements run once per element."""
+    step: str | Mapping[str, str]
+    """Run once per element."""
     end: Mapping[str, str]
     """Each accumulator field, as an expression of the state."""
 
 
-def _single_field(fields: Fields, _value: np.dtype) -> np.ndarray:
+def _single_field(fields: Fields, _context: Context) -> np.ndarray:
     if len(fields) == 1:
         return next(iter(fields.values()))
     dtype = np.dtype([(name, array.dtype) for name, array in fields.items()])
@@ -75,7 +114,7 @@ class Monoid:
         default_factory=lambda: MappingProxyType({"s": "float64"}), kw_only=True
     )
     """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
-    "mean", "order", which depend on the elements' dtype."""
+    "mean", "real", "order", which depend on the elements' dtype."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)
@@ -87,13 +126,21 @@ class Monoid:
     accumulate: Accumulate | None = field(default=None, kw_only=True)
     """Replaces `op(acc, lift(x))` inside a kernel."""
     finish: Finish = field(default=_single_field, kw_only=True)
-    """From the root's fields and the values' dtype to the results."""
+    """From the root's fields to the results."""
     rtol: float = field(default=0.0, kw_only=True)
     """Relative tolerance within which `op` is associative on float fields."""
     kinds: str = field(default="biuf", kw_only=True)
     """NumPy's kinds of elements it is defined for."""
     on_empty: Literal["finish", "error"] = field(default="finish", kw_only=True)
     """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
+    skipna: bool = field(default=False, kw_only=True)
+    """Whether elements that are NaN or NaT count as absent."""
+    casts: bool = field(default=True, kw_only=True)
+    """Whether a `dtype` that elements are cast to is the result's too, as it is a sum's."""
+    instead: Mapping[str, Monoid] = field(
+        default_factory=lambda: MappingProxyType({}), kw_only=True
+    )
+    """What to fold in its place where elements are of other kinds, by their letters."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _IDENTIFIER.fullmatch(self.name):
@@ -117,6 +164,28 @@ class Monoid:
                 self._check_source(f"{part}[{name!r}]", text)
         if self.accumulate is not None:
             self._check_accumulate(self.accumulate)
+
+    def for_dtype(self, dtype: np.dtype) -> Monoid:
+        """Return the monoid that reduces elements of a dtype, which may be another one.
+
+        Raises
+        ------
+        MonoidError
+            If there is none.
+        """
+        kind = kind_of(dtype)
+        for kinds, other in self.instead.items():
+            if kind in kinds:
+                return replace(other, skipna=self.skipna)
+        if kind in self.kinds:
+            return self
+        able = "".join([self.kinds, *self.instead])
+        names = ", ".join(name for letters, name in KINDS.items() if set(letters) & set(able))
+        raise MonoidError(f"{self.name!r} is not defined for {dtype}, only for {names}")
+
+    def skipping(self, name: str | None = None) -> Monoid:
+        """Return the form that takes NaN and NaT for absent, under the same name or another."""
+        return replace(self, skipna=True, name=name or self.name)
 
     def _per_field(self, part: str, given: object) -> Mapping[str, object]:
         if not isinstance(given, Mapping):
@@ -166,7 +235,11 @@ class Monoid:
         self._check_keys("accumulate.start", accumulate.start, accumulate.state)
         self._check_keys("accumulate.end", accumulate.end, self.fields)
         self._check_numbers("accumulate.start", accumulate.start)
-        self._check_source("accumulate.step", accumulate.step)
+        step = accumulate.step
+        if isinstance(step, Mapping):
+            self._check_keys("accumulate.step", step, accumulate.state)
+        for text in step.values() if isinstance(step, Mapping) else (step,):
+            self._check_source("accumulate.step", text)
         for name, text in accumulate.end.items():
             self._check_source(f"accumulate.end[{name!r}]", text)
 

@@ -8,7 +8,7 @@
 #include "group.clh"
 
 /* Every accumulator becomes the zero element. */
-__kernel
+__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void fill_zero(__global uchar *acc, ulong acc_n)
 {
     const ulong k = get_global_id(0);
@@ -37,7 +37,7 @@ void pass_rows(__global const uchar *in, ulong splits, ulong outputs, ulong span
 }
 
 /* A work-item per output and span. */
-__kernel
+__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void pass_columns(__global const uchar *in, ulong splits, ulong outputs, ulong span,
                   __global uchar *out, ulong out_splits, __global ulong *seen)
 {

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,9 @@ from chunkfold.kernels.variant import Tuning, candidates, forced, language_optio
 
 TRIAL_DEADLINE_S = 120.0
 """Longest time for one request in the child, in seconds."""
-KERNEL_FILES = ("flat.cl", "axes.cl", "passes.cl")
+KERNEL_FILES = ("flat.cl", "rows.cl", "columns.cl", "passes.cl")
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE)
+"""Signals by which a process ends itself; others come from outside."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Verdict:
     """The compiler's, if it did not build."""
     local_limit: int = 0
     """The largest work-group that the built kernels allow, if that was the trouble."""
+    lasting: bool = True
+    """Whether it would be the same another time: not if the machine was busy or full."""
 
 
 def verdicts(requests: Sequence[Request]) -> list[Verdict]:
@@ -69,7 +74,8 @@ def verdicts(requests: Sequence[Request]) -> list[Verdict]:
     known = {request.key: _recorded(folder / request.key) for request in requests}
     unknown = {r.key: r for r in requests if known[r.key] is None}
     for key, verdict in zip(unknown, _try_all(list(unknown.values())), strict=True):
-        write_atomically(folder / key, json.dumps(asdict(verdict)))
+        if verdict.lasting:
+            write_atomically(folder / key, json.dumps(asdict(verdict)))
         known[key] = verdict
     found = [known[request.key] for request in requests]
     return [verdict for verdict in found if verdict is not None]
@@ -132,13 +138,13 @@ def _try_all(requests: list[Request]) -> list[Verdict]:
     while len(done) < len(requests):
         verdicts, ending = _run_child(requests[len(done) :])
         done += verdicts
-        if ending and len(done) < len(requests):
-            done.append(Verdict(usable=False, reason=ending))
+        if ending is not None and len(done) < len(requests):
+            done.append(ending)
     return done
 
 
-def _run_child(requests: list[Request]) -> tuple[list[Verdict], str]:
-    """Try requests in one child; return the verdicts it reached and how it ended otherwise."""
+def _run_child(requests: list[Request]) -> tuple[list[Verdict], Verdict | None]:
+    """Try requests in one child; return the verdicts it reached, and that of an early end."""
     # pyopencl leaves the source of a failed build in the temporary folder; this one goes away.
     with tempfile.TemporaryDirectory(prefix="chunkfold-trial-") as folder:
         command = [sys.executable, "-m", "chunkfold.kernels.trial_child"]
@@ -155,15 +161,18 @@ def _run_child(requests: list[Request]) -> tuple[list[Verdict], str]:
             output, ending = child.stdout, _ending(child.returncode, child.stderr)
         except subprocess.TimeoutExpired as expired:
             output = expired.stdout or b""
-            ending = f"the compiler or the kernel hung for {TRIAL_DEADLINE_S:.0f} s"
+            reason = f"the compiler or the kernel hung for {TRIAL_DEADLINE_S:.0f} s"
+            ending = Verdict(usable=False, reason=reason, lasting=False)
     lines = [line for line in output.split(b"\n") if line.startswith(b"{")]
     return [Verdict(**json.loads(line)) for line in lines], ending
 
 
-def _ending(code: int, stderr: bytes) -> str:
+def _ending(code: int, stderr: bytes) -> Verdict | None:
     if code == 0:
-        return ""
+        return None
     if code < 0:
-        return f"the compiler or the kernel crashed (signal {-code})"
+        reason = f"the compiler or the kernel crashed (signal {-code})"
+        return Verdict(usable=False, reason=reason, lasting=-code in _CRASHES)
     last = stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
-    return f"the trial ended with exit code {code}: {last}"
+    reason = f"the trial ended with exit code {code}: {last}"
+    return Verdict(usable=False, reason=reason, lasting=False)

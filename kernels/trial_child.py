@@ -64,7 +64,7 @@ def _local_limit(opened: OpenedDevice, request: Request) -> int:
         for kernel in program.all_kernels():
             fixed: Any = kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, opened.handle)
             limit: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, opened.handle)
-            if limit < (fixed[0] or request.tuning.column_size):
+            if limit < fixed[0]:
                 limits.append(limit)
     return min(limits, default=0)
 
@@ -72,7 +72,13 @@ def _local_limit(opened: OpenedDevice, request: Request) -> int:
 def _compare(opened: OpenedDevice, request: Request) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
     accumulator = request.accumulator
-    for data in _samples(accumulator):
+    for values in _samples(accumulator):
+        data = [
+            _stored(value, name, swapped=swapped)
+            for value, name, swapped in zip(
+                values, accumulator.stored, accumulator.swapped, strict=True
+            )
+        ]
         whole = _fold(opened, request, data, [box((_COUNT,), (0,))])
         cut = [
             box((_CUT,), (0,)),
@@ -85,7 +91,7 @@ def _compare(opened: OpenedDevice, request: Request) -> Verdict:
             ways.append(_fold(opened, request, data, [rows, rest]))
         for slot in accumulator.slots:
             want = whole.arrays[slot.name]
-            known = _known(slot, accumulator, data)
+            known = _known(slot, accumulator, values)
             answers = [way.arrays[slot.name] for way in ways] + ([] if known is None else [known])
             for got in answers:
                 if not _same(want, got):
@@ -102,13 +108,19 @@ def _same(want: np.ndarray, got: np.ndarray) -> bool:
 
 
 def _samples(accumulator: Accumulator) -> list[list[np.ndarray]]:
-    """Small integers of both signs, and factors whose product stays finite."""
+    """Small integers of both signs, and factors whose product stays finite; one row per input."""
     counts = np.arange(_COUNT)
     patterns = [counts * 37 % 101 - 50, 1 + (counts % 97 == 0)]
-    return [
-        [(pattern + number).astype(name) for number, name in enumerate(accumulator.stored)]
-        for pattern in patterns
-    ]
+    return [[pattern + number for number in range(len(accumulator.stored))] for pattern in patterns]
+
+
+def _stored(values: np.ndarray, name: str, *, swapped: bool) -> np.ndarray:
+    """Return small integers as they stand in memory in a dtype that kernels read."""
+    if name == "bfloat16":  # the upper half of a float32
+        array = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    else:
+        array = values.astype(np.int64 if name == "time" else name)
+    return array.byteswap() if swapped else array
 
 
 def _fold(
@@ -122,14 +134,18 @@ def _fold(
     return fold.finish()
 
 
-def _known(slot: Slot, accumulator: Accumulator, data: list[np.ndarray]) -> np.ndarray | None:
+def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np.ndarray | None:
     """Return what NumPy makes of a plain sum, minimum or maximum of the first input."""
-    if slot.field.lift != "x" or slot.field.op not in ("add", "min", "max"):
+    value = accumulator.value[0]
+    plain = slot.field.lift == "x" and slot.field.op in ("add", "min", "max")
+    if not plain or value in ("time", "bfloat16"):
         return None
     fold: Any = {"add": np.sum, "min": np.min, "max": np.max}[slot.field.op]
-    values = data[0].astype(accumulator.value[0]).astype(slot.dtype)
-    known: np.ndarray = np.atleast_1d(fold(values)).astype(slot.dtype)
-    return known
+    # Through the stored dtype and the value's: each may wrap or round.
+    stored = accumulator.stored[0]
+    held = values[0] if stored in ("time", "bfloat16") else values[0].astype(stored)
+    known: np.ndarray = np.atleast_1d(fold(held.astype(value).astype(slot.dtype)))
+    return known.astype(slot.dtype)
 
 
 if __name__ == "__main__":

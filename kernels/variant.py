@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from chunkfold.kernels.bind import Accumulator
 from chunkfold.kernels.device import Device
+from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.errors import DeviceError
 
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/group.clh."""
+_TILE_BYTES = 32 << 10
+"""Accumulators that a CPU's work-item keeps for columns: they stay in the first cache."""
 
 
 @dataclass(frozen=True)
@@ -25,30 +26,47 @@ class Tuning:
     groups: int
     """Work-groups of a full-size launch, and so accumulators kept on the device."""
     lanes: int
-    """Independent states of a work-item."""
+    """Elements of a vector that is folded."""
     width: int
     """Elements of one load; a multiple of `lanes`."""
     unroll: int
     """Loads in flight."""
     strip: bool
     """Each work-item reads a contiguous strip (CPU), or all stride over the grid (GPU)."""
-    vector_loads: bool
+    aligned: bool
+    """Loads stand at multiples of their size."""
     column_size: int
-    """Work-items of a work-group in kernels where each has an output of its own."""
+    """Work-items of a work-group in kernels where each has outputs of its own."""
+    column_lanes: int
+    """Elements of a load in `fold_columns`, neighbouring outputs."""
+    column_unroll: int
+    """Rows in flight in `fold_columns`."""
+    tile: int
+    """Loads side by side that a work-item of `fold_columns` folds."""
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Compiler options that set kernels/tuning.clh."""
+    def options(self, kernel_file: str) -> tuple[str, ...]:
+        """Compiler options that set kernels/tuning.clh for a kernel file."""
+        columns = kernel_file == "columns.cl"
         values = {
             "STAGE": VARIANTS.index(self.variant),
             "LOCAL": self.local_size,
-            "LANES": self.lanes,
-            "WIDTH": self.width,
-            "UNROLL": self.unroll,
+            "LANES": self.column_lanes if columns else self.lanes,
+            "WIDTH": self.column_lanes if columns else self.width,
+            "UNROLL": self.column_unroll if columns else self.unroll,
             "STRIP": int(self.strip),
-            "VECTOR_LOADS": int(self.vector_loads),
+            "ALIGNED": int(self.aligned and not columns),
+            "TILE": self.tile,
+            "COLUMN_LOCAL": self.column_size,
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())
+
+    def narrow(self) -> Tuning:
+        """Return the tuning for columns that are no neighbours in memory."""
+        return replace(self, column_lanes=1, tile=1)
+
+    def plain(self) -> Tuning:
+        """Return the tuning without vectors, for compilers that do not survive them."""
+        return replace(self.narrow(), lanes=1, width=1, unroll=1, column_unroll=1, aligned=False)
 
     def __str__(self) -> str:
         order = "strips" if self.strip else "grid stride"
@@ -93,31 +111,37 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> Tuning:
         width=width,
         unroll=2,
         strip=False,
-        vector_loads=width > 1,
+        aligned=width > 1,
         column_size=min(128, device.max_work_group_size),
+        column_lanes=1,
+        column_unroll=8,
+        tile=1,
     )
 
 
 def _cpu(device: Device, accumulator: Accumulator, variant: str) -> Tuning:
-    # One work-item streams like a thread; lanes are what the compiler makes vectors of. Scalar
-    # loads: vector ones crash PoCL 3.1's compiler when the field is as wide as the element.
-    width = 16 if min(_itemsizes(accumulator)) <= 2 else 8
+    # One work-item streams like a thread. Vectors of 8 or 16 elements reached the memory's speed
+    # with both PoCL 3.1 and Intel's runtime, several statistics at once too.
+    lanes = 16 if min(_itemsizes(accumulator)) <= 2 else 8
     size = 1 if variant == "tree" else work_group_size(device, accumulator, variant, 64)
     return Tuning(
         variant=variant,
         local_size=size,
         groups=4 * device.compute_units,
-        lanes=width,
-        width=width,
+        lanes=lanes,
+        width=lanes,
         unroll=1,
         strip=True,
-        vector_loads=False,
-        column_size=64,
+        aligned=False,
+        column_size=1,
+        column_lanes=lanes,
+        column_unroll=8,
+        tile=max(1, _TILE_BYTES // (lanes * accumulator.nbytes)),
     )
 
 
 def _itemsizes(accumulator: Accumulator) -> list[int]:
-    return [np.dtype(name).itemsize for name in accumulator.stored]
+    return [STORED[name].itemsize for name in accumulator.stored]
 
 
 Shape = Callable[[Device, Accumulator, str], Tuning]
@@ -174,8 +198,7 @@ def candidates(device: Device, accumulator: Accumulator) -> Iterator[Tuning]:
     for variant in variants:
         if why_not(device, accumulator, variant) is None:
             yield shape(device, accumulator, variant)
-    plain = shape(device, accumulator, "tree")
-    yield replace(plain, lanes=1, width=1, unroll=1, vector_loads=False)
+    yield shape(device, accumulator, "tree").plain()
 
 
 def forced(device: Device, accumulator: Accumulator, variant: str) -> Sequence[Tuning]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ def reduce(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     dtype: Any = None,
+    ddof: float = 0,
+    skipna: bool = False,
     selection: Selection = None,
     mode: str = "fast",
     variant: str | None = None,
@@ -43,7 +46,8 @@ def reduce(
     Parameters
     ----------
     source
-        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`.
+        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; a pair of
+        equal shape for reductions of two inputs.
     op
         A reduction, by name or as a `Monoid`; or several, which share one read of the data.
     axis
@@ -52,6 +56,10 @@ def reduce(
         Keep reduced axes with size one.
     dtype
         Cast elements to this before, and the result after.
+    ddof
+        Delta degrees of freedom: variances divide by count - ddof.
+    skipna
+        Take elements that are NaN or NaT for absent.
     selection
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
     mode
@@ -74,8 +82,8 @@ def reduce(
         See `chunkfold.errors`.
     """
     return submit(
-        source, op, axis=axis, keepdims=keepdims, dtype=dtype, selection=selection,
-        mode=mode, variant=variant, client=client, on_event=on_event,
+        source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
+        selection=selection, mode=mode, variant=variant, client=client, on_event=on_event,
     ).result()  # fmt: skip
 
 
@@ -86,6 +94,8 @@ def submit(
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     dtype: Any = None,
+    ddof: float = 0,
+    skipna: bool = False,
     selection: Selection = None,
     mode: str = "fast",
     variant: str | None = None,
@@ -99,15 +109,15 @@ def submit(
     if mode not in MODES:
         raise PlanError(f"mode is {mode!r}; there is: {', '.join(map(repr, MODES))}")
     backend = _backend(client)
-    opened = open_source(source)
-    monoids = _monoids(op)
+    sources = _sources(source)
+    monoids = _monoids(op, skipna=skipna)
     # Bind once before asking the cluster, so that bad input fails without one.
-    bound = _bound(opened, monoids, dtype)
-    make_plan(opened, bound, axis=axis, selection=selection)
+    bound = _bound(sources, monoids, dtype, ddof)
+    make_plan(sources, bound, axis=axis, selection=selection)
     crew = backend.crew()
     if not all(device.fp64 for device in crew.devices):
-        bound = _bound(opened, monoids, dtype, fp64=False)
-    planned = _plan_for(opened, bound, axis, selection, crew)
+        bound = _bound(sources, monoids, dtype, ddof, fp64=False)
+    planned = _plan_for(sources, bound, axis, selection, crew)
     return Run(
         planned,
         bound,
@@ -125,6 +135,8 @@ def plan(
     *,
     axis: int | Sequence[int] | None = None,
     dtype: Any = None,
+    ddof: float = 0,
+    skipna: bool = False,
     selection: Selection = None,
     workers: int = 1,
     threads: int = 1,
@@ -135,25 +147,25 @@ def plan(
     With a cluster (given or current), for its workers; else for `workers` that run `threads`
     blocks at once each.
     """
-    opened = open_source(source)
-    bound = _bound(opened, _monoids(op), dtype)
+    sources = _sources(source)
+    bound = _bound(sources, _monoids(op, skipna=skipna), dtype, ddof)
     client = client or _current_client()
     if client is None:
         return make_plan(
-            opened, bound, axis=axis, selection=selection, workers=workers, threads=threads
+            sources, bound, axis=axis, selection=selection, workers=workers, threads=threads
         )
-    return _plan_for(opened, bound, axis, selection, OnCluster(client).crew())
+    return _plan_for(sources, bound, axis, selection, OnCluster(client).crew())
 
 
 def _plan_for(
-    source: Source,
+    sources: tuple[Source, ...],
     bound: Bound,
     axis: int | Sequence[int] | None,
     selection: Selection,
     crew: Crew,
 ) -> Plan:
     return make_plan(
-        source,
+        sources,
         bound,
         axis=axis,
         selection=selection,
@@ -177,10 +189,27 @@ def _current_client() -> Client | None:
         return None
 
 
-def _monoids(op: Op | Sequence[Op]) -> list[Monoid]:
+def _sources(given: Any) -> tuple[Source, ...]:
+    """Open one source, or a pair of equal shape."""
+    sources = tuple(map(open_source, given if isinstance(given, (tuple, list)) else (given,)))
+    if not sources:
+        raise PlanError("no source was named")
+    first = sources[0]
+    for other in sources[1:]:
+        if other.shape != first.shape:
+            raise PlanError(
+                f"{first.name} has shape {first.shape}, but {other.name} has {other.shape}; "
+                "reductions of several inputs need equal shapes"
+            )
+    return sources
+
+
+def _monoids(op: Op | Sequence[Op], *, skipna: bool) -> list[Monoid]:
     alone = isinstance(op, (str, bytes, Monoid)) or not isinstance(op, Iterable)
     ops: Any = [op] if alone else op
     monoids = [as_monoid(one) for one in ops]
+    if skipna:
+        monoids = [monoid.skipping() for monoid in monoids]
     names = [monoid.name for monoid in monoids]
     if not names:
         raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
@@ -190,9 +219,21 @@ def _monoids(op: Op | Sequence[Op]) -> list[Monoid]:
     return monoids
 
 
-def _bound(source: Source, monoids: list[Monoid], dtype: Any, *, fp64: bool = True) -> Bound:
+def _bound(
+    sources: tuple[Source, ...],
+    monoids: list[Monoid],
+    dtype: Any,
+    ddof: float,
+    *,
+    fp64: bool = True,
+) -> Bound:
+    if isinstance(ddof, bool) or not isinstance(ddof, (int, float)) or not math.isfinite(ddof):
+        raise PlanError(f"ddof is {ddof!r}; give a number")
     try:
-        cast = None if dtype is None else np.dtype(stored_name(np.dtype(dtype)))
+        cast = None if dtype is None else np.dtype(dtype)
+        if cast is not None:
+            stored_name(cast)
     except (TypeError, ValueError, DeviceError) as error:
         raise PlanError(f"dtype={dtype!r}: {error}") from None
-    return bind(monoids, [source.dtype], dtype=cast, fp64=fp64)
+    dtypes = [source.dtype for source in sources]
+    return bind(monoids, dtypes, dtype=cast, fp64=fp64, ddof=ddof)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +26,8 @@ from chunkfold.worker import WorkerDevice
 READ_DEADLINE_S = 600.0
 """Longest wait for one leaf to be read and decoded, in seconds."""
 PROGRESS_EVERY_S = 0.25
-_kept_for_good: list[StagingBuffer] = []
-"""Buffers that a reader which never came back may still write to."""
+_kept_for_good: list[Slot] = []
+"""Slots that a reader which never came back may still write to."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,10 @@ class Work:
     """What the blocks of a run have in common. Travels with each task, so it stays small."""
 
     run: str
-    source: Source
+    sources: tuple[Source, ...]
     layout: Layout
     leaf_bytes: int
-    """Most decoded bytes of a leaf."""
+    """Most decoded bytes of a leaf of one input."""
     accumulator: Accumulator
     variant: str | None
 
@@ -62,11 +63,15 @@ class Watch:
 
 @dataclass(frozen=True)
 class _Read:
-    """A box of a leaf that one reader brings into one staging buffer."""
+    """A box of a leaf that one reader brings into a slot."""
 
     region: tuple[slice, ...]
     shape: tuple[int, ...]
     box: Box
+
+
+Slot = tuple[StagingBuffer, ...]
+"""A place in the ring: one staging buffer per input."""
 
 
 def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch: Watch) -> Folded:
@@ -127,7 +132,7 @@ class _Stream:
         self._folds = owned.opened.queue()
         self._profiles: list[Profile] = []
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="chunkfold-read")
-        self._free: deque[StagingBuffer] = deque()
+        self._free: deque[Slot] = deque()
         self._made = 0
         self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         self._told = time.monotonic()
@@ -143,35 +148,35 @@ class _Stream:
             outputs=work.layout.tile_outputs(tile),
             queue=self._folds,
         )
-        reads = deque[tuple[_Read, StagingBuffer, Future[float]]]()
+        reads = deque[tuple[_Read, Slot, Future[float]]]()
         try:
             for read in self._reads(tile, parts):
                 if len(reads) == BUFFERS:
                     self._consume(fold, *reads.popleft())
-                buffer = self._buffer()
-                memory = buffer.begin()
-                reads.append((read, buffer, self._pool.submit(self._read, read, memory)))
+                slot = self._slot()
+                memory = [buffer.begin() for buffer in slot]
+                reads.append((read, slot, self._pool.submit(self._read, read, memory)))
             while reads:
                 self._consume(fold, *reads.popleft())
             partial = fold.finish()
         finally:
-            self._settle([(buffer, future) for _, buffer, future in reads])
+            self._settle([(slot, future) for _, slot, future in reads])
         self._profiles.append(fold.profile())
         return partial
 
-    def _settle(self, unread: Sequence[tuple[StagingBuffer, Future[float]]]) -> None:
+    def _settle(self, unread: Sequence[tuple[Slot, Future[float]]]) -> None:
         """Wait for readers that nobody waits for any more: no buffer may go while one fills it."""
         for _, future in unread:
             future.cancel()
         deadline = 0.0 if self._stuck else READ_DEADLINE_S
         running = wait([future for _, future in unread], deadline).not_done
         self._stuck |= bool(running)
-        _kept_for_good.extend(buffer for buffer, future in unread if future in running)
+        _kept_for_good.extend(slot for slot, future in unread if future in running)
 
     def close(self) -> None:
         """Stop the readers and wait for the device to let go of the buffers."""
         self._pool.shutdown(wait=not self._stuck, cancel_futures=True)
-        for buffer in self._free:
+        for buffer in itertools.chain.from_iterable(self._free):
             buffer.drain()
             self._owned.give_back(buffer)
 
@@ -179,48 +184,52 @@ class _Stream:
         """Return the times of all launches so far."""
         return merged(self._profiles)
 
-    def _consume(
-        self, fold: Fold, read: _Read, buffer: StagingBuffer, future: Future[float]
-    ) -> None:
+    def _consume(self, fold: Fold, read: _Read, slot: Slot, future: Future[float]) -> None:
         if self._watch.cancelled():
             raise CancelledError(f"run {self._work.run} was cancelled")
         try:
             self.read_s += future.result(READ_DEADLINE_S)
         except FutureTimeoutError:
             self._stuck = True
-            _kept_for_good.append(buffer)
+            _kept_for_good.append(slot)
             raise ChunkError(
-                f"{self._work.source.name}: reading {read.region} took longer than "
+                f"{self._work.sources[0].name}: reading {read.region} took longer than "
                 f"{READ_DEADLINE_S:.0f} s"
             ) from None
-        nbytes = read.box.elements * self._work.source.dtype.itemsize
-        ready = buffer.commit(nbytes)
-        buffer.busy_until(fold.add([buffer.buffer], read.box, wait_for=ready))
-        self._free.append(buffer)
+        sizes = [read.box.elements * source.dtype.itemsize for source in self._work.sources]
+        ready = [
+            event
+            for buffer, nbytes in zip(slot, sizes, strict=True)
+            for event in buffer.commit(nbytes)
+        ]
+        event = fold.add([buffer.buffer for buffer in slot], read.box, wait_for=ready)
+        for buffer in slot:
+            buffer.busy_until(event)
+        self._free.append(slot)
         self.elements += read.box.elements
-        self.nbytes += nbytes
+        self.nbytes += sum(sizes)
         if time.monotonic() - self._told > PROGRESS_EVERY_S:
             self._told = time.monotonic()
             self._watch.progress(self.nbytes, False)
 
-    def _read(self, read: _Read, memory: np.ndarray) -> float:
-        """Decode a region into staging memory; return the seconds it took."""
+    def _read(self, read: _Read, memory: Sequence[np.ndarray]) -> float:
+        """Decode a region of each input into staging memory; return the seconds it took."""
         began = time.monotonic()
-        dtype = self._work.source.dtype
-        nbytes = read.box.elements * dtype.itemsize
-        out = memory[:nbytes].view(dtype).reshape(read.shape)
-        self._work.source.read(read.region, out)
+        for source, staged in zip(self._work.sources, memory, strict=True):
+            nbytes = read.box.elements * source.dtype.itemsize
+            source.read(read.region, staged[:nbytes].view(source.dtype).reshape(read.shape))
         return time.monotonic() - began
 
-    def _buffer(self) -> StagingBuffer:
-        """Return a staging buffer that is free, or will be when its last fold is done."""
+    def _slot(self) -> Slot:
+        """Return a slot that is free, or will be when its last fold is done."""
         if self._made < BUFFERS:
             self._made += 1
-            return self._owned.borrow(self._buffer_bytes)
+            return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._work.sources)
         return self._free.popleft()
 
     def _reads(self, tile: int, parts: tuple[int, int]) -> Iterator[_Read]:
-        layout, itemsize = self._work.layout, self._work.source.dtype.itemsize
+        layout = self._work.layout
+        itemsize = max(source.dtype.itemsize for source in self._work.sources)
         for part in range(*parts):
             pieces = layout.leaf(tile, part)
             shape = tuple(piece.length for piece in pieces)

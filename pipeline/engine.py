@@ -155,7 +155,7 @@ class Engine:
         seen, wanted = sum(root.report.elements for root in roots), self._plan.layout.elements
         if seen != wanted:
             raise IncompleteError(
-                f"the result of {self._plan.source.name} saw {seen:,} elements of {wanted:,}; "
+                f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "
                 "this is a fault of chunkfold's: please report it"
             )
 

@@ -59,21 +59,32 @@ class Memory:
 class Plan:
     """What a reduction would do. Print it."""
 
-    source: Source
+    sources: tuple[Source, ...]
+    """Aligned inputs; the first one's grid makes the leaves."""
     ops: tuple[str, ...]
     layout: Layout
     blocks: tuple[Block, ...]
     leaf_bytes: int
-    """Most decoded bytes of a leaf."""
+    """Most decoded bytes of a leaf of one input."""
     memory: Memory
     workers: int
     threads: int
     """Blocks that one worker runs at once."""
 
     @property
+    def source(self) -> Source:
+        """The first input."""
+        return self.sources[0]
+
+    @property
+    def name(self) -> str:
+        """How messages call the inputs."""
+        return " and ".join(source.name for source in self.sources)
+
+    @property
     def nbytes(self) -> int:
         """Decoded bytes that will be folded."""
-        return self.layout.elements * self.source.dtype.itemsize
+        return self.layout.elements * sum(source.dtype.itemsize for source in self.sources)
 
     @property
     def levels(self) -> int:
@@ -89,12 +100,10 @@ class Plan:
         return str(self)
 
     def __str__(self) -> str:
-        layout, array = self.layout, self.source.array
-        cells = f"shards of {array.shards}" if array.shards else f"chunks of {array.chunks}"
+        layout = self.layout
         reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
         lines = [
-            f"source    {self.source.name}",
-            f"          {self.source.dtype}, shape {self.source.shape}, {cells}",
+            *(line for source in self.sources for line in source.described()),
             (
                 f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
@@ -119,7 +128,7 @@ class Plan:
 
 
 def make_plan(
-    source: Source,
+    sources: tuple[Source, ...],
     bound: Bound,
     *,
     axis: int | Sequence[int] | None = None,
@@ -144,31 +153,33 @@ def make_plan(
     PlanError
         If axis or selection do not fit the array, or the memory bound the limit.
     """
+    source = sources[0]
+    itemsize = max(source.dtype.itemsize for source in sources)
     chosen = select(source.cells, selection)
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
-    factors = leaf_factors(source.cell, source.dtype.itemsize, LEAF_BYTES)
+    factors = leaf_factors(source.cell, itemsize, LEAF_BYTES)
     axes = tuple(
         Axis(entry.cells.coarsened(factor), entry.start, entry.stop, entry.step, entry.dropped)
         for entry, factor in zip(chosen, factors, strict=True)
     )
     layout = Layout(axes, reduced)
-    leaf_bytes = source.dtype.itemsize * math.prod(_longest(axis) for axis in axes)
+    leaf_bytes = itemsize * math.prod(_longest(axis) for axis in axes)
     plan = Plan(
-        source=source,
-        ops=tuple(statistic.monoid.name for statistic in bound.statistics),
+        sources=sources,
+        ops=tuple(statistic.name for statistic in bound.statistics),
         layout=layout,
-        blocks=_blocks(layout, leaf_bytes, source.dtype.itemsize, workers),
+        blocks=_blocks(layout, leaf_bytes, itemsize, workers),
         leaf_bytes=leaf_bytes,
-        memory=_memory(layout, bound, source, leaf_bytes, threads),
+        memory=_memory(layout, bound, sources, leaf_bytes, threads),
         workers=workers,
         threads=threads,
     )
     if memory_limit and plan.memory.total > MEMORY_SHARE * memory_limit:
         raise PlanError(
-            f"{source.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
+            f"{plan.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
             f"{size_text(int(MEMORY_SHARE * memory_limit))} ({MEMORY_SHARE:.0%} of its limit of "
             f"{size_text(memory_limit)}); leaves have {size_text(leaf_bytes)}: use fewer workers, "
             "fewer threads, more memory, or smaller chunks or selections"
@@ -203,17 +214,30 @@ def _blocks(layout: Layout, leaf_bytes: int, itemsize: int, workers: int) -> tup
     return tuple(Block(number, tiles, parts) for number, (tiles, parts) in enumerate(runs))
 
 
-def _memory(layout: Layout, bound: Bound, source: Source, leaf_bytes: int, threads: int) -> Memory:
+def _memory(
+    layout: Layout, bound: Bound, sources: tuple[Source, ...], leaf_bytes: int, threads: int
+) -> Memory:
     """Project a worker's memory; every term in bytes.
 
     A reader holds a leaf's stored cells, compressed and decoded: whole ones, also where the
-    selection takes little of them, and zarr decodes as many at once as a leaf has.
+    selection takes little of them, and zarr decodes as many at once as a leaf has. It reads one
+    input at a time.
     """
-    whole = [min(axis.cells.size, axis.cells.cell) for axis in layout.axes]
-    in_flight = max(leaf_bytes, math.prod(whole) * source.dtype.itemsize)
+    in_flight = max(_touched(layout, source) for source in sources)
     outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
     return Memory(
-        staging=threads * BUFFERS * leaf_bytes,
-        decoding=threads * READERS * 2 * in_flight,
+        staging=threads * BUFFERS * leaf_bytes * len(sources),
+        decoding=threads * READERS * 2 * max(leaf_bytes, in_flight),
         accumulators=threads * 3 * outputs * bound.accumulator.nbytes,
     )
+
+
+def _touched(layout: Layout, source: Source) -> int:
+    """Return the decoded bytes of the cells of a source that a leaf may touch."""
+    extents = []
+    for axis, cell in zip(layout.axes, source.cell, strict=True):
+        leaf = axis.cells.cell
+        # The grid of another input may lie across the leaf's: one cell more.
+        cells = -(-leaf // cell) + (leaf % cell != 0)
+        extents.append(min(axis.cells.size, cells * cell))
+    return math.prod(extents) * source.dtype.itemsize

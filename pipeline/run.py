@@ -56,7 +56,7 @@ class Run:
         self._value: Any = None
         _refuse_empty(plan, bound)
         self._work = Work(
-            self.id, plan.source, plan.layout, plan.leaf_bytes, bound.accumulator, variant
+            self.id, plan.sources, plan.layout, plan.leaf_bytes, bound.accumulator, variant
         )
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
@@ -115,7 +115,7 @@ class Run:
             self._emit(
                 RunStarted(
                     self.id,
-                    self.plan.source.name,
+                    self.plan.name,
                     self.plan.ops,
                     len(self.plan.blocks),
                     self.plan.nbytes,
@@ -124,7 +124,8 @@ class Run:
             engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
             self._backend.start(self._work, engine.hear, self._cancelled.is_set)
             roots = engine.execute()
-            self.plan.source.check_unchanged()
+            for source in self.plan.sources:
+                source.check_unchanged()
             self._report = merge(folded.report for _, folded in roots)
             self._value = self._assembled(roots)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
@@ -145,22 +146,24 @@ class Run:
                 pieces = layout.tile_pieces(first + offset)
                 place = tuple(slice(p.position, p.position + p.length) for p in pieces)
                 for n, statistic in enumerate(self._bound.statistics):
-                    done = statistic.finish(partial.arrays)
+                    done = statistic.finish(partial.arrays, layout.shape, layout.reduced)
                     out = outputs[n]
                     if out is None:
-                        out = outputs[n] = np.empty(kept_shape, done.dtype)
-                    out[place] = done.reshape([p.length for p in pieces])
+                        out = outputs[n] = np.empty(kept_shape + done.shape[1:], done.dtype)
+                    out[place] = done.reshape([p.length for p in pieces] + list(done.shape[1:]))
         results = {}
         for statistic, output in zip(self._bound.statistics, outputs, strict=True):
             whole = self._of_nothing(statistic, kept_shape) if output is None else output
-            whole = whole.reshape(self._result_shape())
-            results[statistic.monoid.name] = whole[()] if whole.ndim == 0 else whole
+            whole = whole.reshape(self._result_shape() + whole.shape[len(kept_shape) :])
+            results[statistic.name] = whole[()] if whole.ndim == 0 else whole
         return next(iter(results.values())) if self._single else results
 
     def _of_nothing(self, statistic: Statistic, shape: tuple[int, ...]) -> np.ndarray:
         """Return the result of an empty selection: the zero element, finished."""
         zero = zero_partial(self._bound.accumulator, int(np.prod(shape)))
-        return statistic.finish(zero.arrays).reshape(shape)
+        layout = self.plan.layout
+        done = statistic.finish(zero.arrays, layout.shape, layout.reduced)
+        return done.reshape(shape + done.shape[1:])
 
     def _result_shape(self) -> tuple[int, ...]:
         layout = self.plan.layout
@@ -178,6 +181,6 @@ def _refuse_empty(plan: Plan, bound: Bound) -> None:
     for statistic in bound.statistics:
         if not reduces and outputs and statistic.monoid.on_empty == "error":
             raise PlanError(
-                f"{statistic.monoid.name} of no elements has no value: the selection of "
-                f"{plan.source.name} has shape {layout.shape}"
+                f"{statistic.name} of no elements has no value: the selection of "
+                f"{plan.name} has shape {layout.shape}"
             )

@@ -35,8 +35,8 @@ class Source:
 
     @property
     def dtype(self) -> np.dtype:
-        """Element dtype, in native byte order."""
-        return np.dtype(self.array.dtype).newbyteorder("=")
+        """Element dtype, in the array's byte order."""
+        return np.dtype(self.array.dtype)
 
     @property
     def cell(self) -> tuple[int, ...]:
@@ -55,6 +55,12 @@ class Source:
         """Decoded bytes of the whole array."""
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
+    def described(self) -> list[str]:
+        """Say what it is, for the plan."""
+        array = self.array
+        cells = f"shards of {array.shards}" if array.shards else f"chunks of {array.chunks}"
+        return [f"source    {self.name}", f"          {self.dtype}, shape {self.shape}, {cells}"]
+
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.
 
@@ -66,10 +72,11 @@ class Source:
             If its metadata are gone or others.
         """
         try:
-            now = zarr.open_array(store=self.array.store, path=self.array.path, mode="r")
+            now = _as_stored(self.array)
         except Exception as error:
             raise SourceError(f"{self.name}: vanished while it was read ({error})") from error
-        if now.metadata != self.array.metadata:
+        # As text: NaN and NaT, as fill values, equal nothing.
+        if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
             raise SourceError(f"{self.name}: its metadata changed while it was read")
 
     def read(self, region: Sequence[slice], out: np.ndarray) -> None:
@@ -90,6 +97,11 @@ class Source:
             ) from error
 
 
+def _as_stored(array: AnyArray) -> AnyArray:
+    """Open an array anew: one that was just made may say its dtype in other words."""
+    return zarr.open_array(store=array.store, path=array.path, mode="r")
+
+
 def _codecs(array: AnyArray) -> str:
     names = [type(codec).__name__ for codec in array.compressors]
     return ", ".join(names) if names else "none"
@@ -105,7 +117,11 @@ def open_source(source: Any) -> Source:
         dtype cannot be reduced.
     """
     if isinstance(source, zarr.Array):
-        array, name = source, str(source.store_path)
+        name = str(source.store_path)
+        try:
+            array = _as_stored(source)
+        except Exception as error:
+            raise SourceError(f"{name}: cannot be opened again ({error})") from error
     elif isinstance(source, (str, os.PathLike)):
         name = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
         array = _opened(name)

@@ -46,11 +46,12 @@ def shaped(device: Device, accumulator: Accumulator, shape: str) -> Tuning | Non
     if form == "64":
         return replace(tuning, local_size=64)
     if form == "stride":
-        return replace(tuning, local_size=32, strip=False, unroll=2, lanes=2, width=4)
+        strides = {"strip": False, "unroll": 2, "lanes": 2, "width": 4, "column_size": 16}
+        return replace(tuning.narrow(), local_size=32, **strides)
     if form == "odd":
         return replace(tuning, local_size=24, groups=3)
     if shape == "vectors":
-        vectors = {"vector_loads": True, "strip": False, "unroll": 4, "lanes": 4, "width": 4}
+        vectors = {"strip": False, "unroll": 4, "lanes": 4, "width": 4}
         return replace(tuning, local_size=16, **vectors)
     return tuning
 

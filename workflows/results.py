@@ -20,23 +20,27 @@ from chunkfold.run import Run
 
 
 def jsonable(value: Any) -> Any:
-    """Turn a NumPy value into what JSON can carry; NaN and infinities become strings.
+    """Turn a NumPy value into what JSON can carry.
 
-    >>> jsonable(np.array([1.5, np.nan])), jsonable(np.int8(3))
-    ([1.5, 'NaN'], 3)
+    NaN and infinities, times and complex numbers become strings.
+
+    >>> jsonable(np.array([1.5, np.nan])), jsonable(np.int8(3)), jsonable(np.datetime64(0, "s"))
+    ([1.5, 'NaN'], 3, '1970-01-01T00:00:00')
     """
     if isinstance(value, np.ndarray):
         return [jsonable(entry) for entry in value]
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and not math.isfinite(plain):
         return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
-    return plain
+    return str(plain) if isinstance(plain, complex) else plain
 
 
 def run_json(run: Run, results: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Describe a run and its results for machines."""
     return {
-        "source": run.plan.source.name,
+        "sources": [source.name for source in run.plan.sources],
         "results": {name: jsonable(value) for name, value in results.items()},
         "elements": run.plan.layout.elements,
         "bytes": run.plan.nbytes,

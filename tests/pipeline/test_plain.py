@@ -157,7 +157,7 @@ def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
     layout_target, planning.LEAF_BYTES = planning.LEAF_BYTES, 500
     low_high, planning.BLOCK_BYTES = planning.BLOCK_BYTES, (2000, 9000)
     try:
-        plan = make_plan(source, bound_for("f8"), axis=axis, workers=workers)
+        plan = make_plan((source,), bound_for("f8"), axis=axis, workers=workers)
     finally:
         planning.LEAF_BYTES, planning.BLOCK_BYTES = layout_target, low_high
     seen = np.zeros((plan.layout.tiles, plan.layout.parts), int)
@@ -173,7 +173,7 @@ def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
 def test_leaves_stay_where_they_are_when_the_array_grows():
     def leaves(rows: int) -> set:
         source = Source(array_of((rows, 1000), (10, 300), "f4"), "a")
-        layout = make_plan(source, bound_for("f4")).layout
+        layout = make_plan((source,), bound_for("f4")).layout
         return {
             tuple((p.source.start, p.source.stop) for p in layout.leaf(0, part))
             for part in range(layout.parts)
@@ -201,7 +201,7 @@ def test_the_memory_bound_has_every_term():
     leaf = planning.LEAF_BYTES
     planning.LEAF_BYTES = 1
     try:
-        plan = make_plan(source, bound_for("f4"), axis=0, threads=3)
+        plan = make_plan((source,), bound_for("f4"), axis=0, threads=3)
     finally:
         planning.LEAF_BYTES = leaf
     memory = plan.memory
@@ -215,12 +215,12 @@ def test_the_memory_bound_has_every_term():
 def test_a_plan_beyond_the_workers_memory_is_refused():
     source = Source(array_of((1 << 15, 1 << 15), (1 << 14, 1 << 14), "f8"), "big.zarr")
     with pytest.raises(PlanError, match=r"big.zarr: a worker needs .* may use only 614\.4 MiB"):
-        make_plan(source, bound_for("f8"), memory_limit=1 << 30)
+        make_plan((source,), bound_for("f8"), memory_limit=1 << 30)
 
 
 def test_planning_a_million_chunks_is_a_matter_of_seconds():
     """Counted, not timed: blocks, not chunks, decide the work."""
     source = Source(array_of((1_000_000, 1000), (1, 1000), "f4"), "a")
-    plan = make_plan(source, bound_for("f4"), workers=2)
+    plan = make_plan((source,), bound_for("f4"), workers=2)
     assert plan.layout.parts > 100
     assert len(plan.blocks) < 100

@@ -64,7 +64,7 @@ def test_other_objects_are_refused():
         open_source([1, 2, 3])
 
 
-@pytest.mark.parametrize("dtype", ["str", "complex64", "M8[s]"])
+@pytest.mark.parametrize("dtype", ["str", "S4", "V6"])
 def test_dtypes_that_cannot_be_reduced_are_named(tmp_path: Path, dtype: str):
     zarr.create_array(str(tmp_path / "t.zarr"), shape=(3,), dtype=dtype)
     with pytest.raises(SourceError, match=r"t.zarr: dtype .* cannot be reduced; supported are"):

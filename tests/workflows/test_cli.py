@@ -147,7 +147,7 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("worker", "tcp://127.0.0.1:9", "--threads", "0"), "0 is not in the range x>=1"),
         (("reduce", "STORE/a", "--scheduler", "tcp://127.0.0.1:9"), "cannot reach a scheduler"),
         (("reduce", "STORE/a", "--scheduler", "x", "--device", "cpu"), "exclude each other"),
-        (("reduce",), "Missing argument 'SOURCE'"),
+        (("reduce",), "Missing argument 'SOURCE"),
         (("reduce", "STORE/a", "--no-such-option"), "No such option"),
         (("plan", "STORE/a", "--op", "maxx"), "did you mean 'max'?"),
         (("devices", "quantum"), "no OpenCL device matches 'quantum'; there are: "),

@@ -29,11 +29,13 @@ def _stacked(*options: Decorator) -> Decorator:
 
 
 reduction = _stacked(
-    click.argument("source"),
+    click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"),
     click.option("--op", "ops", multiple=True, help="Reduction; may be repeated.  [default: sum]"),
     click.option(
         "--axis", "axes", multiple=True, type=int, help="Axis to reduce; may be repeated."
     ),
+    click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof."),
+    click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
     click.option("--dtype", help="Cast elements to this first, and the result to it."),
     click.option(
         "--select",
@@ -117,23 +119,33 @@ def parse_selection(text: str | None) -> Selection:
 
 
 def arguments(
-    ops: tuple[str, ...], axes: tuple[int, ...], dtype: str | None, selection: str | None
+    *,
+    sources: tuple[str, ...],
+    ops: tuple[str, ...],
+    axes: tuple[int, ...],
+    ddof: float,
+    skipna: bool,
+    dtype: str | None,
+    selection: str | None,
 ) -> dict[str, Any]:
     """Turn the reduction's options into the library's arguments."""
     return {
+        "source": sources,
         "op": list(ops) or ["sum"],
         "axis": list(axes) if axes else None,
+        "ddof": int(ddof) if ddof.is_integer() else ddof,
+        "skipna": skipna,
         "dtype": dtype,
         "selection": parse_selection(selection),
     }
 
 
-def check(source: str, given: dict[str, Any]) -> None:
+def check(given: dict[str, Any]) -> None:
     """Plan without a cluster, for the errors in it.
 
     Raises
     ------
     ChunkfoldError
-        If source, ops, axes or selection are bad.
+        If sources, ops, axes or selection are bad.
     """
-    plan(source, **given)
+    plan(**given)

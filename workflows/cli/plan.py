@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from chunkfold.api import plan
@@ -13,15 +15,7 @@ from chunkfold.workflows.style import out
 @click.command()
 @options.reduction
 @options.cluster
-def command(
-    source: str,
-    ops: tuple[str, ...],
-    axes: tuple[int, ...],
-    dtype: str | None,
-    selection: str | None,
-    specs: tuple[str, ...],
-    scheduler: str | None,
-) -> None:
+def command(specs: tuple[str, ...], scheduler: str | None, **reduction: Any) -> None:
     """Say what `reduce` would do with SOURCE, and how much memory it would take.
 
     \b
@@ -29,11 +23,11 @@ def command(
       chunkfold plan store.zarr/temperature --op mean --axis 0
       chunkfold plan store.zarr/temperature --device cpu/2
     """
-    given = options.arguments(ops, axes, dtype, selection)
+    given = options.arguments(**reduction)
     if scheduler is None:
-        made = plan(source, workers=len(chosen_devices(list(specs) or None)), threads=THREADS,
-                    **given)  # fmt: skip
+        workers = len(chosen_devices(list(specs) or None))
+        made = plan(workers=workers, threads=THREADS, **given)
     else:
         with connect(scheduler) as client:
-            made = plan(source, client=client, **given)
+            made = plan(client=client, **given)
     out.print(str(made), markup=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,11 +37,6 @@ from chunkfold.workflows.style import device_table, err, out, pass_table, show, 
     help="Write the results there: JSON if it ends in .json, else a Zarr group.",
 )
 def command(
-    source: str,
-    ops: tuple[str, ...],
-    axes: tuple[int, ...],
-    dtype: str | None,
-    selection: str | None,
     specs: tuple[str, ...],
     scheduler: str | None,
     variant: str | None,
@@ -50,8 +46,12 @@ def command(
     as_json: bool,
     profile: bool,
     quiet: bool,
+    **reduction: Any,
 ) -> None:
     """Reduce the Zarr array SOURCE (a path or URL) and print the results.
+
+    A second SOURCE of equal shape is for reductions of two: dot, sum_sq_diff, max_abs_diff,
+    first_mismatch.
 
     Without --scheduler a local Dask cluster is started, one worker per OpenCL device.
 
@@ -60,18 +60,18 @@ def command(
       chunkfold reduce store.zarr/temperature --op sum --op min --op max
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
+      chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
+      chunkfold reduce original.zarr copy.zarr --op first_mismatch --op max_abs_diff
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
-    given = options.arguments(ops, axes, dtype, selection)
+    given = options.arguments(**reduction)
     if output is not None:
         check_writable(output)
     # Bad input is found before a cluster is started for it.
-    options.check(source, given)
+    options.check(given)
     with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
         began = time.monotonic()
-        run = submit(
-            source, keepdims=keepdims, variant=variant, client=client, on_event=watch, **given
-        )
+        run = submit(keepdims=keepdims, variant=variant, client=client, on_event=watch, **given)
         results = run.result()
         seconds = time.monotonic() - began
     if as_json:

@@ -1,0 +1,156 @@
+"""Bake how elements are read: from what stands in memory to what `lift` sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.dtypes import STORED
+
+_UNSIGNED = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+
+
+def inputs(accumulator: Accumulator) -> str:
+    """Return the types of values, and the functions that read one element or CHF_WIDTH of them."""
+    numbers = range(len(accumulator.stored))
+    parameters = ", ".join(
+        f"__global const {_storage(accumulator, n)} *restrict p{n}" for n in numbers
+    )
+    value = [STORED[name].value for name in accumulator.value]
+    if lanes_readable(accumulator):
+        members = " ".join(f"CHF_VEC({value[n]}) x{n};" for n in numbers)
+        load = _join(_load_lanes(n, accumulator) for n in numbers)
+    else:
+        members = " ".join(f"{value[n]} x{n}[CHF_LANES];" for n in numbers)
+        copies = " ".join(f"v[j / CHF_LANES].x{n}[j % CHF_LANES] = one.x{n};" for n in numbers)
+        load = f"""\
+    #pragma unroll
+    for (int j = 0; j < CHF_WIDTH; j++) {{
+        const value_t one = chf_value(CHF_INPUT_NAMES, k + j);
+        {copies}
+    }}"""
+    return f"""\
+#define CHF_INPUTS {parameters}
+#define CHF_INPUT_NAMES {", ".join(f"p{n}" for n in numbers)}
+typedef struct {{ {" ".join(f"{value[n]} x{n};" for n in numbers)} }} value_t;
+typedef struct {{ {members} }} values_t;
+static value_t chf_value(CHF_INPUTS, ulong k)
+{{
+    value_t v;
+{_join(_load_one(n, accumulator) for n in numbers)}
+    return v;
+}}
+static void chf_load(CHF_INPUTS, ulong k, values_t *v)
+{{
+{load}
+}}"""
+
+
+def lanes_readable(accumulator: Accumulator) -> bool:
+    """Whether vectors of elements can be converted as such, for every input."""
+    return all(
+        not stored.startswith("complex")
+        and not (value == "float16" != stored)
+        and not ("float" in stored and "float" not in value and value != "bool")
+        for stored, value in zip(accumulator.stored, accumulator.value, strict=True)
+    )
+
+
+def _storage(accumulator: Accumulator, number: int) -> str:
+    """Return the OpenCL C type of a buffer's elements; unsigned integers if bytes are swapped."""
+    stored = STORED[accumulator.stored[number]]
+    if not accumulator.swapped[number]:
+        return stored.storage
+    parts = "2" if accumulator.stored[number].startswith("complex") else ""
+    return _UNSIGNED[stored.swap] + parts
+
+
+def _load_one(number: int, accumulator: Accumulator) -> str:
+    stored, value = accumulator.stored[number], accumulator.value[number]
+    kind, pointer = STORED[stored], f"p{number}"
+    lines = []
+    if accumulator.swapped[number]:
+        storage = _storage(accumulator, number)
+        lines.append(f"    const {storage} r{number} = {pointer}[k];")
+        lines.append(f"    const {storage} b{number} = ({storage})CHF_SWAP{kind.swap}(r{number});")
+        if stored == "float16":
+            read = f"vload_half(0, (const half *)&b{number})"
+        elif stored in ("bool", "int8", "uint8", "bfloat16"):
+            read = f"b{number}"
+        else:
+            read = f"as_{kind.storage}(b{number})"
+    else:
+        read = f"vload_half(k, {pointer})" if stored == "float16" else f"{pointer}[k]"
+    return "\n".join([*lines, f"    v.x{number} = {_converted_one(read, stored, value)};"])
+
+
+def _converted_one(read: str, stored: str, value: str) -> str:
+    if stored == "bfloat16":
+        read = f"as_float((uint)({read}) << 16)"
+        stored = "float32" if value != "bfloat16" else stored
+    if value == "float16" != stored:
+        return f"chf_to_half({read})"
+    if value.startswith("complex"):
+        return _complex(read, stored, value)
+    if "bool" in (stored, value):
+        return f"({STORED[value].value})({read} != 0)"
+    if "float" in stored and "float" not in value:
+        # A plain cast has no meaning beyond the range; what NaN becomes is the device's choice.
+        return f"(isnan({read}) ? 0 : convert_{STORED[value].value}_sat({read}))"
+    return f"({STORED[value].value})({read})"
+
+
+def _complex(read: str, stored: str, value: str) -> str:
+    part = STORED[value].value
+    if stored.startswith("complex"):
+        return f"convert_{part}({read})"
+    return f"({part})(({part[:-1]})({read}), 0)"
+
+
+def _load_lanes(number: int, accumulator: Accumulator) -> str:
+    """Read CHF_WIDTH elements at once, and hand them on as vectors of CHF_LANES values."""
+    stored, value = accumulator.stored[number], accumulator.value[number]
+    kind, storage = STORED[stored], _storage(accumulator, number)
+    half = stored == "float16" and not accumulator.swapped[number]
+    element = "float" if half else storage
+    load = f"CHF_LOAD({storage}, p{number}, k)"
+    load = f"CHF_LOAD_HALF(p{number}, k)" if half else load
+    raw = f"e{number}"
+    lines = []
+    if accumulator.swapped[number]:
+        # The cast keeps uchar and ushort lanes from being widened.
+        lines.append(
+            f"    {raw} = CHF_PASTE(convert_, CHF_WIDE({storage}))(CHF_SWAP{kind.swap}({raw}));"
+        )
+    part = f"CHF_PART({element}, {raw}, j)"
+    if accumulator.swapped[number] and stored == "float16":
+        take = f"""\
+        const CHF_VEC(ushort) h{number} = {part};
+        v[j].x{number} = CHF_HALVES(h{number});"""
+    else:
+        if accumulator.swapped[number] and stored not in ("bool", "int8", "uint8", "bfloat16"):
+            part = f"CHF_AS({kind.storage}, {part})"
+        take = f"        v[j].x{number} = {_converted_lanes(part, stored, value)};"
+    return f"""\
+    CHF_WIDE({element}) {raw} = {load};
+{_join(lines)}
+    CHF_PARTS({element}, {raw})
+    #pragma unroll
+    for (int j = 0; j < CHF_WIDTH / CHF_LANES; j++) {{
+{take}
+    }}"""
+
+
+def _converted_lanes(read: str, stored: str, value: str) -> str:
+    if stored == "bfloat16":
+        read = f"CHF_AS(float, CHF_TO(uint, {read}) << 16)"
+        stored = "float32"
+    wanted = STORED[value].value
+    held = "float" if stored == "float16" else STORED[stored].storage
+    if "bool" in (stored, value):
+        return f"CHF_TO({wanted}, CHF_DIFFER({read}, (CHF_VEC({held}))(0)))"
+    return read if wanted == held else f"CHF_TO({wanted}, {read})"
+
+
+def _join(lines: Iterable[str]) -> str:
+    return "\n".join(line for line in lines if line)

@@ -1,0 +1,120 @@
+/* Fold boxes whose fastest axis is kept: neighbouring elements belong to neighbouring outputs.
+ *
+ * `fold` rows side by side make one wide row, whose columns are (split, column) pairs: so narrow
+ * boxes fill vectors and devices too. A work-item folds a tile of columns, CHF_TILE times
+ * CHF_LANES, over a block of rows. Accumulator (split, output) stands at split * outputs + output
+ * of `acc`, with split = block * fold + row % fold. Numeric contract: as fold_flat.
+ */
+#include "tuning.clh"
+#include "monoid.clh"
+#include "place.clh"
+
+#define CHF_COLUMNS (CHF_TILE * CHF_LANES)
+
+/* ROWS rows of a tile, each `stride` elements and `di_row` indices behind the one before: `vectors`
+ * times CHF_LANES columns, then `rest` single ones. A vector's states stay in registers meanwhile. */
+#define CHF_FOLD_ROWS(NAME, ROWS) \
+static void NAME(CHF_INPUTS, ulong at, ulong stride, ulong index, ulong di_row, ulong di, \
+                 uint vectors, uint rest, states_t *lanes, state_t *single) \
+{ \
+    for (uint n = 0; n < vectors; n++) { \
+        const ulong column = n * CHF_LANES; \
+        states_t s = lanes[n]; \
+        _Pragma("unroll") for (int u = 0; u < ROWS; u++) { \
+            values_t v; \
+            chf_load(CHF_INPUT_NAMES, at + u * stride + column, &v); \
+            chf_steps(&s, &v, index + u * di_row + column * di, di); \
+        } \
+        lanes[n] = s; \
+    } \
+    for (uint e = 0; e < rest; e++) { \
+        const ulong column = vectors * CHF_LANES + e; \
+        for (int u = 0; u < ROWS; u++) \
+            chf_step(&single[e], chf_value(CHF_INPUT_NAMES, at + u * stride + column), \
+                     index + u * di_row + column * di); \
+    } \
+}
+CHF_FOLD_ROWS(chf_fold_rows, CHF_UNROLL)
+CHF_FOLD_ROWS(chf_fold_row, 1)
+
+/* geo             the box (kernels/place.clh); its innermost reduced dim is a multiple of `fold`.
+ *                 If CHF_LANES > 1, columns are neighbours in memory, also across folded rows
+ * outputs, reduces  of the box; the latter counts rows of every reduced dim
+ * fold, span      rows side by side; wide rows of a block
+ * blocks          of wide rows, over all reduced dims
+ * offset, index   of the box's first element, in the buffer and in the whole array */
+__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
+void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduces, ulong fold,
+                  ulong span, ulong blocks, ulong offset, ulong index, __global uchar *acc, ulong acc_n,
+                  __global ulong *seen)
+{
+    __global const ulong *column = geo + 2 + 4 * (geo[0] - 1);
+    __global const ulong *reduced = geo + 2 + 4 * geo[0];
+    __global const ulong *row = reduced + 4 * (geo[1] - 1);
+    const ulong columns = column[0], tall = row[0] / fold;
+    const ulong width = fold * columns;
+    const ulong tiles = (width + CHF_COLUMNS - 1) / CHF_COLUMNS;
+    const ulong outer = outputs / columns;
+    const ulong job = get_global_id(0);
+    if (job >= blocks * outer * tiles)
+        return;
+    const ulong block = job / (outer * tiles);
+    const ulong tile = job % tiles;
+    place_t output = chf_place(geo + 2, geo[0] - 1, job / tiles % outer);
+    const ulong first = tile * CHF_COLUMNS;
+    const ulong split = first / columns, at_column = first % columns;
+    output.at += offset + split * row[1] + at_column * column[1];
+    output.index += index + split * row[2] + at_column * column[2];
+
+#if CHF_COLUMNS == 1
+    const uint vectors = 1, rest = 0;
+#else
+    const uint here = min(width - first, (ulong)CHF_COLUMNS);
+    const uint vectors = here / CHF_LANES, rest = here % CHF_LANES;
+#endif
+    states_t lanes[CHF_TILE];
+    state_t single[CHF_LANES];
+    for (uint n = 0; n < CHF_TILE; n++)
+        chf_begins(&lanes[n]);
+    for (uint e = 0; e < CHF_LANES; e++)
+        chf_begin(&single[e]);
+
+    const ulong stride = fold * row[1], di_row = fold * row[2];
+    const ulong stop = min((block + 1) * span, reduces / fold);
+    ulong from = min(block * span, stop);
+    while (from < stop) {
+        const ulong t = geo[1] == 1 ? from : from % tall;
+        const ulong run = min(tall - t, stop - from);
+        place_t start = chf_place(reduced, geo[1] - 1, geo[1] == 1 ? 0 : from / tall);
+        start.at += output.at + t * stride;
+        start.index += output.index + t * di_row;
+        ulong r = 0;
+        for (; r + CHF_UNROLL <= run; r += CHF_UNROLL)
+            chf_fold_rows(CHF_INPUT_NAMES, start.at + r * stride, stride,
+                          start.index + r * di_row, di_row, column[2], vectors, rest, lanes,
+                          single);
+        for (; r < run; r++)
+            chf_fold_row(CHF_INPUT_NAMES, start.at + r * stride, stride,
+                         start.index + r * di_row, di_row, column[2], vectors, rest, lanes,
+                         single);
+        from += run;
+    }
+
+    for (uint n = 0; n < vectors + (rest > 0); n++) {
+        acc_t out[CHF_LANES];
+        if (n < vectors)
+            chf_ends(&lanes[n], out);
+        else
+            for (uint e = 0; e < rest; e++)
+                out[e] = chf_end(&single[e]);
+        const uint count = n < vectors ? CHF_LANES : rest;
+        for (uint e = 0; e < count; e++) {
+            const ulong j = first + n * CHF_LANES + e;
+            const ulong k = (block * fold + j / columns) * outputs + output.output
+                            + j % columns * column[3];
+            chf_put(acc, acc_n, k, chf_op(chf_get(acc, acc_n, k), out[e]));
+        }
+    }
+    if (job == 0)
+        seen[0] += outputs * reduces;
+}

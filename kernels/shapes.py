@@ -1,0 +1,86 @@
+"""How a box is laid over a device: pure integer functions of tuning and geometry."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.variant import Tuning
+
+_CPU_ACCUMULATORS = 1 << 14
+"""Accumulators beyond the outputs' own that a CPU keeps, at most."""
+_LEAST_PASS = 16
+"""Accumulators that a pass folds into one, at least."""
+_ROWS_IN_FLIGHT = 4
+"""Times that a GPU's work-item goes through its unrolled rows, at least."""
+
+
+@dataclass(frozen=True)
+class ColumnShape:
+    """How `fold_columns` is laid over a box."""
+
+    tuning: Tuning
+    fold: int
+    """Rows side by side."""
+    blocks: int
+    """Runs of wide rows that different work-items fold."""
+    jobs: int
+    """Work-items."""
+
+
+def most_splits(tuning: Tuning, outputs: int) -> int:
+    """Return how many accumulators each output has on the device."""
+    if outputs == 1:
+        return tuning.groups
+    items = _CPU_ACCUMULATORS if tuning.strip else tuning.groups * tuning.local_size
+    return max(1, items // max(outputs, 1))
+
+
+def team_size(tuning: Tuning, run: int) -> int:
+    """Return how many work-items share a run of neighbouring elements.
+
+    The whole group, or a power of two that divides it.
+    """
+    loads = max(1, run // tuning.width)
+    if loads >= tuning.local_size:
+        return tuning.local_size
+    team = 1 << (loads.bit_length() - 1)
+    return math.gcd(team, tuning.local_size)
+
+
+def column_shape(tuning: Tuning, box: Box, splits: int) -> ColumnShape:
+    """Lay `fold_columns` over a box, so that narrow and short ones fill vectors and device too."""
+    column = box.kept[-1]
+    if tuning.column_lanes > 1 and column.stride != 1:
+        tuning = tuning.narrow()
+    tile = tuning.column_lanes * tuning.tile
+    items = tuning.groups * (1 if tuning.strip else tuning.local_size)
+    fold = _narrow_fold(tuning, box, items) if tile == 1 else _tile_fold(tuning, box)
+    fold = max(1, min(fold, splits))
+    across = box.outputs // column.size * -(-fold * column.size // tile)
+    blocks = max(1, min(-(-items // across), splits // fold, box.reduces // fold))
+    return ColumnShape(tuning, fold, blocks, blocks * across)
+
+
+def _narrow_fold(tuning: Tuning, box: Box, items: int) -> int:
+    """Return how many rows make work-items enough, each with rows enough to keep in flight."""
+    rows = box.reduced[-1].size if box.reduced else 1
+    return min(items // box.outputs, rows // (_ROWS_IN_FLIGHT * tuning.column_unroll))
+
+
+def _tile_fold(tuning: Tuning, box: Box) -> int:
+    """Return how many narrow rows fill a tile, and whole vectors, if they follow each other."""
+    if not box.reduced:
+        return 1
+    column, row = box.kept[-1], box.reduced[-1]
+    if (row.stride, row.index_stride) != (column.size, column.size * column.index_stride):
+        return 1
+    step = tuning.column_lanes // math.gcd(column.size, tuning.column_lanes)
+    most = tuning.column_lanes * tuning.tile // column.size
+    return min(most, row.size) // step * step
+
+
+def pass_span(tuning: Tuning, splits: int) -> int:
+    """Return how many accumulators a pass folds into one: two passes, or one of a group each."""
+    return max(_LEAST_PASS, tuning.local_size, math.isqrt(splits))

@@ -1,0 +1,69 @@
+"""The texts of monoids: which can run on lanes, and what their helpers are called there.
+
+A text is written for one element. Where it uses nothing but what means the same on OpenCL's
+vectors, lane by lane, the kernels fold whole vectors with it.
+"""
+
+from __future__ import annotations
+
+import re
+
+HELPERS = (
+    "order_low",
+    "order_high",
+    "rank_low",
+    "rank_high",
+    "wide",
+    "nonzero",
+    "magnitude",
+    "first",
+    "when",
+    "gap",
+    "re",
+    "im",
+)
+"""Functions that texts may call beside OpenCL's own (kernels/lanes.clh, kernels/order.clh)."""
+_HELPER = re.compile(rf"(?<![\w.])({'|'.join(HELPERS)})(?=\s*\()")
+_TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d[\w.]*|\S")
+_VECTOR_NAMES = {"x", "i", "min", "max", "fmin", "fmax", "fabs", "exp", *HELPERS} - {"re", "im"}
+_VECTOR_SIGNS = set("+-*&|^~(),")
+_MEMBER = re.compile(r"[abs]\.\w+|x\d")
+_NUMBER = re.compile(r"-?\d+")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is nothing but an integer.
+
+    >>> is_number("1"), is_number("x")
+    (True, False)
+    """
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def fits_lanes(text: str) -> bool:
+    """Whether a text means the same on vectors: no comparison, cast, division or shift.
+
+    >>> fits_lanes("wide(x) * wide(x)"), fits_lanes("x > 0 ? x : 0")
+    (True, False)
+    """
+    return all(
+        token in _VECTOR_NAMES
+        or token in _VECTOR_SIGNS
+        or _MEMBER.fullmatch(token)
+        or _NUMBER.fullmatch(token)
+        for token in _TOKEN.findall(text)
+    )
+
+
+def for_one(text: str) -> str:
+    """Return a text with its helpers named for one element.
+
+    >>> for_one("wide(x) + a.first")
+    'chf_wide(x) + a.first'
+    """
+    return _HELPER.sub(r"chf_\1", text)
+
+
+def for_lanes(text: str) -> str:
+    """Return a text with its helpers named for lanes."""
+    return _HELPER.sub(r"chfv_\1", text)

@@ -8,7 +8,7 @@ from importlib import resources
 from chunkfold.kernels.bake import header, library
 from chunkfold.kernels.bind import Accumulator
 
-_INCLUDE = re.compile(r'^#include "(?P<name>[\w.]+)"\n', re.MULTILINE)
+_INCLUDE = re.compile(r'^#include "(?P<name>[\w./]+)"\n', re.MULTILINE)
 _LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')
 
 

@@ -105,6 +105,12 @@ static acc_t chf_op(acc_t a, acc_t b)
     {each("r.{c} = {c}_op(a.{c}, b.{c});")}
     return r;
 }}
+static acc_t chf_lift(value_t v, ulong i)
+{{
+    acc_t r;
+    {each("r.{c} = {c}_lift(v, i);")}
+    return r;
+}}
 static void chf_begin(state_t *s) {{ {each("{c}_begin(&s->{c});")} }}
 static void chf_step(state_t *s, value_t v, ulong i) {{ {each("{c}_step(&s->{c}, v, i);")} }}
 static acc_t chf_end(const state_t *s)

@@ -100,11 +100,11 @@ def _one(c: str, part: Component, accumulator: Accumulator) -> str:
     value = [STORED[name].value for name in accumulator.value]
     xs = " ".join(f"const {value[n]} x{n} = v.x{n};" for n in range(len(value)))
     skip = f"    if ({_absent(accumulator)})\n        return;\n" if part.skipna else ""
+    names = f"{xs} const {value[0]} x = x0;"
     head = f"""\
 static void {c}_step({c}_state *state, value_t v, ulong i)
 {{
-    {xs}
-    const {value[0]} x = x0;
+    {names}
 {skip}"""
     if part.state is None:
         lifts = _join(
@@ -113,9 +113,14 @@ static void {c}_step({c}_state *state, value_t v, ulong i)
         return f"""\
 typedef {c}_t {c}_state;
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
-{head}    {c}_t l;
+static {c}_t {c}_lift(value_t v, ulong i)
+{{
+    {names}
+    {c}_t l;
 {lifts}
-    *state = {c}_op(*state, l);
+    return l;
+}}
+{head}    *state = {c}_op(*state, {c}_lift(v, i));
 }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
     state = part.state
@@ -150,6 +155,13 @@ static {c}_t {c}_end({c}_state s)
     {c}_t r;
 {ends}
     return r;
+}}
+static {c}_t {c}_lift(value_t v, ulong i)
+{{
+    {c}_state s;
+    {c}_begin(&s);
+    {c}_step(&s, v, i);
+    return {c}_end(s);
 }}"""
 
 

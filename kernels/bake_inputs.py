@@ -34,15 +34,24 @@ def inputs(accumulator: Accumulator) -> str:
 #define CHF_INPUT_NAMES {", ".join(f"p{n}" for n in numbers)}
 typedef struct {{ {" ".join(f"{value[n]} x{n};" for n in numbers)} }} value_t;
 typedef struct {{ {members} }} values_t;
-static value_t chf_value(CHF_INPUTS, ulong k)
-{{
-    value_t v;
-{_join(_load_one(n, accumulator) for n in numbers)}
-    return v;
-}}
+#define chf_raw_t {_storage(accumulator, 0)}
+{_value("chf_value", "CHF_INPUTS", accumulator)}
+{_value("chf_value_local", "__local const chf_raw_t *p0", accumulator) if len(value) == 1 else ""}
 static void chf_load(CHF_INPUTS, ulong k, values_t *v)
 {{
 {load}
+}}"""
+
+
+def _value(name: str, parameters: str, accumulator: Accumulator) -> str:
+    """Return the function that reads element k, of buffers or of local memory."""
+    reads = _join(_load_one(n, accumulator) for n in range(len(accumulator.stored)))
+    return f"""\
+static value_t {name}({parameters}, ulong k)
+{{
+    value_t v;
+{reads}
+    return v;
 }}"""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chunkfold.kernels.catalogue import is_known
 from chunkfold.kernels.dtypes import STORED, field_dtype, kind_of, stored_name
 from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.monoid import COLLECTIVES, Context, Fields, Monoid, Number
@@ -52,6 +53,8 @@ class Component:
     fields: tuple[BoundField, ...]
     state: BoundState | None = None
     skipna: bool = False
+    rtol: float | None = None
+    """Tolerance within which its laws must hold; None if they are known to."""
 
     @property
     def identity(self) -> object:
@@ -268,6 +271,7 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
     assert isinstance(monoid.zero, Mapping)
     assert isinstance(monoid.lift, Mapping)
     assert isinstance(monoid.op, Mapping)
+    rtol = None if is_known(monoid) else monoid.rtol
     skipna = monoid.skipna and kind_of(value) in "fcmM"
     fields = tuple(
         BoundField(
@@ -289,7 +293,7 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
             step=given.step if isinstance(given.step, str) else tuple(given.step.items()),
             end=tuple(given.end.items()),
         )
-        return [Component(monoid.name, fields, state, skipna)]
+        return [Component(monoid.name, fields, state, skipna, rtol)]
     if all(field.op in COLLECTIVES for field in fields):
-        return [Component(monoid.name, (field,), None, skipna) for field in fields]
-    return [Component(monoid.name, fields, None, skipna)]
+        return [Component(monoid.name, (field,), None, skipna, rtol) for field in fields]
+    return [Component(monoid.name, fields, None, skipna, rtol)]

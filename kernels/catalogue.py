@@ -269,6 +269,17 @@ CATALOGUE: Mapping[str, Monoid] = MappingProxyType(
 )
 """Every built-in reduction by its name."""
 
+_KNOWN = {
+    (str(monoid.zero), str(monoid.op))
+    for named in _CATALOGUE
+    for monoid in (named, *named.instead.values())
+}
+
+
+def is_known(monoid: Monoid) -> bool:
+    """Whether a monoid's op and zero are those of one that comes with chunkfold."""
+    return (str(monoid.zero), str(monoid.op)) in _KNOWN
+
 
 def as_monoid(op: str | Monoid) -> Monoid:
     """Return the monoid that `op` names, or `op` itself.

@@ -42,11 +42,12 @@ CHF_FOLD_ROWS(chf_fold_row, 1)
  * outputs, reduces  of the box; the latter counts rows of every reduced dim
  * fold, span      rows side by side; wide rows of a block
  * blocks          of wide rows, over all reduced dims
- * offset, index   of the box's first element, in the buffer and in the whole array */
+ * offset, index   of the box's first element, in the buffer and in the whole array
+ * fresh           1 if these accumulators hold nothing yet */
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduces, ulong fold,
                   ulong span, ulong blocks, ulong offset, ulong index, __global uchar *acc, ulong acc_n,
-                  __global ulong *seen)
+                  uint fresh, __global ulong *seen)
 {
     __global const ulong *column = geo + 2 + 4 * (geo[0] - 1);
     __global const ulong *reduced = geo + 2 + 4 * geo[0];
@@ -112,7 +113,7 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
             const ulong j = first + n * CHF_LANES + e;
             const ulong k = (block * fold + j / columns) * outputs + output.output
                             + j % columns * column[3];
-            chf_put(acc, acc_n, k, chf_op(chf_get(acc, acc_n, k), out[e]));
+            chf_put(acc, acc_n, k, fresh ? out[e] : chf_op(chf_get(acc, acc_n, k), out[e]));
         }
     }
     if (job == 0)

@@ -14,10 +14,11 @@
  * strip        elements per work-item, a multiple of CHF_WIDTH (unused if CHF_STRIP is 0)
  * index        global C-order index of element `begin`
  * acc, acc_n   a partial of acc_n accumulators, acc_n >= number of groups
+ * fresh        1 if `acc` holds nothing yet
  * seen         counts elements, so that the host can tell that the launch ran */
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
 void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
-               __global uchar *acc, ulong acc_n, __global ulong *seen)
+               __global uchar *acc, ulong acc_n, uint fresh, __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
     const ulong item = get_global_id(0);
@@ -35,7 +36,7 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
     const acc_t a = chf_group_reduce(chf_gathered(&lanes, &rest), scratch);
     if (get_local_id(0) == 0) {
         const ulong group = get_group_id(0);
-        chf_put(acc, acc_n, group, chf_op(chf_get(acc, acc_n, group), a));
+        chf_put(acc, acc_n, group, fresh ? a : chf_op(chf_get(acc, acc_n, group), a));
     }
     if (item == 0)
         seen[0] += end - begin;

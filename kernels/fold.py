@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -45,7 +46,8 @@ class Fold:
         # Some drivers report a launch as complete that never ran: kernels count along.
         self._seen = self._counters()
         self._due = [0, 0]
-        self._fresh = False
+        self._used = 0
+        """Splits that hold something; the accumulators of others are undefined."""
 
     def add(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event] = ()
@@ -63,8 +65,6 @@ class Fold:
             return None
         if box.outputs != self.outputs:
             raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
-        if not self._fresh:
-            self._zero()
         if box.flat:
             event = self._add_flat(inputs, box, wait_for)
         elif box.upright:
@@ -83,10 +83,10 @@ class Fold:
         DeviceError
             If anything enqueued so far failed.
         """
-        if not self._fresh:
+        if not self._used:
             return zero_partial(self.accumulator, self.outputs)
-        self._fresh = False
-        return self._passes(self._acc, self.splits)
+        used, self._used = self._used, 0
+        return self._passes(self._acc, used, self.splits * self.outputs)
 
     def combine(self, partials: Sequence[Partial]) -> Partial:
         """Combine partials of `outputs` accumulators each with the op, on the device."""
@@ -94,17 +94,24 @@ class Fold:
         with device_errors(self.opened.device, "uploading partials"):
             flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
             source = cl.Buffer(self.opened.context, flags, hostbuf=raw)
-        return self._passes(source, len(partials))
+        return self._passes(source, len(partials), len(partials) * self.outputs)
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish`, `combine` or `wait` has proved done."""
         return self.launcher.profile()
 
-    def _zero(self) -> None:
+    def _accumulators(self, splits: int) -> tuple[Any, ...]:
+        """Return the arguments that name accumulators which a launch writes: the first `splits`."""
+        fresh = self._used == 0
         count = self.splits * self.outputs
-        kernel, size = self._kernel("passes.cl", "fill_zero"), self.tuning.column_size
-        self.launcher.launch(kernel, 0, -(-count // size), size, self._acc, np.uint64(count))
-        self._fresh = True
+        if not fresh and splits > self._used:
+            begin, size = self._used * self.outputs, self.tuning.column_size
+            missing = (splits - self._used) * self.outputs
+            words = (np.uint64(count), np.uint64(begin), np.uint64(missing))
+            kernel = self._kernel("passes.cl", "fill_zero")
+            self.launcher.launch(kernel, 0, -(-missing // size), size, self._acc, *words)
+        self._used = max(self._used, splits)
+        return self._acc, np.uint64(count), np.uint32(fresh), self._seen
 
     def _add_flat(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
@@ -125,9 +132,7 @@ class Fold:
             np.uint64(box.offset + box.elements),
             np.uint64(strip),
             np.uint64(box.index),
-            self._acc,
-            np.uint64(self.splits),
-            self._seen,
+            *self._accumulators(groups),
             wait_for=wait_for,
         )
 
@@ -155,9 +160,7 @@ class Fold:
             np.uint32(team),
             np.uint64(box.offset),
             np.uint64(box.index),
-            self._acc,
-            np.uint64(self.splits * self.outputs),
-            self._seen,
+            *self._accumulators(splits),
             wait_for=wait_for,
         )
 
@@ -190,14 +193,15 @@ class Fold:
             np.uint64(shape.blocks),
             np.uint64(box.offset),
             np.uint64(box.index),
-            self._acc,
-            np.uint64(self.splits * self.outputs),
-            self._seen,
+            *self._accumulators(shape.fold * shape.blocks),
             wait_for=wait_for,
         )
 
-    def _passes(self, source: cl.Buffer, splits: int) -> Partial:
-        """Fold `splits` accumulators per output into one, pass by pass, between two buffers."""
+    def _passes(self, source: cl.Buffer, splits: int, held: int) -> Partial:
+        """Fold `splits` accumulators per output into one, pass by pass, between two buffers.
+
+        `held` is the number of accumulators that `source` has room for.
+        """
         number = 1
         current, target = source, None
         tuning = self.tuning
@@ -212,24 +216,40 @@ class Fold:
             else:
                 kernel, size = self._kernel("passes.cl", "pass_rows"), tuning.local_size
                 groups = left * self.outputs
-            sizes = (np.uint64(splits), np.uint64(self.outputs), np.uint64(span))
+            sizes = tuple(map(np.uint64, (held, splits, self.outputs, span)))
             rest = (target, np.uint64(left), self._seen)
             self.launcher.launch(kernel, number, groups, size, current, *sizes, *rest)
             self._due[1] += splits * self.outputs
-            current, splits, number = target, left, number + 1
-        return self._read(current)
+            current, splits, held, number = target, left, left * self.outputs, number + 1
+        return self._read(current, held)
 
-    def _read(self, source: cl.Buffer) -> Partial:
+    def _read(self, source: cl.Buffer, held: int) -> Partial:
+        """Read the first split back, of a partial of `held` accumulators."""
         raw = np.empty(self.accumulator.nbytes * self.outputs, np.uint8)
         seen = np.zeros(2, np.uint64)
         if self.outputs:
             queue, doing = self.launcher.queue, "reading a partial back"
             with device_errors(self.opened.device, doing):
                 cl.enqueue_copy(queue, seen, self._seen, is_blocking=False)
-                event = cl.enqueue_copy(queue, raw, source, is_blocking=False)
+                for piece, begin in self._pieces(raw, held):
+                    event = cl.enqueue_copy(
+                        queue, piece, source, src_offset=begin, is_blocking=False
+                    )
             self.launcher.wait(event, doing)
             self._check(seen)
         return unpack(self.accumulator, raw, self.outputs)
+
+    def _pieces(self, raw: np.ndarray, held: int) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield where the accumulators of one split go, and where they are: one array per slot."""
+        if held == self.outputs:
+            yield raw, 0
+            return
+        offset = 0
+        for slot in self.accumulator.slots:
+            size = slot.dtype.itemsize
+            begin = offset * self.outputs
+            yield raw[begin : begin + size * self.outputs], offset * held
+            offset += size
 
     def _check(self, seen: np.ndarray) -> None:
         for counted, due, what in zip(

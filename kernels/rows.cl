@@ -43,11 +43,12 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
 /* geo              the box (kernels/place.clh)
  * outputs, splits  accumulators of `acc`; a split of an output is `span` of its `reduces` positions
  * team             work-items of a team: CHF_LOCAL, or a power of two that divides it
- * offset, index    of the box's first element, in the buffer and in the whole array */
+ * offset, index    of the box's first element, in the buffer and in the whole array
+ * fresh            1 if these accumulators hold nothing yet */
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
 void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong splits, ulong reduces,
                ulong span, uint team, ulong offset, ulong index, __global uchar *acc,
-               ulong acc_n, __global ulong *seen)
+               ulong acc_n, uint fresh, __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
     const uint lid = get_local_id(0);
@@ -75,7 +76,7 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
         }
         a = chf_team_reduce(a, scratch, team);
         if (lid % team == 0 && job < jobs)
-            chf_put(acc, acc_n, k, chf_op(chf_get(acc, acc_n, k), a));
+            chf_put(acc, acc_n, k, fresh ? a : chf_op(chf_get(acc, acc_n, k), a));
     }
     if (get_global_id(0) == 0)
         seen[0] += outputs * reduces;

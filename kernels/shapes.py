@@ -12,6 +12,8 @@ _CPU_ACCUMULATORS = 1 << 14
 """Accumulators beyond the outputs' own that a CPU keeps, at most."""
 _LEAST_PASS = 16
 """Accumulators that a pass folds into one, at least."""
+_LOADS_IN_FLIGHT = 8
+"""Loads of a run that each work-item of a team makes, at least."""
 _ROWS_IN_FLIGHT = 4
 """Times that a GPU's work-item goes through its unrolled rows, at least."""
 
@@ -40,9 +42,9 @@ def most_splits(tuning: Tuning, outputs: int) -> int:
 def team_size(tuning: Tuning, run: int) -> int:
     """Return how many work-items share a run of neighbouring elements.
 
-    The whole group, or a power of two that divides it.
+    The whole group, or a power of two that divides it; each has loads enough to keep in flight.
     """
-    loads = max(1, run // tuning.width)
+    loads = max(1, run // (tuning.width * _LOADS_IN_FLIGHT))
     if loads >= tuning.local_size:
         return tuning.local_size
     team = 1 << (loads.bit_length() - 1)
@@ -52,21 +54,32 @@ def team_size(tuning: Tuning, run: int) -> int:
 def column_shape(tuning: Tuning, box: Box, splits: int) -> ColumnShape:
     """Lay `fold_columns` over a box, so that narrow and short ones fill vectors and device too."""
     column = box.kept[-1]
-    if tuning.column_lanes > 1 and column.stride != 1:
+    if tuning.column_lanes > 1 and not _in_vectors(tuning, box):
         tuning = tuning.narrow()
     tile = tuning.column_lanes * tuning.tile
     items = tuning.groups * (1 if tuning.strip else tuning.local_size)
-    fold = _narrow_fold(tuning, box, items) if tile == 1 else _tile_fold(tuning, box)
+    fold = (
+        _tile_fold(tuning, box) if tuning.strip and tile > 1 else _narrow_fold(tuning, box, items)
+    )
     fold = max(1, min(fold, splits))
     across = box.outputs // column.size * -(-fold * column.size // tile)
     blocks = max(1, min(-(-items // across), splits // fold, box.reduces // fold))
     return ColumnShape(tuning, fold, blocks, blocks * across)
 
 
+def _in_vectors(tuning: Tuning, box: Box) -> bool:
+    """Whether columns are neighbours, and vectors of them stand where loads need them."""
+    if box.kept[-1].stride != 1:
+        return False
+    strides = [dim.stride for dim in (*box.kept[:-1], *box.reduced)]
+    return not tuning.aligned or all(n % tuning.column_lanes == 0 for n in (box.offset, *strides))
+
+
 def _narrow_fold(tuning: Tuning, box: Box, items: int) -> int:
     """Return how many rows make work-items enough, each with rows enough to keep in flight."""
     rows = box.reduced[-1].size if box.reduced else 1
-    return min(items // box.outputs, rows // (_ROWS_IN_FLIGHT * tuning.column_unroll))
+    wanted = items * tuning.column_lanes // box.outputs
+    return min(wanted, rows // (_ROWS_IN_FLIGHT * tuning.column_unroll))
 
 
 def _tile_fold(tuning: Tuning, box: Box) -> int:
@@ -82,5 +95,10 @@ def _tile_fold(tuning: Tuning, box: Box) -> int:
 
 
 def pass_span(tuning: Tuning, splits: int) -> int:
-    """Return how many accumulators a pass folds into one: two passes, or one of a group each."""
-    return max(_LEAST_PASS, tuning.local_size, math.isqrt(splits))
+    """Return how many accumulators a pass folds into one.
+
+    One pass, where a work-group has not more than a few to each item; else two.
+    """
+    if splits <= tuning.local_size * _LEAST_PASS:
+        return splits
+    return max(tuning.local_size * _LEAST_PASS, math.isqrt(splits))

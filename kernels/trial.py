@@ -22,7 +22,7 @@ from pathlib import Path
 from chunkfold.kernels.bind import Accumulator
 from chunkfold.kernels.caches import child_environment
 from chunkfold.kernels.device import Device
-from chunkfold.kernels.errors import BuildError
+from chunkfold.kernels.errors import BuildError, MonoidError
 from chunkfold.kernels.folders import cache_folder, write_atomically
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.variant import Tuning, candidates, forced, language_options, work_group_size
@@ -50,6 +50,7 @@ class Request:
             (device.platform, device.name, device.driver, device.version, device.compute_units),
             [program_source(device, file, self.accumulator, self.tuning) for file in KERNEL_FILES],
             (language_options(device), self.tuning),
+            [component.rtol for component in self.accumulator.components],
         ]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
@@ -64,6 +65,8 @@ class Verdict:
     """The compiler's, if it did not build."""
     local_limit: int = 0
     """The largest work-group that the built kernels allow, if that was the trouble."""
+    unlawful: bool = False
+    """Whether the reduction is no monoid; `reason` has the counter-example."""
     lasting: bool = True
     """Whether it would be the same another time: not if the machine was busy or full."""
 
@@ -104,6 +107,8 @@ def choose(device: Device, accumulator: Accumulator, variant: str | None = None)
     ------
     BuildError
         If none works; with the compiler's log where there is one.
+    MonoidError
+        If it turns out to be no monoid.
     DeviceError
         If the device cannot do `variant`, or lacks a dtype.
     """
@@ -115,6 +120,8 @@ def choose(device: Device, accumulator: Accumulator, variant: str | None = None)
         tuning, verdict = settled(device, accumulator, wanted)
         if verdict.usable:
             return tuning
+        if verdict.unlawful:
+            raise MonoidError(verdict.reason)
         failures.append((tuning, verdict))
     names = accumulator.origins
     tried = "; ".join(f"{tuning}: {verdict.reason}" for tuning, verdict in failures)

@@ -16,8 +16,10 @@ from chunkfold.kernels.bind import Accumulator, Slot
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.laws import broken_law
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
+from chunkfold.kernels.samples import as_stored
 from chunkfold.kernels.trial import KERNEL_FILES, Request, Verdict
 
 _COUNT = 1031
@@ -48,6 +50,9 @@ def _verdict(request: Request) -> Verdict:
             return Verdict(
                 usable=False, reason=f"its kernels allow {limit} work-items", local_limit=limit
             )
+        broken = broken_law(opened, request.accumulator, request.tuning)
+        if broken:
+            return Verdict(usable=False, reason=broken, unlawful=True)
         return _compare(opened, request)
     except BuildError as error:
         return Verdict(usable=False, reason="it did not build", log=str(error))
@@ -74,7 +79,7 @@ def _compare(opened: OpenedDevice, request: Request) -> Verdict:
     accumulator = request.accumulator
     for values in _samples(accumulator):
         data = [
-            _stored(value, name, swapped=swapped)
+            as_stored(value, name, swapped=swapped)
             for value, name, swapped in zip(
                 values, accumulator.stored, accumulator.swapped, strict=True
             )
@@ -112,15 +117,6 @@ def _samples(accumulator: Accumulator) -> list[list[np.ndarray]]:
     counts = np.arange(_COUNT)
     patterns = [counts * 37 % 101 - 50, 1 + (counts % 97 == 0)]
     return [[pattern + number for number in range(len(accumulator.stored))] for pattern in patterns]
-
-
-def _stored(values: np.ndarray, name: str, *, swapped: bool) -> np.ndarray:
-    """Return small integers as they stand in memory in a dtype that kernels read."""
-    if name == "bfloat16":  # the upper half of a float32
-        array = (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    else:
-        array = values.astype(np.int64 if name == "time" else name)
-    return array.byteswap() if swapped else array
 
 
 def _fold(

@@ -54,9 +54,10 @@ class Tuning:
             "WIDTH": self.column_lanes if columns else self.width,
             "UNROLL": self.column_unroll if columns else self.unroll,
             "STRIP": int(self.strip),
-            "ALIGNED": int(self.aligned and not columns),
+            "ALIGNED": int(self.aligned),
             "TILE": self.tile,
             "COLUMN_LOCAL": self.column_size,
+            "SUB_GROUPS": int(self.variant == "sub_group"),
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())
 
@@ -99,21 +100,25 @@ def work_group_size(
     return size // multiple * multiple or size
 
 
+_GPU_LOADS = {1: (16, 2, 2, 1024), 2: (4, 4, 4, 512), 4: (4, 4, 2, 512), 8: (2, 2, 2, 512)}
+"""Width, lanes, unroll and work-items of a group by the element's bytes: the best of a sweep over
+sums, extremes and four statistics at once on an H200, with 8 groups a compute unit."""
+
+
 def _gpu(device: Device, accumulator: Accumulator, variant: str) -> Tuning:
-    # 16-byte loads, two in flight, 8 groups of 512 a compute unit: the best of a sweep on an H200
-    # for sums and minima of 4- and 8-byte elements (4.5 TB/s), and within 4% for all others.
-    width = max(1, 16 // max(_itemsizes(accumulator)))
+    itemsize = max(_itemsizes(accumulator))
+    width, lanes, unroll, local_size = _GPU_LOADS.get(itemsize, (1, 1, 2, 512))
     return Tuning(
         variant=variant,
-        local_size=work_group_size(device, accumulator, variant, 512),
+        local_size=work_group_size(device, accumulator, variant, local_size),
         groups=8 * device.compute_units,
-        lanes=min(width, 4),
+        lanes=lanes,
         width=width,
-        unroll=2,
+        unroll=unroll,
         strip=False,
         aligned=width > 1,
         column_size=min(128, device.max_work_group_size),
-        column_lanes=1,
+        column_lanes=max(1, 4 // itemsize),
         column_unroll=8,
         tile=1,
     )

@@ -27,6 +27,7 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.bounds import sum_bound
+from chunkfold.kernels.geometry import c_strides
 from tests.conftest import SHAPES, ran, tried
 
 PLAIN = (
@@ -278,6 +279,74 @@ def test_axes_of_larger_boxes(opened: OpenedDevice, shape: tuple[int, ...], axes
     np.testing.assert_array_equal(results["max"], array.max(axis=axes).ravel())
 
 
+@given(st.data())
+def test_boxes_of_any_strides_equal_numpy(data):
+    """F order, transposes, and every other element of a larger buffer."""
+    from tests.conftest import DEVICES, _opened
+
+    device = data.draw(st.sampled_from(DEVICES), "device")
+    opened = _opened.setdefault(device.uuid, OpenedDevice(device))
+    shape = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=3), "shape"))
+    axes = tuple(n for n in range(len(shape)) if data.draw(st.booleans(), f"reduce {n}"))
+    steps = tuple(data.draw(st.integers(1, 3), "step") for _ in shape)
+    order = data.draw(st.permutations(range(len(shape))), "order")
+    whole = values("int16", math.prod(n * s for n, s in zip(shape, steps, strict=True)), 1)
+    held = whole.reshape([shape[n] * steps[n] for n in order])
+    view = held.transpose(np.argsort(order))[tuple(slice(None, None, s) for s in steps)]
+    bound = bound_of(("sum", "argmin"), "int16")
+    name = data.draw(st.sampled_from(["tree", "tree-64", "tree-stride", "vectors"]), "kernel")
+    tuning = tried(device, bound.accumulator, name) or choose(device, bound.accumulator)
+    strides = [stride // 2 for stride in view.strides]
+    one = box(shape, axes, strides=strides, index_strides=c_strides(shape))
+    outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
+    fold = Fold(opened, bound.accumulator, tuning, outputs=outputs)
+    fold.add([upload(opened, whole)], one)
+    partial = fold.finish()
+    got = {s.name: s.finish(partial.arrays, shape, axes) for s in bound.statistics}
+    np.testing.assert_array_equal(got["sum"], view.sum(axis=axes).ravel())
+    kept = [n for n in range(len(shape)) if n not in axes]
+    rows = view.transpose([*kept, *axes]).reshape([outputs, -1])
+    np.testing.assert_array_equal(got["argmin"], rows.argmin(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((70_001, 3), (0,)),
+        ((3, 70_001), (1,)),
+        ((517, 300), (0,)),
+        ((40, 511, 130), (1,)),
+        ((9, 40, 8, 130), (0, 2)),
+        ((60_000, 5), (1,)),
+        ((33, 1024), (1,)),
+        ((7, 11, 13, 17), (0, 3)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("shape_name", ["tree", "tree-stride", "vectors"])
+def test_layouts_of_axes_on_every_shape(
+    opened: OpenedDevice, shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, shape_name: str
+):
+    bound = bound_of(("sum", "max"), dtype)
+    tuning = tried(opened.device, bound.accumulator, shape_name)
+    if tuning is None:
+        return  # counted in test_every_shape_ran_somewhere
+    array = values("int8", math.prod(shape), 9).astype(dtype).reshape(shape)
+    outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
+    fold = Fold(opened, bound.accumulator, tuning, outputs=outputs)
+    buffer = upload(opened, array)
+    # Twice, and once more without its last row: accumulators are fresh only once.
+    cut = (shape[0] - 1 if 0 in axes else shape[0], *shape[1:])
+    for extents in (shape, shape, cut):
+        fold.add([buffer], box(extents, axes, strides=c_strides(shape)))
+    partial = fold.finish()
+    got = {s.name: s.finish(partial.arrays) for s in bound.statistics}
+    part = array[: cut[0]].astype("i8")
+    want = 2 * array.astype("i8").sum(axis=axes) + part.sum(axis=axes)
+    np.testing.assert_array_equal(got["sum"], want.ravel())
+    np.testing.assert_array_equal(got["max"], array.max(axis=axes).ravel())
+
+
 def test_indices_go_beyond_32_bits(opened: OpenedDevice):
     """The global index of elements far into an array larger than 2**32."""
     from chunkfold.kernels import Monoid
@@ -316,14 +385,14 @@ def test_buffers_go_beyond_32_bits():
 
 def test_integers_come_out_the_same_every_time(opened: OpenedDevice):
     bound = bound_of(("sum", "min"), "int64")
-    for shape in ("tree-64", "work_group", "sub_group"):
+    for shape in ("tree-64", "work_group", "sub_group", "vectors"):
         tuning = tried(opened.device, bound.accumulator, shape)
         if tuning is None:
             continue
         fold = Fold(opened, bound.accumulator, tuning)
         buffer = upload(opened, values("int64", 10_007, 1))
         seen = set()
-        for _ in range(300):
+        for _ in range(2_500):  # 10,000 over the shapes
             fold.add([buffer], box((10_007,), (0,)))
             seen.add(tuple(array.tobytes() for array in fold.finish().arrays.values()))
         assert len(seen) == 1
@@ -360,9 +429,9 @@ def test_a_refused_launch_is_a_device_error_with_kernel_pass_and_code(opened: Op
 def test_profile_counts_every_launch(opened: OpenedDevice):
     bound = bound_of(("sum",), "float32")
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
-    buffer = upload(opened, np.ones(1000, "f4"))
+    buffer = upload(opened, np.ones(100_000, "f4"))
     for _ in range(5):
-        fold.add([buffer], box((1000,), (0,)))
+        fold.add([buffer], box((100_000,), (0,)))
     fold.finish()
     profile = fold.profile()
     assert profile["fold_flat", 0].launches == 5

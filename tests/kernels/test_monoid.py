@@ -224,3 +224,43 @@ def test_float64_on_a_device_without_it_names_both(opened: OpenedDevice):
     bound = bind([as_monoid("sum")], [np.dtype("float64")])
     with pytest.raises(DeviceError, match=r"sum of float64 needs float64, which .* lacks"):
         choose(lacking, bound.accumulator)
+
+
+UNLAWFUL = {
+    "op is not commutative": {"op": "a.s - b.s", "zero": 0},
+    "op is not associative": {"op": "(a.s + b.s) * 0.5", "zero": 0},
+    "zero is not op's identity": {"op": "a.s * b.s", "zero": 0},
+}
+
+
+@pytest.mark.parametrize("law", UNLAWFUL)
+def test_what_is_no_monoid_is_refused_with_a_counter_example(opened: OpenedDevice, law: str):
+    bad = Monoid("bad", **UNLAWFUL[law], lift="x")
+    accumulator = bind([bad], [np.dtype("f4")]).accumulator
+    with pytest.raises(MonoidError) as error:
+        choose(opened.device, accumulator)
+    message = str(error.value)
+    assert message.startswith(f"monoid 'bad': {law}: where a is (s=")
+    # The counter-example is one.
+    (a, *rest) = (float(text) for text in re.findall(r"s=([-\d.e+]+)", message))
+    assert len(rest) >= 2
+    assert rest[-1] != rest[-2] or a != rest[-1]
+
+
+def test_rounding_needs_a_tolerance(opened: OpenedDevice):
+    parts = {"op": "sqrt(a.s * a.s + b.s * b.s)", "zero": 0, "lift": "fabs(x)"}
+    exact = bind([Monoid("hypot", **parts)], [np.dtype("f8")]).accumulator
+    with pytest.raises(MonoidError, match="give rtol if rounding is all the difference"):
+        choose(opened.device, exact)
+    near = bind([Monoid("hypot", **parts, rtol=1e-12)], [np.dtype("f8")])
+    array = np.array([3.0, 4.0, 12.0])
+    got = folded(opened, near, choose(opened.device, near.accumulator), array, box((3,), (0,)))
+    np.testing.assert_allclose(got["hypot"], [13], rtol=1e-12)
+
+
+def test_a_monoid_named_like_a_built_in_is_tried_all_the_same():
+    same = Monoid("sum", fields={"s": "int64"}, zero=1, lift="x", op="a.s + b.s + 1")
+    (component,) = bind([same], [np.dtype("i4")]).accumulator.components
+    assert component.rtol == 0
+    (component,) = bind([as_monoid("nanvar")], [np.dtype("f4")]).accumulator.components
+    assert component.rtol is None

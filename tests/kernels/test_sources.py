@@ -13,6 +13,7 @@ import pytest
 from chunkfold.kernels import OpenedDevice, as_monoid, bind
 from chunkfold.kernels.assemble import assemble, located
 from chunkfold.kernels.bake import header
+from chunkfold.kernels.laws import LAWS_FILE
 from chunkfold.kernels.trial import KERNEL_FILES
 from chunkfold.kernels.variant import language_options
 
@@ -27,7 +28,7 @@ def test_a_kernel_file_compiles_alone(opened: OpenedDevice, file: str):
 
 
 def test_every_kernel_file_is_tried():
-    assert {path.name for path in FOLDER.glob("*.cl")} == set(KERNEL_FILES)
+    assert {path.name for path in FOLDER.glob("*.cl")} == {*KERNEL_FILES, LAWS_FILE}
 
 
 @pytest.mark.parametrize("file", KERNEL_FILES)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chunkfold.kernels import BuildError, Device, Monoid, as_monoid, bind, choose, trial
+from chunkfold.kernels import Accumulate, BuildError, Device, Monoid, as_monoid, bind, choose, trial
 from chunkfold.kernels.trial import Request, Verdict, verdicts
 from chunkfold.kernels.variant import candidates
 
@@ -78,8 +78,9 @@ def test_a_hang_ends_at_the_deadline(device: Device, monkeypatch):
 
 @pytest.mark.usefixtures("_private_cache")
 def test_kernels_that_answer_wrongly_are_not_used(device: Device):
-    """A zero that is no identity gives another answer for every number of launches."""
-    wrong = Monoid("wrong", fields={"s": "int64"}, zero=0, lift="x", op="a.s + b.s + 1")
+    """A state that ends as one more gives another answer for every number of launches."""
+    more = Accumulate({"t": "int64"}, {"t": 0}, "s.t += x;", {"s": "s.t + 1"})
+    wrong = Monoid("wrong", fields={"s": "int64"}, zero=0, lift="x", op="add", accumulate=more)
     accumulator = bind([wrong], [np.dtype("int32")]).accumulator
     with pytest.raises(BuildError, match=r"no kernel for wrong works on .*it is wrong"):
         choose(device, accumulator)
@@ -93,7 +94,7 @@ def test_kernels_that_allow_fewer_work_items_get_fewer(device: Device, monkeypat
         asked.append(requests[0].tuning.local_size)
         fits = requests[0].tuning.local_size <= 16
         verdict = Verdict(fits, "", local_limit=0 if fits else 16)
-        return [verdict], ""
+        return [verdict], None
 
     monkeypatch.setattr(trial, "_run_child", limited)
     gpu = replace(device, kind="gpu", max_work_group_size=256, max_work_item_size=256)
@@ -111,3 +112,23 @@ def test_a_build_leaves_nothing_in_the_temporary_folder(
     with pytest.raises(BuildError, match="nothing_of_that_name"):
         choose(device, bind([bad], [np.dtype("f4")]).accumulator)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_private_cache")
+@pytest.mark.parametrize(
+    ("ending", "lasts"), [("os.kill(os.getpid(), 9)", False), ("sys.exit(3)", False),
+                          ("os.kill(os.getpid(), 11)", True)]
+)  # fmt: skip
+def test_only_what_the_compiler_did_itself_is_remembered(
+    device: Device, monkeypatch, ending: str, lasts: bool
+):
+    real = subprocess.run
+    monkeypatch.setattr(
+        trial.subprocess, "run", lambda _, **kwargs: real(
+            [sys.executable, "-c", f"import os, sys; {ending}"], **kwargs
+        )
+    )  # fmt: skip
+    request = Request(device, SUM, next(iter(candidates(device, SUM))))
+    assert not verdicts([request])[0].usable
+    path = Path(os.environ["CHUNKFOLD_CACHE"]) / "verdicts" / request.key
+    assert path.exists() == lasts

@@ -1,0 +1,19 @@
+/* Rung 1: a tree with interleaved addressing; every other work-item idles, which diverges. */
+#include "tuning.clh"
+#include "monoid.clh"
+#include "ladder/rung.clh"
+
+__kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
+void interleaved(CHF_INPUTS, ulong n, __global uchar *acc, ulong acc_n, __global ulong *seen)
+{
+    __local acc_t scratch[CHF_LOCAL];
+    const uint lid = get_local_id(0);
+    scratch[lid] = rung_lift(CHF_INPUT_NAMES, get_global_id(0), n);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint s = 1; s < CHF_LOCAL; s *= 2) {
+        if (lid % (2 * s) == 0)
+            scratch[lid] = chf_op(scratch[lid], scratch[lid + s]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    rung_put(scratch[0], n, acc, acc_n, seen);
+}

@@ -1,0 +1,116 @@
+"""The ladder: the kernels of the reduction tutorials, each right for every length and monoid.
+
+After Harris, "Optimizing Parallel Reduction in CUDA" (2007), and the OpenCL samples that followed.
+They are measured beside the production kernels, and teach; nothing else uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.device import Device
+from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.opened import OpenedDevice
+from chunkfold.kernels.variant import Tuning, why_not, work_group_size
+
+_LOCAL = 256
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One kernel of the ladder."""
+
+    number: int
+    kernel: str
+    what: str
+    elements: int = 1
+    """Elements that each work-item folds before the tree; 0 if as many as there are."""
+    variant: str = "tree"
+    """The production variant whose built-ins it needs, if not `tree`."""
+
+    @property
+    def file(self) -> str:
+        """Its source."""
+        return f"ladder/{self.number:02d}_{self.kernel}.cl"
+
+    def why_not(self, device: Device, accumulator: Accumulator) -> str | None:
+        """Say why it cannot run for an accumulator on a device; None if it can."""
+        if self.kernel == "async_copy" and (
+            len(accumulator.stored) > 1 or accumulator.stored[0] == "float16"
+        ):
+            return "async_work_group_copy takes one input, and no halves"
+        return why_not(device, accumulator, self.variant)
+
+
+LADDER = (
+    Rung(1, "interleaved", "interleaved addressing, divergent"),
+    Rung(2, "dense", "interleaved addressing, dense work-items"),
+    Rung(3, "sequential", "sequential addressing"),
+    Rung(4, "first_op", "first op on load", elements=2),
+    Rung(5, "unrolled_last", "last sub-group unrolled", elements=2),
+    Rung(6, "unrolled", "fully unrolled", elements=2),
+    Rung(7, "cascaded", "many elements a work-item", elements=0),
+    Rung(8, "serial_spans", "serial spans of four", elements=4),
+    Rung(9, "work_group", "work-group built-in", variant="work_group"),
+    Rung(10, "sub_group", "sub-group built-in", variant="sub_group"),
+    Rung(11, "async_copy", "rung 3 with async_work_group_copy"),
+)
+"""Every rung, from the slowest idea up."""
+
+
+class RungFold(Fold):
+    """Folds flat boxes with a rung's kernel, and its accumulators with the production passes."""
+
+    def __init__(
+        self, opened: OpenedDevice, accumulator: Accumulator, rung: Rung, count: int
+    ) -> None:
+        device = opened.device
+        size = work_group_size(device, accumulator, rung.variant, _LOCAL)
+        # Every rung starts from a power of two; the built-ins could do without.
+        tuning = Tuning(
+            variant=rung.variant,
+            local_size=1 << (size.bit_length() - 1),
+            groups=8 * device.compute_units,
+            lanes=1,
+            width=1,
+            unroll=1,
+            strip=False,
+            aligned=False,
+            column_size=min(128, device.max_work_group_size),
+            column_lanes=1,
+            column_unroll=1,
+            tile=1,
+        )
+        each = rung.elements * tuning.local_size
+        groups = max(1, -(-count // each)) if each else tuning.groups
+        self.rung = rung
+        super().__init__(opened, accumulator, replace(tuning, groups=groups))
+
+    def _add_flat(
+        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        assert box.offset == 0, "a rung folds whole buffers"
+        return self.launcher.launch(
+            self._kernel(self.rung.file, self.rung.kernel),
+            0,
+            self.splits,
+            self.tuning.local_size,
+            *inputs,
+            np.uint64(box.elements),
+            *self._whole(),
+            wait_for=wait_for,
+        )
+
+    def _whole(self) -> tuple[cl.Buffer, np.uint64, cl.Buffer]:
+        """Return the arguments for all accumulators, which each launch writes anew."""
+        acc, count, _, seen = self._accumulators(self.splits)
+        return acc, count, seen
+
+
+__all__ = ["LADDER", "Rung", "RungFold"]

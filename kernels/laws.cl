@@ -1,0 +1,47 @@
+/* Try the laws of a monoid on triples of accumulators (chunkfold.kernels.laws).
+ *
+ * Accumulator 0 is zero, 1 to `count` are those of single elements, the others, up to
+ * (count + 1)^2, op's of two of these: all can occur in a fold. Triple k is (a, b, c) of
+ * `triples`; out[k] and its followers, each `n` accumulators apart, hold a, b, c, (a b), (b a),
+ * ((a b) c), (a (b c)), (zero a), (a zero).
+ */
+#include "tuning.clh"
+#include "monoid.clh"
+
+static acc_t chf_single(CHF_INPUTS, ulong k)
+{
+    if (k == 0)
+        return chf_zero();
+    return chf_lift(chf_value(CHF_INPUT_NAMES, k - 1), k - 1);
+}
+
+static acc_t chf_reached(CHF_INPUTS, ulong count, ulong k)
+{
+    if (k <= count)
+        return chf_single(CHF_INPUT_NAMES, k);
+    return chf_op(chf_single(CHF_INPUT_NAMES, k / (count + 1)),
+                  chf_single(CHF_INPUT_NAMES, k % (count + 1)));
+}
+
+__kernel
+void try_laws(CHF_INPUTS, ulong count, __global const ulong *triples, ulong n,
+              __global uchar *out)
+{
+    const ulong k = get_global_id(0);
+    if (k >= n)
+        return;
+    const acc_t a = chf_reached(CHF_INPUT_NAMES, count, triples[3 * k]);
+    const acc_t b = chf_reached(CHF_INPUT_NAMES, count, triples[3 * k + 1]);
+    const acc_t c = chf_reached(CHF_INPUT_NAMES, count, triples[3 * k + 2]);
+    const acc_t ab = chf_op(a, b);
+    const ulong all = 9 * n;
+    chf_put(out, all, k, a);
+    chf_put(out, all, k + n, b);
+    chf_put(out, all, k + 2 * n, c);
+    chf_put(out, all, k + 3 * n, ab);
+    chf_put(out, all, k + 4 * n, chf_op(b, a));
+    chf_put(out, all, k + 5 * n, chf_op(ab, c));
+    chf_put(out, all, k + 6 * n, chf_op(a, chf_op(b, c)));
+    chf_put(out, all, k + 7 * n, chf_op(chf_zero(), a));
+    chf_put(out, all, k + 8 * n, chf_op(a, chf_zero()));
+}

@@ -1,0 +1,135 @@
+"""See that a monoid is one: op commutes and associates, zero is its identity.
+
+Tried on the device, on accumulators that a fold can reach: zero, single elements, and what op makes
+of two of them. Elements are small dyadic numbers, whose sums and products are exact in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.bind import Accumulator, Component
+from chunkfold.kernels.launch import wait
+from chunkfold.kernels.opened import OpenedDevice, device_errors
+from chunkfold.kernels.partial import unpack
+from chunkfold.kernels.samples import as_stored
+from chunkfold.kernels.variant import Tuning
+
+LAWS_FILE = "laws.cl"
+_TRIPLES = 2048
+_FLOATS = (-2.5, -1.0, 0.0, 0.25, 1.0, 3.0, 7.0, 96.0)
+_INTEGERS = (-100, -3, -1, 0, 1, 2, 7, 111)
+_PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
+           "op(zero, a)", "op(a, zero)")  # fmt: skip
+_LAWS = (
+    ("op is not commutative", "op(a, b)", "op(b, a)"),
+    ("op is not associative", "op(op(a, b), c)", "op(a, op(b, c))"),
+    ("zero is not op's identity", "op(zero, a)", "a"),
+    ("zero is not op's identity", "op(a, zero)", "a"),
+)
+
+
+def broken_law(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> str:
+    """Return which law a component breaks, with the counter-example; "" if none was found.
+
+    Raises
+    ------
+    BuildError
+        If the kernel does not build.
+    DeviceError
+        If the device fails.
+    """
+    doubted = [n for n, part in enumerate(accumulator.components) if part.rtol is not None]
+    if not doubted:
+        return ""
+    arrays = _tried(opened, accumulator, tuning)
+    for number in doubted:
+        part = accumulator.components[number]
+        fields = {
+            field.name: arrays[f"c{number}_{field.name}"].reshape(len(_PLACES), _TRIPLES)
+            for field in part.fields
+        }
+        for law, left, right in _LAWS:
+            found = _difference(part, fields, _PLACES.index(left), _PLACES.index(right))
+            if found is not None:
+                return _counter_example(part, fields, law, left, right, found)
+    return ""
+
+
+def _tried(
+    opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning
+) -> Mapping[str, np.ndarray]:
+    samples = _samples(accumulator)
+    count = len(samples[0])
+    rng = np.random.default_rng(0)
+    triples = rng.integers(0, (count + 1) ** 2, (_TRIPLES, 3), np.uint64)
+    outputs = len(_PLACES) * _TRIPLES
+    raw = np.zeros(outputs * accumulator.nbytes, np.uint8)
+    program = opened.program(LAWS_FILE, accumulator, tuning)
+    flags = cl.mem_flags
+    with device_errors(opened.device, "trying the laws of a monoid"):
+        queue = opened.queue()
+        buffers = [
+            cl.Buffer(opened.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array)
+            for array in (*samples, triples)
+        ]
+        out = cl.Buffer(opened.context, flags.READ_WRITE, raw.nbytes)
+        cl.Kernel(program, "try_laws")(
+            queue, (_TRIPLES,), None, *buffers[:-1], np.uint64(count), buffers[-1],
+            np.uint64(_TRIPLES), out,
+        )  # fmt: skip
+        event = cl.enqueue_copy(queue, raw, out, is_blocking=False)
+        queue.flush()
+    wait(opened.device, event, "the laws of a monoid")
+    return unpack(accumulator, raw, outputs).arrays
+
+
+def _samples(accumulator: Accumulator) -> list[np.ndarray]:
+    """Return sample elements of each input; inputs differ."""
+    arrays = []
+    for number, (name, swapped) in enumerate(
+        zip(accumulator.stored, accumulator.swapped, strict=True)
+    ):
+        fractional = "float" in name or "complex" in name
+        values = np.array(_FLOATS if fractional else _INTEGERS)
+        arrays.append(as_stored(np.roll(values, number), name, swapped=swapped))
+    return arrays
+
+
+def _difference(
+    part: Component, fields: Mapping[str, np.ndarray], left: int, right: int
+) -> int | None:
+    """Return the first triple for which two places differ by more than the tolerance."""
+    unlike = np.zeros(_TRIPLES, bool)
+    for values in fields.values():
+        u, v = values[left], values[right]
+        differ = (u != v) & ~((u != u) & (v != v))
+        if values.dtype.kind == "f" and part.rtol:
+            with np.errstate(invalid="ignore"):
+                differ &= ~(np.abs(u - v) <= part.rtol * np.maximum(np.abs(u), np.abs(v)))
+        unlike |= differ
+    found = np.flatnonzero(unlike)
+    return int(found[0]) if found.size else None
+
+
+def _counter_example(
+    part: Component,
+    fields: Mapping[str, np.ndarray],
+    law: str,
+    left: str,
+    right: str,
+    triple: int,
+) -> str:
+    def shown(place: str) -> str:
+        row = _PLACES.index(place)
+        return ", ".join(f"{name}={array[row, triple].item()!r}" for name, array in fields.items())
+
+    used: Sequence[str] = [name for name in "abc" if name in f"{left}{right}".replace("op", "")]
+    known = "; ".join(f"{name} is ({shown(name)})" for name in used)
+    return (
+        f"monoid {part.origin!r}: {law}: where {known}, {left} is ({shown(left)}), but {right} is "
+        f"({shown(right)}); mend op or zero, or give rtol if rounding is all the difference"
+    )

@@ -15,10 +15,11 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels import Fold, OpenedDevice, all_devices, as_monoid, bind, box
+from chunkfold.kernels.ladder import LADDER, RungFold
 from chunkfold.kernels.partial import zero_partial
 from chunkfold.kernels.variant import forced
 
-OPS = ["sum", "min", "max", "mean", "prod"]
+OPS = ["sum", "min", "max", "mean", "prod", "var", "norm2"]
 BOXES = [((n,), (0,)) for n in (1, 2, 65, 1031)] + [
     ((5, 7, 3), axes) for axes in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 ]
@@ -44,8 +45,10 @@ def fold_everything(opened: OpenedDevice) -> int:
     done = 0
     for local in (1, 2, min(16, limit)):
         for strip in (True, False):
-            width = {"lanes": 2, "width": 4, "unroll": 1 + (not strip), "vector_loads": False}
-            tuning = replace(base, local_size=local, column_size=4, groups=3, strip=strip, **width)
+            width = {"lanes": 2, "width": 4, "unroll": 1 + (not strip), "aligned": not strip}
+            columns = {"column_size": 4, "column_lanes": 2, "column_unroll": 2, "tile": 1 + strip}
+            shape_of = {"local_size": local, "groups": 3, "strip": strip}
+            tuning = replace(base, **shape_of, **width, **columns)
             for shape, axes in BOXES:
                 array = (np.arange(math.prod(shape), dtype="i4") * 37 % 11).reshape(shape)
                 outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
@@ -57,9 +60,36 @@ def fold_everything(opened: OpenedDevice) -> int:
                 partial = fold.combine([fold.finish(), *[nothing] * 20])
                 for statistic in bound.statistics:
                     got = statistic.finish(partial.arrays)
-                    want = getattr(np, statistic.name)(array, axis=axes).ravel()
-                    assert np.array_equal(got, want), (statistic.name, shape, axes)
+                    want = numpy_of(statistic.name, array, axes)
+                    assert np.allclose(got, want), (statistic.name, shape, axes)
                 done += 1
+    return done
+
+
+def numpy_of(op: str, array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Return NumPy's results, one per output."""
+    if op == "norm2":
+        return np.sqrt((array.astype("f8") ** 2).sum(axis=axes)).ravel()
+    return np.asarray(getattr(np, op)(array, axis=axes)).ravel()
+
+
+def climb_ladder(opened: OpenedDevice) -> int:
+    """Fold every length with every rung that needs no built-ins; return how many."""
+    bound = bind([as_monoid(op) for op in ("sum", "argmin")], [np.dtype("int32")])
+    done = 0
+    for rung in LADDER:
+        if rung.why_not(opened.device, bound.accumulator):
+            continue
+        for count in (1, 2, 65, 700):
+            array = np.arange(count, dtype="i4") * 37 % 11
+            fold = RungFold(opened, bound.accumulator, rung, count)
+            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            fold.add([cl.Buffer(opened.context, flags, hostbuf=array)], box((count,), (0,)))
+            partial = fold.finish()
+            for statistic in bound.statistics:
+                got = statistic.finish(partial.arrays, (count,), (0,))
+                assert got == getattr(np, statistic.name)(array), (rung, count)
+            done += 1
     return done
 
 
@@ -81,4 +111,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         run_file(opened, Path(sys.argv[1]))
     else:
-        print(f"folded {fold_everything(opened)} ways")
+        print(f"folded {fold_everything(opened)} ways, climbed {climb_ladder(opened)} rungs")

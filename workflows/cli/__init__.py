@@ -18,7 +18,7 @@ EXIT_FAULT = 1
 EXIT_ERROR = 2
 """Bad input, or a device, a source or a cluster that failed."""
 EXIT_INTERRUPTED = 130
-COMMANDS = ("devices", "reduce", "plan", "worker", "demo")
+COMMANDS = ("devices", "reduce", "plan", "worker", "bench", "demo")
 
 
 class _Commands(click.Group):

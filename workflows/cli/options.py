@@ -19,7 +19,9 @@ from chunkfold.workflows.style import err
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _stacked(*options: Decorator) -> Decorator:
+def stacked(*options: Decorator) -> Decorator:
+    """Join decorators into one, in the order given."""
+
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             function = option(function)
@@ -28,7 +30,7 @@ def _stacked(*options: Decorator) -> Decorator:
     return decorate
 
 
-reduction = _stacked(
+reduction = stacked(
     click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"),
     click.option("--op", "ops", multiple=True, help="Reduction; may be repeated.  [default: sum]"),
     click.option(
@@ -55,7 +57,7 @@ devices = click.option(
     "workers. May be repeated.  [default: the GPUs, else one CPU device]",
 )
 
-cluster = _stacked(
+cluster = stacked(
     devices,
     click.option(
         "--scheduler",

@@ -1,0 +1,145 @@
+"""The benchmarks: rows of GB/s, each with the read ceiling of the same rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.bench.ceiling import read_kernels
+from chunkfold.kernels.bench.peers import numpy_of, ours, reduction_kernel, rung
+from chunkfold.kernels.bench.timing import Timed, medians
+from chunkfold.kernels.device import Device
+from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.ladder import LADDER
+from chunkfold.kernels.opened import OpenedDevice, device_errors
+
+OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
+_PATTERN = 1 << 22
+
+
+@dataclass(frozen=True)
+class Row:
+    """One reduction on one device, in one set of interleaved rounds."""
+
+    device: str
+    op: str
+    dtype: str
+    nbytes: int
+    rates: dict[str, float]
+    """Bytes per second of every contender, the read ceiling among them."""
+    left_out: dict[str, str]
+    """Contenders that could not take part, and why."""
+
+    def share(self, name: str = OURS) -> float:
+        """Return a contender's share of the read ceiling."""
+        return self.rates[name] / self.rates[CEILING]
+
+
+def bench_kernels(
+    device: Device, ops: Sequence[str], dtypes: Sequence[str], nbytes: int, rounds: int
+) -> Iterator[Row]:
+    """Measure production kernels beside NumPy and pyopencl's own reduction, op by op.
+
+    Raises
+    ------
+    DeviceError
+        If the device cannot hold `nbytes` or lacks a dtype.
+    """
+    opened = OpenedDevice(device)
+    for dtype in dtypes:
+        array, buffer = _data(opened, dtype, nbytes)
+        ceiling = _best_read(opened, buffer, array.nbytes)
+        for op in ops:
+            contenders = {
+                OURS: ours(opened, op, array, buffer),
+                CEILING: ceiling,
+                NUMPY: numpy_of(op, array),
+                REDUCTION_KERNEL: reduction_kernel(opened, op, array, buffer),
+            }
+            yield _row(device, op, array, contenders, {}, rounds)
+
+
+def bench_ladder(device: Device, op: str, dtype: str, nbytes: int, rounds: int) -> Row:
+    """Measure every rung of the ladder beside the production kernel; raises as `bench_kernels`."""
+    opened = OpenedDevice(device)
+    array, buffer = _data(opened, dtype, nbytes)
+    contenders: dict[str, Timed | None] = {}
+    left_out = {}
+    for step in LADDER:
+        made = rung(opened, step, op, array, buffer)
+        name = f"{step.number:2d} {step.what}"
+        if isinstance(made, str):
+            left_out[name] = made
+        else:
+            contenders[name] = made
+    contenders[OURS] = ours(opened, op, array, buffer)
+    contenders[REDUCTION_KERNEL] = reduction_kernel(opened, op, array, buffer)
+    contenders[NUMPY] = numpy_of(op, array)
+    contenders[CEILING] = _best_read(opened, buffer, array.nbytes)
+    return _row(device, op, array, contenders, left_out, rounds)
+
+
+def crossover(device: Device, op: str, dtype: str, rounds: int) -> int | None:
+    """Return the bytes from which a device is faster than NumPy, data in place; None if never."""
+    opened = OpenedDevice(device)
+    itemsize = np.dtype(dtype).itemsize
+    least = None
+    for exponent in range(26, 9, -1):
+        array, buffer = _data(opened, dtype, itemsize << (exponent - itemsize.bit_length() + 1))
+        numpy = numpy_of(op, array)
+        if numpy is None:
+            return None
+        seconds = medians({OURS: ours(opened, op, array, buffer), NUMPY: numpy}, rounds)
+        if seconds[OURS] > seconds[NUMPY]:
+            break
+        least = array.nbytes
+    return least
+
+
+def _row(
+    device: Device,
+    op: str,
+    array: np.ndarray,
+    contenders: dict[str, Timed | None],
+    left_out: dict[str, str],
+    rounds: int,
+) -> Row:
+    seconds = medians({name: run for name, run in contenders.items() if run}, rounds)
+    rates = {name: array.nbytes / value for name, value in seconds.items()}
+    return Row(device.spec, op, array.dtype.name, array.nbytes, rates, left_out)
+
+
+def _best_read(opened: OpenedDevice, buffer: cl.Buffer, nbytes: int) -> Timed:
+    """Return the fastest of the read kernels, and of our own xor of 8-byte words.
+
+    The latter is the most that a compiler made of reading on Intel's runtime.
+    """
+    kernels = dict(read_kernels(opened, buffer, nbytes))
+    words = np.empty(nbytes // 8, np.uint64)  # never touched: it stands for the buffer's shape
+    kernels["fold: xor"] = ours(opened, "bitwise_xor", words, buffer)
+    seconds = medians(kernels, 3)
+    return kernels[min(seconds, key=lambda name: seconds[name])]
+
+
+def _data(opened: OpenedDevice, dtype: str, nbytes: int) -> tuple[np.ndarray, cl.Buffer]:
+    """Return small whole numbers in host memory, and a buffer of them."""
+    device = opened.device
+    if nbytes > device.max_alloc_bytes:
+        raise DeviceError(
+            f"{device} allows buffers of {device.max_alloc_bytes} bytes, not {nbytes}; measure less"
+        )
+    try:
+        kind = np.dtype(dtype)
+    except TypeError as error:
+        raise DeviceError(f"dtype {dtype!r}: {error}") from None
+    if kind.kind not in "iuf":
+        raise DeviceError(f"dtype {dtype!r} is not measured: take an integer or a float")
+    pattern = np.random.default_rng(0).integers(0, 100, _PATTERN).astype(kind)
+    array = np.resize(pattern, nbytes // pattern.itemsize)
+    shared = device.unified_memory
+    flags = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
+    with device_errors(device, f"allocating {nbytes} bytes"):
+        return array, cl.Buffer(opened.context, cl.mem_flags.READ_ONLY | flags, hostbuf=array)

@@ -1,0 +1,110 @@
+"""What else a user could take for a reduction of an array: the contenders of the benchmarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.bench.timing import Timed
+from chunkfold.kernels.bind import bind
+from chunkfold.kernels.catalogue import as_monoid
+from chunkfold.kernels.errors import BuildError
+from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.geometry import box
+from chunkfold.kernels.ladder import Rung, RungFold
+from chunkfold.kernels.opened import OpenedDevice
+from chunkfold.kernels.trial import choose
+
+_EXPRESSIONS = {"sum": ("0", "a+b"), "min": (None, "min(a,b)"), "max": (None, "max(a,b)")}
+
+
+def ours(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer) -> Timed:
+    """Fold the whole buffer with the production kernels and read the partial back.
+
+    `op` may be several, joined by "+", folded in one pass.
+    """
+    bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype])
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
+    whole = box(array.shape, (0,))
+
+    def run() -> object:
+        fold.add([buffer], whole)
+        return fold.finish()
+
+    return run
+
+
+def rung(
+    opened: OpenedDevice, step: Rung, op: str, array: np.ndarray, buffer: cl.Buffer
+) -> Timed | str:
+    """Fold the whole buffer with a rung of the ladder; or say why it cannot be."""
+    bound = bind([as_monoid(op)], [array.dtype])
+    reason = step.why_not(opened.device, bound.accumulator)
+    if reason:
+        return reason
+    try:
+        fold = RungFold(opened, bound.accumulator, step, array.size)
+        opened.program(step.file, bound.accumulator, fold.tuning)
+    except BuildError as error:
+        return f"does not build: {str(error).splitlines()[0]}"
+    whole = box(array.shape, (0,))
+
+    def run() -> object:
+        fold.add([buffer], whole)
+        return fold.finish()
+
+    return run
+
+
+def numpy_of(op: str, array: np.ndarray) -> Timed | None:
+    """NumPy, on one core, on the host's copy; None where it has no such function."""
+    functions = [getattr(np, name, None) for name in op.split("+")]
+    if None in functions:
+        return None
+
+    def run() -> object:
+        with np.errstate(over="ignore"):  # it adds halves as halves
+            return [function(array) for function in functions if function]
+
+    return run
+
+
+def reduction_kernel(
+    opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer
+) -> Timed | None:
+    """`pyopencl.reduction.ReductionKernel`, in the accumulator that ours has.
+
+    None where it has no counterpart: other ops, halves; or if mako is not installed.
+    """
+    names = {"f4": "float", "f8": "double", "i4": "int", "i8": "long", "i1": "char", "u1": "uchar",
+             "i2": "short", "u2": "ushort", "u4": "uint", "u8": "ulong"}  # fmt: skip
+    stored = names.get(array.dtype.str[1:])
+    if op not in _EXPRESSIONS or stored is None:
+        return None
+    try:
+        from pyopencl.reduction import ReductionKernel
+    except ImportError:
+        return None
+
+    kind = np.dtype({"f": "f8", "i": "i8", "u": "u8"}[array.dtype.kind])
+    ctype = names[kind.str[1:]]
+    limits: Any = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+    neutral, expression = _EXPRESSIONS[op]
+    if neutral is None:
+        ends = {"f": ("INFINITY", "-INFINITY"), "i": ("LONG_MAX", "LONG_MIN"),
+                "u": (str(limits.max) + "UL", "0")}[kind.kind]  # fmt: skip
+        neutral = ends[op == "max"]
+    kernel = ReductionKernel(
+        opened.context,
+        kind.type,
+        neutral=neutral,
+        reduce_expr=expression,
+        map_expr=f"({ctype})x[i]",
+        arguments=f"__global const {stored} *x",
+    )
+    queue = opened.queue()
+    view = cl.array.Array(queue, array.shape, array.dtype, data=buffer)
+    call: Any = kernel
+    return lambda: call(view, queue=queue).get()

@@ -1,0 +1,27 @@
+"""Time contenders side by side, so that noise meets all of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+Timed = Callable[[], object]
+"""Does the work once and returns when it is done."""
+_WARM_UP = 2
+
+
+def medians(contenders: Mapping[str, Timed], rounds: int) -> dict[str, float]:
+    """Return each contender's median seconds over interleaved rounds, after some to warm up.
+
+    >>> sorted(medians({"a": lambda: 1, "b": lambda: 2}, 3))
+    ['a', 'b']
+    """
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(rounds + _WARM_UP):
+        for name, run in contenders.items():
+            began = time.perf_counter()
+            run()
+            if number >= _WARM_UP:
+                times[name].append(time.perf_counter() - began)
+    return {name: statistics.median(values) for name, values in times.items()}

@@ -1,0 +1,57 @@
+"""The benchmarks measure what they say, on every device; nothing here is timed against a bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chunkfold.kernels import Device, DeviceError, OpenedDevice
+from chunkfold.kernels.bench import measure
+from chunkfold.kernels.bench.ceiling import read_kernels
+from chunkfold.kernels.bench.timing import medians
+from chunkfold.kernels.ladder import LADDER
+from tests.kernels.test_fold import upload
+
+
+def test_contenders_take_turns():
+    order: list[str] = []
+    medians({name: lambda name=name: order.append(name) for name in "ab"}, 3)
+    assert order == list("ab") * 5
+
+
+def test_read_kernels_read(opened: OpenedDevice):
+    kernels = dict(read_kernels(opened, upload(opened, np.arange(1024)), 8192))
+    assert len(kernels) >= 2
+    for run in kernels.values():
+        run()
+
+
+def test_a_row_has_every_contender(device: Device):
+    (row,) = measure.bench_kernels(device, ["max"], ["int32"], 1 << 20, 1)
+    names = {measure.OURS, measure.CEILING, measure.NUMPY, measure.REDUCTION_KERNEL}
+    assert set(row.rates) == names
+    assert all(rate > 0 for rate in row.rates.values())
+    assert row.share() == row.rates["chunkfold"] / row.rates["read ceiling"]
+
+
+def test_several_ops_are_one_pass_without_a_peer(device: Device):
+    (row,) = measure.bench_kernels(device, ["sum+max"], ["float16"], 1 << 20, 1)
+    assert measure.REDUCTION_KERNEL not in row.rates
+    assert {measure.OURS, measure.NUMPY} <= set(row.rates)
+
+
+def test_the_ladder_has_every_rung_or_says_why(device: Device):
+    row = measure.bench_ladder(device, "sum", "float32", 1 << 18, 1)
+    rungs = [name for name in (*row.rates, *row.left_out) if name.strip()[0].isdigit()]
+    assert len(rungs) == len(LADDER)
+    assert all(row.left_out.values())
+
+
+def test_a_crossover_is_a_size(device: Device):
+    nbytes = measure.crossover(device, "sum", "float32", 1)
+    assert nbytes is None or 1 << 10 <= nbytes <= 1 << 27
+
+
+def test_more_than_a_buffer_holds_is_refused(device: Device):
+    with pytest.raises(DeviceError, match=r"allows buffers of .* bytes, not .*; measure less"):
+        next(measure.bench_kernels(device, ["sum"], ["int8"], device.max_alloc_bytes + 8, 1))

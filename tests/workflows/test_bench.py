@@ -1,0 +1,45 @@
+"""`chunkfold bench`: tables, JSON, pictures, refusals."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from tests.workflows.test_cli import chunkfold
+
+
+def test_ladder_prints_a_table_and_draws(tmp_path: Path):
+    picture = tmp_path / "ladder.svg"
+    done = chunkfold(
+        "bench", "ladder", "cpu", "--mib", "1", "--rounds", "1", "--plot", str(picture)
+    )
+    assert " 1 interleaved addressing" in done.stdout
+    assert "read ceiling" in done.stdout
+    root = ET.parse(picture).getroot()
+    assert root.tag.endswith("svg")
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}path"))) > 20
+
+
+def test_kernels_as_json():
+    words = ("kernels", "cpu", "--mib", "1", "--rounds", "1", "--op", "sum", "--dtype", "int32")
+    done = json.loads(chunkfold("bench", *words, "--json").stdout)
+    for row in done["rows"]:
+        assert {"chunkfold", "read ceiling", "numpy", "ReductionKernel"} == set(row["rates"])
+    assert set(done["faster_from"]) == {row["device"] for row in done["rows"]}
+
+
+def test_bad_input_is_found_first(tmp_path: Path):
+    there = tmp_path / "there.svg"
+    there.touch()
+    for words, sentence in (
+        (("--plot", str(there)), "exists"),
+        (("--plot", str(tmp_path / "x.nonsense")), "no such kind of picture"),
+        (("--op", "summ"), "did you mean 'sum'"),
+        (("--dtype", "nonsense"), "nonsense"),
+        (("--mib", "0"), "0 is not in the range"),
+        (("quantum",), "no OpenCL device matches 'quantum'"),
+    ):
+        done = chunkfold("bench", "ladder", *words, code=2)
+        assert sentence in " ".join(done.stderr.split()), words
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,165 @@
+"""`chunkfold bench`: measure this machine's devices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from chunkfold.kernels import devices as find
+from chunkfold.kernels.bench.measure import (
+    CEILING,
+    NUMPY,
+    OURS,
+    REDUCTION_KERNEL,
+    Row,
+    bench_kernels,
+    bench_ladder,
+    crossover,
+)
+from chunkfold.units import size_text
+from chunkfold.workflows.cli.options import Decorator, stacked
+from chunkfold.workflows.plots import bar_chart, check_plot
+from chunkfold.workflows.results import check_writable
+from chunkfold.workflows.style import err, out, show, table
+
+_CONTENDERS = (OURS, CEILING, REDUCTION_KERNEL, NUMPY)
+_OPS = ("sum", "min", "max", "mean", "var", "argmin", "sum+min+max+mean")
+_DTYPES = ("float32", "float64", "int32", "int64", "int8", "float16")
+
+_measured: Decorator = stacked(
+    click.argument("spec", required=False),
+    click.option("--mib", type=click.IntRange(min=1), default=256, show_default=True,
+                 help="Size of the array in MiB."),
+    click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True,
+                 help="Interleaved rounds; medians are shown."),
+    click.option("--json", "as_json", is_flag=True, help="For machines."),
+    click.option("--plot", type=click.Path(path_type=Path),
+                 help="Draw bars, as SVG or whatever the name ends in (needs the extra 'bench')."),
+)  # fmt: skip
+
+
+@click.group()
+def command() -> None:
+    """Measure kernels on this machine's devices, against ceilings and peers.
+
+    SPEC names devices as in `chunkfold devices`; by default all are measured. Rates are bytes of
+    elements per second, medians of rounds in which every contender takes its turn. The read
+    ceiling is the best of several kernels that do nothing but read.
+    """
+
+
+@command.command()
+@_measured
+@click.option("--op", "ops", multiple=True, help="Reduction, or several joined by '+'.")
+@click.option("--dtype", "dtypes", multiple=True, help="Dtype of the elements.")
+def kernels(
+    spec: str | None,
+    mib: int,
+    rounds: int,
+    plot: Path | None,
+    ops: tuple[str, ...],
+    dtypes: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> None:
+    """Production kernels, pyopencl's ReductionKernel and NumPy on one core.
+
+    \b
+    Examples:
+      chunkfold bench kernels
+      chunkfold bench kernels cpu --op sum --dtype float32 --mib 512 --plot kernels.svg
+    """
+    _prepare(plot)
+    rows: list[Row] = []
+    with err.status("measuring") as status:
+        for device in find(spec or "all"):
+            status.update(f"measuring {device}")
+            rows += bench_kernels(device, ops or _OPS, dtypes or _DTYPES, mib << 20, rounds)
+        faster = {
+            device.spec: crossover(device, "sum", "float32", 5) for device in find(spec or "all")
+        }
+    if as_json:
+        click.echo(json.dumps({"rows": [asdict(row) for row in rows], "faster_from": faster}))
+    else:
+        _print_kernels(rows, mib)
+        for device_spec, nbytes in faster.items():
+            said = "at no size" if nbytes is None else f"from {size_text(nbytes)} on"
+            out.print(f"sum of float32: {device_spec} is faster than NumPy {said}", markup=False)
+    _draw(plot, rows, lambda row: f"{row.op} of {row.dtype}\n{row.device}", _CONTENDERS)
+
+
+@command.command()
+@_measured
+@click.option("--op", default="sum", show_default=True, help="Reduction.")
+@click.option("--dtype", default="float32", show_default=True, help="Dtype of the elements.")
+def ladder(
+    spec: str | None,
+    mib: int,
+    rounds: int,
+    plot: Path | None,
+    op: str,
+    dtype: str,
+    *,
+    as_json: bool,
+) -> None:
+    """The eleven kernels of the reduction tutorials, beside the production one.
+
+    \b
+    Examples:
+      chunkfold bench ladder
+      chunkfold bench ladder gpu --mib 4096 --plot ladder.svg
+    """
+    _prepare(plot)
+    rows = []
+    with err.status("measuring") as status:
+        for device in find(spec or "all"):
+            status.update(f"measuring {device}")
+            rows.append(bench_ladder(device, op, dtype, mib << 20, rounds))
+    if as_json:
+        click.echo(json.dumps({"rows": [asdict(row) for row in rows]}))
+    else:
+        for row in rows:
+            _print_ladder(row)
+    names = list(dict.fromkeys(name for row in rows for name in row.rates))
+    _draw(plot, rows, lambda row: f"{row.op} of {row.dtype}\n{row.device}", names)
+
+
+def _prepare(plot: Path | None) -> None:
+    """Find out before the work starts whether the plot can be made and written."""
+    if plot is not None:
+        check_plot(plot)
+        check_writable(plot)
+
+
+def _print_kernels(rows: Sequence[Row], mib: int) -> None:
+    out.print(f"GB/s, {mib} MiB in place, medians of interleaved rounds", markup=False)
+    made = table("device", "op", "dtype", *(f"#{name}" for name in _CONTENDERS), "#of the ceiling")
+    for row in rows:
+        cells = (f"{row.rates[n] / 1e9:.1f}" if n in row.rates else "-" for n in _CONTENDERS)
+        made.add_row(row.device, row.op, row.dtype, *cells, f"{row.share():.2f}")
+    show(out, made)
+
+
+def _print_ladder(row: Row) -> None:
+    out.print(f"\n{row.device}: {row.op} of {row.dtype}, {size_text(row.nbytes)}", markup=False)
+    made = table("kernel", "#GB/s", "#of the ceiling", "")
+    for name, rate in row.rates.items():
+        made.add_row(name, f"{rate / 1e9:.1f}", f"{row.share(name):.2f}")
+    for name, reason in row.left_out.items():
+        made.add_row(name, "-", "-", reason)
+    show(out, made)
+
+
+def _draw(
+    plot: Path | None, rows: Sequence[Row], title: Callable[[Row], str], names: Sequence[str]
+) -> None:
+    if plot is not None:
+        groups = {
+            title(row): {n: row.rates[n] / 1e9 for n in names if n in row.rates} for row in rows
+        }
+        bar_chart(plot, groups, highlight=OURS, line=CEILING, unit="GB/s")
+        err.print(f"drew {plot}", markup=False)

@@ -36,7 +36,7 @@ demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compar
 	@$(BIN)/chunkfold demo --folder build/demo
 
 test: $(TESTED) ## The whole suite, without root
-	@$(BIN)/python -m pytest -m 'not real'
+	@$(BIN)/python -m pytest -m 'not real' --numprocesses 2 --dist loadfile
 
 test-real: $(TESTED) ## The parts that need root or real servers
 	@$(BIN)/python -m pytest -m real
@@ -58,7 +58,9 @@ typecheck: $(TESTED) ## Check types
 	@$(BIN)/mypy -p chunkfold
 
 bench: $(TESTED) ## Measure kernels and jobs against ceilings and peers
-	@$(BIN)/python benchmarks/kernels.py
+	@$(BIN)/chunkfold bench kernels --mib 512
+	@$(BIN)/chunkfold bench ladder
+	@$(BIN)/python benchmarks/axes.py
 	@$(BIN)/python benchmarks/job.py
 
 clean: ## Remove everything that was made

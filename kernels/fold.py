@@ -15,7 +15,7 @@ from chunkfold.kernels.launch import Launcher
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import Partial, pack, unpack, zero_partial
 from chunkfold.kernels.profile import Profile
-from chunkfold.kernels.shapes import ColumnShape, column_shape, most_splits, pass_span, team_size
+from chunkfold.kernels.shapes import ColumnShape, column_shape, most_splits, pass_span, row_shape
 from chunkfold.kernels.variant import Tuning
 
 
@@ -140,11 +140,7 @@ class Fold:
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         tuning = self.tuning
-        team = team_size(tuning, box.reduced[-1].size if box.reduced else 1)
-        teams = tuning.groups * (tuning.local_size // team)
-        # Where outputs alone do not fill the device, several teams share each.
-        enough = -(-box.reduces // (team * tuning.width))
-        splits = max(1, min(self.splits, teams // self.outputs, enough))
+        team, splits, span = row_shape(tuning, box, self.splits)
         jobs = splits * self.outputs
         return self.launcher.launch(
             self._kernel("rows.cl", "fold_rows"),
@@ -156,7 +152,7 @@ class Fold:
             np.uint64(self.outputs),
             np.uint64(splits),
             np.uint64(box.reduces),
-            np.uint64(-(-box.reduces // splits)),
+            np.uint64(span),
             np.uint32(team),
             np.uint64(box.offset),
             np.uint64(box.index),

@@ -51,6 +51,24 @@ def team_size(tuning: Tuning, run: int) -> int:
     return math.gcd(team, tuning.local_size)
 
 
+def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
+    """Lay `fold_rows` over a box: work-items of a team, splits of an output, positions of a split.
+
+    Several teams share an output where outputs alone do not fill the device. On a CPU they also do
+    where an output's runs lie apart: outputs are then taken in memory's order, run after run.
+    """
+    run = box.reduced[-1].size if box.reduced else 1
+    team = team_size(tuning, run)
+    teams = tuning.groups * (tuning.local_size // team)
+    wanted = min(teams // box.outputs, -(-box.reduces // (team * tuning.width)))
+    runs = box.reduces // run
+    if tuning.strip and wanted <= 1 < runs:
+        each = -(-runs // min(splits, runs))
+        return team, -(-runs // each), each * run
+    used = max(1, min(splits, wanted))
+    return team, used, -(-box.reduces // used)
+
+
 def column_shape(tuning: Tuning, box: Box, splits: int) -> ColumnShape:
     """Lay `fold_columns` over a box, so that narrow and short ones fill vectors and device too."""
     column = box.kept[-1]

@@ -51,7 +51,7 @@ def bench_kernels(
     opened = OpenedDevice(device)
     for dtype in dtypes:
         array, buffer = _data(opened, dtype, nbytes)
-        ceiling = _best_read(opened, buffer, array.nbytes)
+        ceiling = best_read(opened, buffer, array.nbytes)
         for op in ops:
             contenders = {
                 OURS: ours(opened, op, array, buffer),
@@ -78,7 +78,7 @@ def bench_ladder(device: Device, op: str, dtype: str, nbytes: int, rounds: int) 
     contenders[OURS] = ours(opened, op, array, buffer)
     contenders[REDUCTION_KERNEL] = reduction_kernel(opened, op, array, buffer)
     contenders[NUMPY] = numpy_of(op, array)
-    contenders[CEILING] = _best_read(opened, buffer, array.nbytes)
+    contenders[CEILING] = best_read(opened, buffer, array.nbytes)
     return _row(device, op, array, contenders, left_out, rounds)
 
 
@@ -112,7 +112,7 @@ def _row(
     return Row(device.spec, op, array.dtype.name, array.nbytes, rates, left_out)
 
 
-def _best_read(opened: OpenedDevice, buffer: cl.Buffer, nbytes: int) -> Timed:
+def best_read(opened: OpenedDevice, buffer: cl.Buffer, nbytes: int) -> Timed:
     """Return the fastest of the read kernels, and of our own xor of 8-byte words.
 
     The latter is the most that a compiler made of reading on Intel's runtime.

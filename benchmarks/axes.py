@@ -1,0 +1,76 @@
+"""Reductions along axes: GB/s in every layout, beside the read ceiling and NumPy.
+
+python benchmarks/axes.py [--device SPEC] [--rounds 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
+from chunkfold.kernels.bench.measure import best_read
+from chunkfold.kernels.bench.timing import medians
+
+LAYOUTS = [
+    ((512, 360, 360), (0,)),
+    ((64, 720, 1440), (1,)),
+    ((64, 720, 1440), (2,)),
+    ((64, 720, 1440), (0, 2)),
+    ((1 << 24, 4), (0,)),
+    ((1 << 20, 64), (1,)),
+]
+OPS = ["sum", "max", "sum+min+max+mean"]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="all")
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    print(
+        f"{'device':14}{'shape':18}{'axes':8}{'op':20}{'GB/s':>8}{'ceiling':>9}{'NumPy':>8}{'share':>7}"
+    )
+    for device in devices(options.device):
+        opened = OpenedDevice(device)
+        for shape, axes in LAYOUTS:
+            array = np.resize(np.arange(1 << 20, dtype="f4"), shape)
+            flags = (
+                cl.mem_flags.USE_HOST_PTR if device.unified_memory else cl.mem_flags.COPY_HOST_PTR
+            )
+            buffer = cl.Buffer(opened.context, cl.mem_flags.READ_ONLY | flags, hostbuf=array)
+            outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
+            for ops in OPS:
+                names = ops.split("+")
+                bound = bind([as_monoid(op) for op in names], [array.dtype])
+                tuning = choose(device, bound.accumulator)
+                fold = Fold(opened, bound.accumulator, tuning, outputs=outputs)
+
+                def ours(fold: Fold = fold, buffer: cl.Buffer = buffer) -> object:
+                    fold.add([buffer], box(shape, axes))  # noqa: B023 # called in this round only
+                    return fold.finish()
+
+                seconds = medians(
+                    {
+                        "ours": ours,
+                        "ceiling": best_read(opened, buffer, array.nbytes),
+                        "numpy": lambda: [getattr(np, op)(array, axis=axes) for op in names],  # noqa: B023
+                    },
+                    options.rounds,
+                )
+                rates = [
+                    array.nbytes / seconds[name] / 1e9 for name in ("ours", "ceiling", "numpy")
+                ]
+                print(
+                    f"{device.spec:14}{'x'.join(map(str, shape)):18}{axes!s:8}{ops:20}"
+                    f"{rates[0]:8.1f}{rates[1]:9.1f}{rates[2]:8.1f}{rates[0] / rates[1]:7.2f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

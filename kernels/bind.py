@@ -224,7 +224,8 @@ def bind(
     for named in monoids:
         if named.inputs != len(dtypes):
             raise MonoidError(
-                f"{named.name!r} takes {named.inputs} input(s), but {len(dtypes)} were given"
+                f"{named.name!r} reduces {_counted(named.inputs)}, but {len(dtypes)} given: "
+                "name as many sources"
             )
         monoid = named.for_dtype(value)
         slots: dict[str, str] = {}
@@ -254,6 +255,10 @@ def _common(dtypes: Sequence[np.dtype]) -> np.dtype:
         names = " and ".join(map(str, dtypes))
         raise MonoidError(f"no dtype holds both {names}; give one with dtype=") from None
     return common
+
+
+def _counted(inputs: int) -> str:
+    return "one array" if inputs == 1 else f"{inputs} arrays together"
 
 
 def _castable(given: np.dtype, value: np.dtype) -> bool:

@@ -17,6 +17,8 @@ from chunkfold.kernels.ladder import LADDER
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
+CROSSOVER_BYTES = (1 << 10, 1 << 26)
+"""Least and most bytes at which a device is compared with NumPy."""
 _PATTERN = 1 << 22
 
 
@@ -85,10 +87,9 @@ def bench_ladder(device: Device, op: str, dtype: str, nbytes: int, rounds: int) 
 def crossover(device: Device, op: str, dtype: str, rounds: int) -> int | None:
     """Return the bytes from which a device is faster than NumPy, data in place; None if never."""
     opened = OpenedDevice(device)
-    itemsize = np.dtype(dtype).itemsize
-    least = None
-    for exponent in range(26, 9, -1):
-        array, buffer = _data(opened, dtype, itemsize << (exponent - itemsize.bit_length() + 1))
+    least, (nbytes, most) = None, CROSSOVER_BYTES
+    for size in (most >> halvings for halvings in range((most // nbytes).bit_length())):
+        array, buffer = _data(opened, dtype, size)
         numpy = numpy_of(op, array)
         if numpy is None:
             return None

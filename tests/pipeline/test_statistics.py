@@ -106,9 +106,9 @@ def test_two_inputs_of_different_shapes_are_refused():
     pair = [stored(np.zeros((3, 4)), chunks=(2, 2)), stored(np.zeros((4, 3)), chunks=(2, 2))]
     with pytest.raises(cf.PlanError, match=r"has shape \(3, 4\), but .* has \(4, 3\)"):
         cf.reduce(pair, "dot")
-    with pytest.raises(cf.MonoidError, match="'dot' takes 2 input"):
+    with pytest.raises(cf.MonoidError, match="'dot' reduces 2 arrays together, but 1 given"):
         cf.reduce(pair[0], "dot")
-    with pytest.raises(cf.MonoidError, match="'sum' takes 1 input"):
+    with pytest.raises(cf.MonoidError, match="'sum' reduces one array, but 2 given"):
         cf.reduce([pair[0], pair[0]], "sum")
 
 

@@ -14,6 +14,7 @@ from chunkfold.api import plan
 from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
+from chunkfold.kernels import CATALOGUE
 from chunkfold.workflows.style import err
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -32,7 +33,12 @@ def stacked(*options: Decorator) -> Decorator:
 
 reduction = stacked(
     click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"),
-    click.option("--op", "ops", multiple=True, help="Reduction; may be repeated.  [default: sum]"),
+    click.option(
+        "--op",
+        "ops",
+        multiple=True,
+        help=f"Reduction; may be repeated. One of {', '.join(CATALOGUE)}.  [default: sum]",
+    ),
     click.option(
         "--axis", "axes", multiple=True, type=int, help="Axis to reduce; may be repeated."
     ),

@@ -140,6 +140,9 @@ def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np
     # Through the stored dtype and the value's: each may wrap or round.
     stored = accumulator.stored[0]
     held = values[0] if stored in ("time", "bfloat16") else values[0].astype(stored)
+    if "float" in stored and np.dtype(value).kind in "iu":
+        limits = np.iinfo(value)  # kernels saturate; what NumPy makes of the rest is undefined
+        held = np.clip(held, limits.min, limits.max)
     known: np.ndarray = np.atleast_1d(fold(held.astype(value).astype(slot.dtype)))
     return known.astype(slot.dtype)
 

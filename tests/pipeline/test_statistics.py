@@ -164,3 +164,14 @@ def test_nothing_has_positions_nowhere():
 def test_ddof_is_a_number(ddof):
     with pytest.raises(cf.PlanError, match=r"ddof is .*; give a number"):
         cf.reduce(stored(np.zeros(3), chunks=(2,)), "var", ddof=ddof)
+
+
+@pytest.mark.parametrize("to", ["u1", "i1", "u2", "i4", "u8"])
+@pytest.mark.parametrize("given", ["f2", "f4", "f8"])
+def test_floats_saturate_when_cast_to_integers(given: str, to: str):
+    array = np.array([300.0, -5.5, np.nan, 7.25, np.inf], given)
+    limits = np.iinfo(to)
+    exact = [min(max(int(x), limits.min), limits.max) for x in (300, -5.5, 0, 7.25)]
+    got = cf.reduce(stored(array[:4], chunks=(2,)), ["sum", "max", "min"], dtype=to)
+    assert (got["min"], got["max"]) == (min(exact), max(exact))
+    assert cf.reduce(stored(array, chunks=(2,)), "max", dtype=to) == limits.max

@@ -269,16 +269,18 @@ CATALOGUE: Mapping[str, Monoid] = MappingProxyType(
 )
 """Every built-in reduction by its name."""
 
-_KNOWN = {
-    (str(monoid.zero), str(monoid.op))
-    for named in _CATALOGUE
-    for monoid in (named, *named.instead.values())
-}
+
+def _declared(monoid: Monoid) -> str:
+    """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
+    return f"{monoid.fields} {monoid.zero} {monoid.lift} {monoid.op} {monoid.accumulate}"
+
+
+_KNOWN = {_declared(monoid) for named in _CATALOGUE for monoid in (named, *named.instead.values())}
 
 
 def is_known(monoid: Monoid) -> bool:
-    """Whether a monoid's op and zero are those of one that comes with chunkfold."""
-    return (str(monoid.zero), str(monoid.op)) in _KNOWN
+    """Whether a monoid is declared as one that comes with chunkfold."""
+    return _declared(monoid) in _KNOWN
 
 
 def as_monoid(op: str | Monoid) -> Monoid:

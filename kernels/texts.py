@@ -24,7 +24,7 @@ HELPERS = (
 )
 """Functions that texts may call beside OpenCL's own (kernels/lanes.clh, kernels/order.clh)."""
 _HELPER = re.compile(rf"(?<![\w.])({'|'.join(HELPERS)})(?=\s*\()")
-_TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d[\w.]*|\S")
+_TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d[\w.]*|&&|\|\||\S")
 _VECTOR_NAMES = {"x", "i", "min", "max", "fmin", "fmax", "fabs", "exp", *HELPERS} - {"re", "im"}
 _VECTOR_SIGNS = set("+-*&|^~(),")
 _MEMBER = re.compile(r"[abs]\.\w+|x\d")
@@ -41,10 +41,10 @@ def is_number(text: str) -> bool:
 
 
 def fits_lanes(text: str) -> bool:
-    """Whether a text means the same on vectors: no comparison, cast, division or shift.
+    """Whether a text means the same on vectors: no comparison, logic, cast, division or shift.
 
-    >>> fits_lanes("wide(x) * wide(x)"), fits_lanes("x > 0 ? x : 0")
-    (True, False)
+    >>> fits_lanes("wide(x) * wide(x)"), fits_lanes("x > 0 ? x : 0"), fits_lanes("x && 1")
+    (True, False, False)
     """
     return all(
         token in _VECTOR_NAMES

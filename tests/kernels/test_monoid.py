@@ -231,6 +231,12 @@ UNLAWFUL = {
     "op is not associative": {"op": "(a.s + b.s) * 0.5", "zero": 0},
     "zero is not op's identity": {"op": "a.s * b.s", "zero": 0},
 }
+NO_IDENTITY = {
+    # Those of "all" and "any", which lift nothing but 0 and 1.
+    "least of anything and 1": {"op": "min", "zero": 1},
+    "greatest of anything and 0": {"op": "max", "zero": 0},
+    "sum from 1": {"op": "add", "zero": 1},
+}
 
 
 @pytest.mark.parametrize("law", UNLAWFUL)
@@ -245,6 +251,21 @@ def test_what_is_no_monoid_is_refused_with_a_counter_example(opened: OpenedDevic
     (a, *rest) = (float(text) for text in re.findall(r"s=([-\d.e+]+)", message))
     assert len(rest) >= 2
     assert rest[-1] != rest[-2] or a != rest[-1]
+
+
+@pytest.mark.parametrize("what", NO_IDENTITY)
+def test_a_named_op_needs_its_own_identity(opened: OpenedDevice, what: str):
+    bad = Monoid("any", fields={"t": "int32"}, lift="x", **NO_IDENTITY[what])
+    with pytest.raises(MonoidError, match="zero is not op's identity: where a is"):
+        choose(opened.device, bind([bad], [np.dtype("i4")]).accumulator)
+
+
+def test_a_sum_of_what_is_rounded_needs_no_tolerance(opened: OpenedDevice):
+    roots = Monoid("roots", fields={"total": "float64"}, zero=0, lift="sqrt(fabs(x))", op="add")
+    bound = bind([roots], [np.dtype("f4")])
+    array = np.array([2.0, 3.0, 5.0], "f4")
+    got = folded(opened, bound, choose(opened.device, bound.accumulator), array, box((3,), (0,)))
+    np.testing.assert_allclose(got["roots"], np.sqrt(array).sum(), rtol=1e-6)
 
 
 def test_rounding_needs_a_tolerance(opened: OpenedDevice):

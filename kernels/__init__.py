@@ -1,6 +1,7 @@
 """One OpenCL device: monoids, kernels, folds. Knows nothing of Zarr, Dask or files."""
 
-from chunkfold.kernels.bind import Accumulator, Bound, bind
+from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bind import Bound, bind
 from chunkfold.kernels.catalogue import CATALOGUE, as_monoid
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from importlib import resources
 
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake import header, library
-from chunkfold.kernels.bind import Accumulator
 
 _INCLUDE = re.compile(r'^#include "(?P<name>[\w./]+)"\n', re.MULTILINE)
 _LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from importlib import resources
 
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_inputs import inputs
-from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD, STORED
 
 
@@ -148,12 +148,12 @@ def _memory(accumulator: Accumulator) -> str:
 static acc_t chf_get(__global const uchar *p, ulong n, ulong k)
 {{
     acc_t a;
-{_join(gets)}
+{joined(gets)}
     return a;
 }}
 static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
 {{
-{_join(puts)}
+{joined(puts)}
 }}"""
 
 
@@ -173,7 +173,3 @@ def _collectives(accumulator: Accumulator) -> str:
 {function("sub_group")}
 #endif
 """
-
-
-def _join(lines: Iterable[str] | Sequence[str]) -> str:
-    return "\n".join(lines)

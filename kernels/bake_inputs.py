@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import STORED
 
 _UNSIGNED = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
@@ -19,7 +18,7 @@ def inputs(accumulator: Accumulator) -> str:
     value = [STORED[name].value for name in accumulator.value]
     if lanes_readable(accumulator):
         members = " ".join(f"CHF_VEC({value[n]}) x{n};" for n in numbers)
-        load = _join(_load_lanes(n, accumulator) for n in numbers)
+        load = joined(_load_lanes(n, accumulator) for n in numbers)
     else:
         members = " ".join(f"{value[n]} x{n}[CHF_LANES];" for n in numbers)
         copies = " ".join(f"v[j / CHF_LANES].x{n}[j % CHF_LANES] = one.x{n};" for n in numbers)
@@ -45,7 +44,7 @@ static void chf_load(CHF_INPUTS, ulong k, values_t *v)
 
 def _value(name: str, parameters: str, accumulator: Accumulator) -> str:
     """Return the function that reads element k, of buffers or of local memory."""
-    reads = _join(_load_one(n, accumulator) for n in range(len(accumulator.stored)))
+    reads = joined(_load_one(n, accumulator) for n in range(len(accumulator.stored)))
     return f"""\
 static value_t {name}({parameters}, ulong k)
 {{
@@ -142,7 +141,7 @@ def _load_lanes(number: int, accumulator: Accumulator) -> str:
         take = f"        v[j].x{number} = {_converted_lanes(part, stored, value)};"
     return f"""\
     CHF_WIDE({element}) {raw} = {load};
-{_join(lines)}
+{joined(lines)}
     CHF_PARTS({element}, {raw})
     #pragma unroll
     for (int j = 0; j < CHF_WIDTH / CHF_LANES; j++) {{
@@ -159,7 +158,3 @@ def _converted_lanes(read: str, stored: str, value: str) -> str:
     if "bool" in (stored, value):
         return f"CHF_TO({wanted}, CHF_DIFFER({read}, (CHF_VEC({held}))(0)))"
     return read if wanted == held else f"CHF_TO({wanted}, {read})"
-
-
-def _join(lines: Iterable[str]) -> str:
-    return "\n".join(line for line in lines if line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from chunkfold.kernels.dtypes import from_order, kind_of
@@ -100,7 +102,7 @@ def variance(fields: Fields, context: Context) -> np.ndarray:
 
 def deviation(fields: Fields, context: Context) -> np.ndarray:
     """Take the root of the variance, before it is rounded to the result's dtype."""
-    wide = Context(np.dtype(np.float64), context.shape, context.axes, context.ddof)
+    wide = replace(context, dtype=np.dtype(np.float64))
     with np.errstate(over="ignore"):
         done: np.ndarray = np.sqrt(variance(fields, wide))
         return done.astype(_float_of(context))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.launch import Launcher

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.bind import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.launch import wait
 from chunkfold.kernels.monoid import COLLECTIVES
 from chunkfold.kernels.opened import OpenedDevice, device_errors

@@ -176,7 +176,7 @@ class Monoid:
         kind = kind_of(dtype)
         for kinds, other in self.instead.items():
             if kind in kinds:
-                return replace(other, skipna=self.skipna)
+                return replace(other, name=self.name, skipna=self.skipna)
         if kind in self.kinds:
             return self
         able = "".join([self.kinds, *self.instead])

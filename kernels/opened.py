@@ -11,9 +11,9 @@ from typing import Any
 
 import pyopencl as cl
 
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.assemble import assemble, located
 from chunkfold.kernels.bake import needs_fp64
-from chunkfold.kernels.bind import Accumulator
 from chunkfold.kernels.caches import cache_in_slot
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError

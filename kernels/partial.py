@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.dtypes import literal_value
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.caches import child_environment
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, MonoidError

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.bind import Accumulator, Slot
+from chunkfold.kernels.accumulator import Accumulator, Slot
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box

@@ -27,13 +27,7 @@ def ours(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer) ->
     """
     bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype])
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
-    whole = box(array.shape, (0,))
-
-    def run() -> object:
-        fold.add([buffer], whole)
-        return fold.finish()
-
-    return run
+    return _folding(fold, array, buffer)
 
 
 def rung(
@@ -49,6 +43,10 @@ def rung(
         opened.program(step.file, bound.accumulator, fold.tuning)
     except BuildError as error:
         return f"does not build: {str(error).splitlines()[0]}"
+    return _folding(fold, array, buffer)
+
+
+def _folding(fold: Fold, array: np.ndarray, buffer: cl.Buffer) -> Timed:
     whole = box(array.shape, (0,))
 
     def run() -> object:

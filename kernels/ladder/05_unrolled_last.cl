@@ -8,9 +8,7 @@ void unrolled_last(CHF_INPUTS, ulong n, __global uchar *acc, ulong acc_n, __glob
 {
     __local acc_t scratch[CHF_LOCAL];
     const uint lid = get_local_id(0);
-    const ulong k = get_group_id(0) * (2UL * CHF_LOCAL) + lid;
-    scratch[lid] = chf_op(rung_lift(CHF_INPUT_NAMES, k, n),
-                          rung_lift(CHF_INPUT_NAMES, k + CHF_LOCAL, n));
+    scratch[lid] = rung_pair(CHF_INPUT_NAMES, n);
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint last = RUNG_LAST;
     for (uint half_size = CHF_LOCAL / 2; 2 * half_size > last || half_size > 64; half_size /= 2) {

@@ -8,9 +8,7 @@ void unrolled(CHF_INPUTS, ulong n, __global uchar *acc, ulong acc_n, __global ul
 {
     __local acc_t scratch[CHF_LOCAL];
     const uint lid = get_local_id(0);
-    const ulong k = get_group_id(0) * (2UL * CHF_LOCAL) + lid;
-    scratch[lid] = chf_op(rung_lift(CHF_INPUT_NAMES, k, n),
-                          rung_lift(CHF_INPUT_NAMES, k + CHF_LOCAL, n));
+    scratch[lid] = rung_pair(CHF_INPUT_NAMES, n);
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint last = min(RUNG_LAST, 128);
 #define RUNG_FIRST_LEVEL(half_size) \

@@ -1,6 +1,7 @@
 /* Rung 11: as rung 3, but elements come to local memory by async_work_group_copy. */
 #include "tuning.clh"
 #include "monoid.clh"
+#include "group.clh"
 #include "ladder/rung.clh"
 
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
@@ -13,11 +14,6 @@ void async_copy(CHF_INPUTS, ulong n, __global uchar *acc, ulong acc_n, __global 
     const ulong count = min(n - from, (ulong)CHF_LOCAL);
     event_t copied = async_work_group_copy(staged, p0 + from, count, 0);
     wait_group_events(1, &copied);
-    scratch[lid] = lid < count ? chf_lift(chf_value_local(staged, lid), from + lid) : chf_zero();
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint half_size = CHF_LOCAL / 2; half_size > 0; half_size /= 2) {
-        RUNG_LEVEL(half_size);
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    rung_put(scratch[0], n, acc, acc_n, seen);
+    const acc_t a = lid < count ? chf_lift(chf_value_local(staged, lid), from + lid) : chf_zero();
+    rung_put(chf_group_reduce(a, scratch), n, acc, acc_n, seen);
 }

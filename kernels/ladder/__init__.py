@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.bind import Accumulator
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box
@@ -65,7 +65,7 @@ LADDER = (
 
 
 class RungFold(Fold):
-    """Folds flat boxes with a rung's kernel, and its accumulators with the production passes."""
+    """Folds one flat box with a rung's kernel, and its accumulators with the production passes."""
 
     def __init__(
         self, opened: OpenedDevice, accumulator: Accumulator, rung: Rung, count: int
@@ -96,6 +96,7 @@ class RungFold(Fold):
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         assert box.offset == 0, "a rung folds whole buffers"
+        assert not self._used, "and writes every accumulator anew: finish comes between two"
         return self.launcher.launch(
             self._kernel(self.rung.file, self.rung.kernel),
             0,

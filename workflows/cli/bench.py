@@ -81,7 +81,8 @@ def kernels(
       chunkfold bench kernels cpu --op sum --dtype float32 --mib 512 --plot kernels.svg
     """
     _prepare(plot)
-    panels = len(ops or _OPS) * len(dtypes or _DTYPES) * len(find(spec or "all"))
+    found = find(spec or "all")
+    panels = len(ops or _OPS) * len(dtypes or _DTYPES) * len(found)
     if plot is not None and panels > _MOST_PANELS:
         raise PlanError(
             f"--plot {plot} would have {panels} panels; narrow to {_MOST_PANELS} with SPEC, --op "
@@ -89,12 +90,10 @@ def kernels(
         )
     rows: list[Row] = []
     with err.status("measuring") as status:
-        for device in find(spec or "all"):
+        for device in found:
             status.update(f"measuring {device}")
             rows += bench_kernels(device, ops or _OPS, dtypes or _DTYPES, mib << 20, rounds)
-        faster = {
-            device.spec: crossover(device, "sum", "float32", 5) for device in find(spec or "all")
-        }
+        faster = {device.spec: crossover(device, "sum", "float32", 5) for device in found}
     if as_json:
         click.echo(json.dumps({"rows": [asdict(row) for row in rows], "faster_from": faster}))
     else:

@@ -1,0 +1,35 @@
+"""Texts that several parts of a baked header share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chunkfold.kernels.accumulator import Accumulator, BoundField
+from chunkfold.kernels.monoid import COLLECTIVES
+
+_WRITTEN = {"add": "a.{0} + b.{0}", "min": "min(a.{0}, b.{0})", "max": "max(a.{0}, b.{0})"}
+_FLOAT_WRITTEN = _WRITTEN | {"min": "fmin(a.{0}, b.{0})", "max": "fmax(a.{0}, b.{0})"}
+
+
+def op_text(field: BoundField) -> str:
+    """Return a field's op as an expression of a and b."""
+    written = _FLOAT_WRITTEN if field.dtype.startswith("float") else _WRITTEN
+    return written[field.op].format(field.name) if field.op in COLLECTIVES else field.op
+
+
+def absent(accumulator: Accumulator) -> str:
+    """Return the condition under which an element is NaN or NaT, for one or for lanes."""
+    tests = []
+    for n, name in enumerate(accumulator.value):
+        if name == "time":
+            tests.append(f"(x{n} == LONG_MIN)")
+        elif name.startswith("complex"):
+            tests.append(f"(x{n}.x != x{n}.x) | (x{n}.y != x{n}.y)")
+        else:
+            tests.append(f"(x{n} != x{n})")
+    return " | ".join(tests)
+
+
+def joined(lines: Iterable[str]) -> str:
+    """Put lines below each other, but those that are empty."""
+    return "\n".join(line for line in lines if line)

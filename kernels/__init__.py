@@ -7,6 +7,7 @@ from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.host import all_devices, default_devices, devices
 from chunkfold.kernels.monoid import Accumulate, Monoid
 from chunkfold.kernels.opened import OpenedDevice
@@ -38,4 +39,5 @@ __all__ = [
     "choose",
     "default_devices",
     "devices",
+    "histogram",
 ]

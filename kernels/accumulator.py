@@ -13,6 +13,10 @@ from chunkfold.kernels.monoid import COLLECTIVES, Number
 _INDEX = re.compile(r"\bi\b")
 
 
+Constant = tuple[str, str, tuple[Number, ...]]
+"""Name, dtype and values of an array that texts may read."""
+
+
 @dataclass(frozen=True)
 class BoundField:
     """A field with its dtype decided."""
@@ -22,6 +26,8 @@ class BoundField:
     zero: Number | str
     lift: str
     op: str
+    entries: int | None = None
+    """Of a table of counters, to one of which `lift` adds 1; None for a scalar."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +58,17 @@ class Component:
     skipna: bool = False
     rtol: float | None = None
     """Tolerance within which its laws must hold; None if they are known to."""
+    constants: tuple[Constant, ...] = ()
 
     @property
     def identity(self) -> object:
         """What two components must share to be one."""
-        return (self.fields, self.state, self.skipna)
+        return (self.fields, self.state, self.skipna, self.constants)
+
+    @property
+    def table(self) -> BoundField | None:
+        """The table of counters that it is, if it is one."""
+        return self.fields[0] if self.fields[0].entries is not None else None
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,15 @@ class Slot:
     def dtype(self) -> np.dtype:
         """Dtype of the array."""
         return np.dtype(self.field.dtype)
+
+    @property
+    def entries(self) -> int:
+        """Items of the array for each output."""
+        return self.field.entries or 1
+
+    def shape(self, outputs: int) -> tuple[int, ...]:
+        """Shape of the array: tables have a second axis."""
+        return (outputs,) if self.field.entries is None else (outputs, self.entries)
 
 
 @dataclass(frozen=True)
@@ -96,18 +117,43 @@ class Accumulator:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """Arrays of a partial, widest first so that each is aligned behind the others."""
+        """Arrays of a partial."""
+        return (*self.scalars, *self.tables)
+
+    @property
+    def scalars(self) -> tuple[Slot, ...]:
+        """Arrays of one item an output, widest first so that each is aligned behind the others."""
         slots = [
             Slot(number, field)
             for number, component in enumerate(self.components)
+            if component.table is None
             for field in component.fields
         ]
         return tuple(sorted(slots, key=lambda slot: -slot.dtype.itemsize))
 
     @property
+    def tables(self) -> tuple[Slot, ...]:
+        """Arrays of counters."""
+        return tuple(
+            Slot(number, component.table)
+            for number, component in enumerate(self.components)
+            if component.table is not None
+        )
+
+    @property
+    def scalar_bytes(self) -> int:
+        """Bytes of one accumulator's scalars."""
+        return sum(slot.dtype.itemsize for slot in self.scalars)
+
+    @property
+    def entries(self) -> int:
+        """Counters of one accumulator's tables."""
+        return sum(slot.entries for slot in self.tables)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of one accumulator in a partial."""
-        return sum(slot.dtype.itemsize for slot in self.slots)
+        return sum(slot.entries * slot.dtype.itemsize for slot in self.slots)
 
     @property
     def element_bytes(self) -> int:
@@ -116,12 +162,26 @@ class Accumulator:
 
     @property
     def collective(self) -> bool:
-        """Whether every op is one that devices have built-ins for."""
-        return all(slot.field.op in COLLECTIVES for slot in self.slots)
+        """Whether every scalar's op is one that devices have built-ins for."""
+        return all(slot.field.op in COLLECTIVES for slot in self.scalars)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The sources that take in elements."""
+        lifts = [slot.field.lift for slot in self.slots]
+        steps = [text for c in self.components if c.state is not None for text in c.state.texts]
+        return (*lifts, *steps)
 
     @property
     def uses_index(self) -> bool:
         """Whether any source reads the global index `i`."""
-        texts = [slot.field.lift for slot in self.slots]
-        texts += [text for c in self.components if c.state is not None for text in c.state.texts]
-        return any(_INDEX.search(text) for text in texts)
+        return any(_INDEX.search(text) for text in self.texts)
+
+
+COUNTS = Accumulator(
+    stored=("uint8",),
+    value=("uint8",),
+    components=(Component("counts", (BoundField("n", "int64", 0, "1", "add"),)),),
+    swapped=(False,),
+)
+"""What a table's counters are to the passes: sums, one to an output."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib import resources
 
+import numpy as np
+
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_inputs import inputs
 from chunkfold.kernels.bake_texts import joined
-from chunkfold.kernels.dtypes import FIELD, STORED
+from chunkfold.kernels.dtypes import FIELD, STORED, field_dtype
 
 
 def library(name: str) -> str:
@@ -21,12 +23,14 @@ def header(accumulator: Accumulator) -> str:
     """Return the generated counterpart of kernels/monoid.clh for an accumulator."""
     parts = [
         _preamble(accumulator),
+        library("tables.clh") + '#line 1 "generated"' if accumulator.tables else "",
         inputs(accumulator),
         *(
             component(number, part, accumulator)
             for number, part in enumerate(accumulator.components)
         ),
         _whole(accumulator),
+        _attaching(accumulator),
         _memory(accumulator),
         _collectives(accumulator),
     ]
@@ -36,7 +40,7 @@ def header(accumulator: Accumulator) -> str:
 def needs_fp64(accumulator: Accumulator) -> bool:
     """Whether any element, value or field of the accumulator is float64."""
     states = [dtype for c in accumulator.components if c.state for _, dtype, _ in c.state.fields]
-    fields = [slot.field.dtype for slot in accumulator.slots]
+    fields = [slot.field.dtype for slot in accumulator.scalars]
     used = {*accumulator.stored, *accumulator.value, *fields, *states}
     return not used.isdisjoint({"float64", "complex128"})
 
@@ -70,9 +74,16 @@ def _helpers(accumulator: Accumulator) -> list[str]:
     lines += [f"#define {prefix}magnitude(x) {magnitude}" for prefix in ("chf_", "chfv_")]
     if name.startswith("complex"):
         lines += ["#undef chf_nonzero", "#define chf_nonzero(x) ((x).x != 0 || (x).y != 0)"]
-    texts = [text for c in accumulator.components if c.state for text in c.state.texts]
-    texts += [slot.field.lift for slot in accumulator.slots]
-    if not any(word in text for text in texts for word in ("order_", "rank_")):
+    if any("sixteenths" in text or "bin" in text for text in accumulator.texts):
+        key = FIELD[field_dtype("order", _value_dtype(name), fp64=True)]
+        wide = name == "float64"
+        made = "chf_double_sixteenths(x)" if wide else f"chf_float_sixteenths({_truncated(name)})"
+        lines += [
+            f"typedef {key} chf_key_t;",
+            library("bins.clh") + '#line 1 "generated"',
+            f"#define chf_sixteenths(x) {made}",
+        ]
+    if not any(word in text for text in accumulator.texts for word in ("order_", "rank_")):
         return lines
     lines.append(library("order.clh") + '#line 1 "generated"')
     for helper in ("order_low", "order_high", "rank_low", "rank_high"):
@@ -87,28 +98,43 @@ def _helpers(accumulator: Accumulator) -> list[str]:
     return lines
 
 
+def _value_dtype(name: str) -> np.dtype:
+    """Return a dtype whose order keys are those of the values."""
+    return np.dtype({"bfloat16": "float32", "time": "int64"}.get(name, name))
+
+
+def _truncated(name: str) -> str:
+    """Make a value a float32, never further from zero than it is."""
+    return "x" if "float" in name else "convert_float_rtz(x)"
+
+
 def _whole(accumulator: Accumulator) -> str:
-    """Lay the components side by side."""
+    """Lay the components side by side. Tables have states, but no place in an accumulator."""
     cs = [f"c{number}" for number in range(len(accumulator.components))]
+    scalars = [c for c, part in zip(cs, accumulator.components, strict=True) if part.table is None]
 
     def each(template: str) -> str:
         return " ".join(template.format(c=c) for c in cs)
 
+    def made(template: str) -> str:
+        # C knows no empty structures.
+        return " ".join(template.format(c=c) for c in scalars) or "r.none = 0;"
+
     return f"""\
-typedef struct {{ {each("{c}_t {c};")} }} acc_t;
+typedef struct {{ {" ".join(f"{c}_t {c};" for c in scalars) or "int none;"} }} acc_t;
 typedef struct {{ {each("{c}_state {c};")} }} state_t;
 typedef struct {{ {each("{c}_states {c};")} }} states_t;
-static acc_t chf_zero(void) {{ acc_t r; {each("r.{c} = {c}_zero();")} return r; }}
+static acc_t chf_zero(void) {{ acc_t r; {made("r.{c} = {c}_zero();")} return r; }}
 static acc_t chf_op(acc_t a, acc_t b)
 {{
     acc_t r;
-    {each("r.{c} = {c}_op(a.{c}, b.{c});")}
+    {made("r.{c} = {c}_op(a.{c}, b.{c});")}
     return r;
 }}
 static acc_t chf_lift(value_t v, ulong i)
 {{
     acc_t r;
-    {each("r.{c} = {c}_lift(v, i);")}
+    {made("r.{c} = {c}_lift(v, i);")}
     return r;
 }}
 static void chf_begin(state_t *s) {{ {each("{c}_begin(&s->{c});")} }}
@@ -116,7 +142,7 @@ static void chf_step(state_t *s, value_t v, ulong i) {{ {each("{c}_step(&s->{c},
 static acc_t chf_end(const state_t *s)
 {{
     acc_t r;
-    {each("r.{c} = {c}_end(s->{c});")}
+    {made("r.{c} = {c}_end(s->{c});")}
     return r;
 }}
 static void chf_begins(states_t *s) {{ {each("{c}_begins(&s->{c});")} }}
@@ -126,18 +152,38 @@ static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 }}
 static void chf_ends(const states_t *s, acc_t *out)
 {{
-    {each("{c}_state {c}_out[CHF_LANES]; {c}_ends(&s->{c}, {c}_out);")}
+    {" ".join(f"{c}_state {c}_out[CHF_LANES]; {c}_ends(&s->{c}, {c}_out);" for c in scalars)}
     #pragma unroll
     for (int j = 0; j < CHF_LANES; j++) {{
-        {each("out[j].{c} = {c}_end({c}_out[j]);")}
+        {" ".join(f"out[j].{c} = {c}_end({c}_out[j]);" for c in scalars) or "out[j].none = 0;"}
     }}
 }}"""
 
 
+def _attaching(accumulator: Accumulator) -> str:
+    """Tell states where the counters of their tables are, one table behind the other."""
+    one, lane, offset = [], [], 0
+    for slot in accumulator.tables:
+        one.append(f"s->c{slot.component}.table = table + {offset};")
+        lane.append(f"s->c{slot.component}.l[j].table = table + {offset};")
+        offset += slot.entries
+    if not offset:
+        return "#define CHF_ENTRIES 0"
+    return f"""\
+#define CHF_ENTRIES {offset}
+static void chf_attach(state_t *s, CHF_TABLE table) {{ {" ".join(one)} }}
+static void chf_attach_lane(states_t *s, int j, CHF_TABLE table) {{ {" ".join(lane)} }}
+static void chf_attach_lanes(states_t *s, CHF_TABLE table)
+{{
+    for (int j = 0; j < CHF_LANES; j++)
+        chf_attach_lane(s, j, table);
+}}"""
+
+
 def _memory(accumulator: Accumulator) -> str:
-    """Read and write accumulators of a partial: one array per slot, behind one another."""
+    """Read and write the scalars of a partial: one array per slot, behind one another."""
     gets, puts, offset = [], [], 0
-    for slot in accumulator.slots:
+    for slot in accumulator.scalars:
         ctype = FIELD[slot.field.dtype]
         member = f"a.c{slot.component}.{slot.field.name}"
         gets.append(f"    {member} = ((__global const {ctype} *)(p + {offset}UL * n))[k];")
@@ -147,7 +193,7 @@ def _memory(accumulator: Accumulator) -> str:
 #define CHF_SLOT_BYTES {offset}
 static acc_t chf_get(__global const uchar *p, ulong n, ulong k)
 {{
-    acc_t a;
+    acc_t a{"" if gets else " = chf_zero()"};
 {joined(gets)}
     return a;
 }}
@@ -160,7 +206,7 @@ static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
 def _collectives(accumulator: Accumulator) -> str:
     if not accumulator.collective:
         return ""
-    members = [(f"a.c{s.component}.{s.field.name}", s.field.op) for s in accumulator.slots]
+    members = [(f"a.c{s.component}.{s.field.name}", s.field.op) for s in accumulator.scalars]
 
     def function(scope: str) -> str:
         body = " ".join(f"{member} = {scope}_reduce_{op}({member});" for member, op in members)

@@ -12,10 +12,12 @@ from chunkfold.kernels.texts import for_one
 def component(number: int, part: Component, accumulator: Accumulator) -> str:
     """Return the source of component `number`."""
     c = f"c{number}"
+    if part.table is not None:
+        return f"{_constants(c, part)}{_table(c, part, accumulator)}\n{lanes(c, part, accumulator)}"
     members = " ".join(f"{FIELD[f.dtype]} {f.name};" for f in part.fields)
     wide = FIELD[part.state.fields[0][1] if part.state else part.fields[0].dtype]
     return f"""\
-typedef struct {{ {members} }} {c}_t;
+{_constants(c, part)}typedef struct {{ {members} }} {c}_t;
 #undef chf_wide
 #undef chfv_wide
 #define chf_wide(e) (({wide})(e))
@@ -46,17 +48,52 @@ def _assign(part: Component, target: str, dtype: str, what: str, text: str) -> s
     );"""
 
 
-def _one(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Return the state of one element's stream: start, step, end."""
+def _constants(c: str, part: Component) -> str:
+    """Return the arrays that a component's texts read, under names of their own."""
+    return "".join(
+        f"__constant const {FIELD[dtype]} {c}_{name}[{len(values)}] = "
+        f"{{ {', '.join(literal(value, dtype) for value in values)} }};\n"
+        for name, dtype, values in part.constants
+    )
+
+
+def _table(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Return a table's state, which is where it stands, and the step that counts in it."""
+    field = part.fields[0]
+    return f"""\
+typedef struct {{ CHF_TABLE table; }} {c}_state;
+static void {c}_begin({c}_state *state) {{ state->table = 0; }}
+{_head(c, part, accumulator)}
+    long counter;
+{_assign(part, "counter", "int64", f"lift of {field.name}", field.lift)}
+    if (counter >= 0 && counter < {field.entries})
+        chf_count(state->table + counter);
+}}"""
+
+
+def _names(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Name what texts may read."""
     value = [STORED[name].value for name in accumulator.value]
-    xs = " ".join(f"const {value[n]} x{n} = v.x{n};" for n in range(len(value)))
-    skip = f"    if ({absent(accumulator)})\n        return;\n" if part.skipna else ""
-    names = f"{xs} const {value[0]} x = x0;"
-    head = f"""\
+    xs = [f"const {value[n]} x{n} = v.x{n};" for n in range(len(value))]
+    constants = [
+        f"__constant const {FIELD[dtype]} *{name} = {c}_{name};"
+        for name, dtype, _ in part.constants
+    ]
+    return " ".join(["   ", *xs, f"const {value[0]} x = x0;", *constants])
+
+
+def _head(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Begin a step: pass over an element that is absent."""
+    skip = f"\n    if ({absent(accumulator)})\n        return;" if part.skipna else ""
+    return f"""\
 static void {c}_step({c}_state *state, value_t v, ulong i)
 {{
-    {names}
-{skip}"""
+{_names(c, part, accumulator)}{skip}"""
+
+
+def _one(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Return the state of one element's stream: start, step, end."""
+    head = _head(c, part, accumulator)
     if part.state is None:
         lifts = joined(
             _assign(part, f"l.{f.name}", f.dtype, f"lift of {f.name}", f.lift) for f in part.fields
@@ -66,12 +103,13 @@ typedef {c}_t {c}_state;
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 static {c}_t {c}_lift(value_t v, ulong i)
 {{
-    {names}
+{_names(c, part, accumulator)}
     {c}_t l;
 {lifts}
     return l;
 }}
-{head}    *state = {c}_op(*state, {c}_lift(v, i));
+{head}
+    *state = {c}_op(*state, {c}_lift(v, i));
 }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
     state = part.state
@@ -97,7 +135,8 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
     return f"""\
 typedef struct {{ {" ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)} }} {c}_state;
 static void {c}_begin({c}_state *state) {{ {starts} }}
-{head}    {c}_state s = *state;
+{head}
+    {c}_state s = *state;
 {step}
     *state = s;
 }}

@@ -21,7 +21,7 @@ def lanes(c: str, part: Component, accumulator: Accumulator) -> str:
 
 def _on_vectors(part: Component, accumulator: Accumulator) -> bool:
     """Whether a component's texts and inputs let kernels fold whole vectors."""
-    if not lanes_readable(accumulator):
+    if not lanes_readable(accumulator) or part.table is not None:
         return False
     if part.state is not None:
         # Statements may do anything; the end runs once, element by element.

@@ -11,7 +11,7 @@ from chunkfold.kernels.accumulator import Accumulator, BoundField, BoundState, C
 from chunkfold.kernels.catalogue import is_known
 from chunkfold.kernels.dtypes import field_dtype, kind_of, stored_name
 from chunkfold.kernels.errors import DeviceError, MonoidError
-from chunkfold.kernels.monoid import COLLECTIVES, Context, Fields, Monoid
+from chunkfold.kernels.monoid import COLLECTIVES, Context, Fields, Monoid, table_entries
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Statistic:
             If the monoid's finish fails, or does not give one result per output.
         """
         fields: Fields = {name: arrays[slot] for name, slot in self.slots.items()}
-        outputs = next(iter(fields.values())).shape
+        outputs = next(iter(fields.values())).shape[:1]
         try:
             context = Context(self.value, shape, axes, self.ddof)
             done = np.asarray(self.monoid.finish(fields, context))
@@ -60,7 +60,7 @@ class Statistic:
             ) from error
         if done.shape[:1] != outputs:
             raise MonoidError(
-                f"finish of {self.name!r} made shape {done.shape} of fields of shape {outputs}"
+                f"finish of {self.name!r} made shape {done.shape} for {outputs[0]} outputs"
             )
         return done if self.result is None else done.astype(self.result)
 
@@ -166,16 +166,26 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
     assert isinstance(monoid.op, Mapping)
     rtol = None if is_known(monoid) else monoid.rtol
     skipna = monoid.skipna and kind_of(value) in "fcmM"
-    fields = tuple(
+    constants = tuple(
+        (name, array.dtype.name, tuple(array.tolist())) for name, array in monoid.constants.items()
+    )
+
+    def component(*fields: BoundField, state: BoundState | None = None) -> Component:
+        return Component(monoid.name, fields, state, skipna, rtol, constants)
+
+    fields = [
         BoundField(
             name,
-            field_dtype(rule, value, fp64),
+            "int64" if table_entries(rule) else field_dtype(rule, value, fp64),
             monoid.zero[name],
             monoid.lift[name],
             monoid.op[name],
+            table_entries(rule) or None,
         )
         for name, rule in monoid.fields.items()
-    )
+    ]
+    tables = [component(field) for field in fields if field.entries]
+    scalars = [field for field in fields if not field.entries]
     if monoid.accumulate is not None:
         given = monoid.accumulate
         state = BoundState(
@@ -186,7 +196,7 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
             step=given.step if isinstance(given.step, str) else tuple(given.step.items()),
             end=tuple(given.end.items()),
         )
-        return [Component(monoid.name, fields, state, skipna, rtol)]
+        return [component(*scalars, state=state), *tables]
     if all(field.op in COLLECTIVES for field in fields):
-        return [Component(monoid.name, (field,), None, skipna, rtol) for field in fields]
-    return [Component(monoid.name, fields, None, skipna, rtol)]
+        return [component(field) for field in fields]
+    return [component(*scalars), *tables]

@@ -9,6 +9,7 @@ from typing import Any
 
 from chunkfold.kernels import finishes
 from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.monoid import Accumulate, Monoid
 
 _ERROR: Any = {"on_empty": "error"}
@@ -259,6 +260,7 @@ _CATALOGUE = (
         lift="x0 == x1 || (x0 != x0 && x1 != x1) ? 9223372036854775807L : (long)i",
         kinds="biufmM", finish=finishes.position_or_none, casts=False,
     ),
+    histogram(),
 )  # fmt: skip
 _SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std")
 """Those whose NaN-skipping forms have a name in NumPy."""

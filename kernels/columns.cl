@@ -37,17 +37,24 @@ static void NAME(CHF_INPUTS, ulong at, ulong stride, ulong index, ulong di_row, 
 CHF_FOLD_ROWS(chf_fold_rows, CHF_UNROLL)
 CHF_FOLD_ROWS(chf_fold_row, 1)
 
+/* Accumulator of column j, counted from that of the block's first one in the output's row. */
+static ulong chf_at(ulong j, ulong columns, ulong outputs, ulong output_stride)
+{
+    return j / columns * outputs + j % columns * output_stride;
+}
+
 /* geo             the box (kernels/place.clh); its innermost reduced dim is a multiple of `fold`.
  *                 If CHF_LANES > 1, columns are neighbours in memory, also across folded rows
  * outputs, reduces  of the box; the latter counts rows of every reduced dim
  * fold, span      rows side by side; wide rows of a block
  * blocks          of wide rows, over all reduced dims
  * offset, index   of the box's first element, in the buffer and in the whole array
- * fresh           1 if these accumulators hold nothing yet */
+ * fresh           1 if these accumulators hold nothing yet
+ * tables          CHF_ENTRIES counters per accumulator, if there are any */
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduces, ulong fold,
                   ulong span, ulong blocks, ulong offset, ulong index, __global uchar *acc, ulong acc_n,
-                  uint fresh, __global ulong *seen)
+                  uint fresh, __global long *tables, __global ulong *seen)
 {
     __global const ulong *column = geo + 2 + 4 * (geo[0] - 1);
     __global const ulong *reduced = geo + 2 + 4 * geo[0];
@@ -80,6 +87,18 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
     for (uint e = 0; e < CHF_LANES; e++)
         chf_begin(&single[e]);
 
+    const ulong base = block * fold * outputs + output.output;
+#if CHF_ENTRIES
+    for (uint n = 0; n < vectors + (rest > 0); n++)
+        for (uint e = 0; e < (n < vectors ? CHF_LANES : rest); e++) {
+            const ulong k = base + chf_at(first + n * CHF_LANES + e, columns, outputs, column[3]);
+            if (n < vectors)
+                chf_attach_lane(&lanes[n], e, tables + k * CHF_ENTRIES);
+            else
+                chf_attach(&single[e], tables + k * CHF_ENTRIES);
+        }
+#endif
+
     const ulong stride = fold * row[1], di_row = fold * row[2];
     const ulong stop = min((block + 1) * span, reduces / fold);
     ulong from = min(block * span, stop);
@@ -110,9 +129,7 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
                 out[e] = chf_end(&single[e]);
         const uint count = n < vectors ? CHF_LANES : rest;
         for (uint e = 0; e < count; e++) {
-            const ulong j = first + n * CHF_LANES + e;
-            const ulong k = (block * fold + j / columns) * outputs + output.output
-                            + j % columns * column[3];
+            const ulong k = base + chf_at(first + n * CHF_LANES + e, columns, outputs, column[3]);
             chf_put(acc, acc_n, k, fresh ? out[e] : chf_op(chf_get(acc, acc_n, k), out[e]));
         }
     }

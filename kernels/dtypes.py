@@ -142,6 +142,19 @@ def from_order(keys: np.ndarray, value: np.dtype) -> np.ndarray:
     return floats
 
 
+def to_order(value: float, dtype: np.dtype) -> int:
+    """Turn a value of a number's dtype into its key, both zeros into one (order.clh, rank_*).
+
+    >>> to_order(-0.0, np.dtype("f4")), to_order(-1.5, np.dtype("f4")), to_order(7, np.dtype("i2"))
+    (0, -1069547521, 7)
+    """
+    if kind_of(dtype) != "f":
+        return int(value)
+    width = 8 if dtype.itemsize == 8 else 4
+    bits = int(np.array(value or 0.0, f"f{width}").view(f"i{width}"))
+    return bits if bits >= 0 else bits ^ int(np.iinfo(f"i{width}").max)
+
+
 def literal_value(value: float | str, dtype: str) -> int | float:
     """Resolve "lowest" and "highest" of a field's dtype; numbers stay as they are."""
     if isinstance(value, str):

@@ -142,3 +142,34 @@ def bits(fields: Fields, context: Context) -> np.ndarray:
 def complement(fields: Fields, context: Context) -> np.ndarray:
     """Turn the "or" of complements into the "and"."""
     return (~fields["bits"]).astype(context.dtype)
+
+
+def _bins(left: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Put counts of shape (outputs, bins) beside the ends of their bins."""
+    dtype = [("left", np.float64), ("right", np.float64), ("count", np.int64)]
+    records = np.empty(counts.shape, dtype)
+    records["left"], records["right"], records["count"] = left, right, counts
+    return records
+
+
+def between(edges: np.ndarray, fields: Fields, _context: Context) -> np.ndarray:
+    """Put counts between their edges."""
+    return _bins(edges[:-1], edges[1:], fields["counts"])
+
+
+def _sixteenth_bins() -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the bins of bins.clh's `sixteenths`, from -infinity to infinity."""
+    steps = np.arange(16, 4081, dtype=np.uint32) << np.uint32(19)
+    ends = steps.view(np.float32).astype(np.float64)
+    left, right = ends, np.append(ends[1:], np.inf)
+    return (
+        np.concatenate([-right[::-1], -ends[:1], left]),
+        np.concatenate([-left[::-1], ends[:1], right]),
+    )
+
+
+def sixteenths(fields: Fields, _context: Context) -> np.ndarray:
+    """Give the bins with elements in any output."""
+    left, right = _sixteenth_bins()
+    held = np.flatnonzero(fields["counts"].any(axis=0))
+    return _bins(left[held], right[held], fields["counts"][:, held])

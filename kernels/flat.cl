@@ -15,10 +15,12 @@
  * index        global C-order index of element `begin`
  * acc, acc_n   a partial of acc_n accumulators, acc_n >= number of groups
  * fresh        1 if `acc` holds nothing yet
+ * tables       CHF_ENTRIES counters per accumulator, if there are any
  * seen         counts elements, so that the host can tell that the launch ran */
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
 void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
-               __global uchar *acc, ulong acc_n, uint fresh, __global ulong *seen)
+               __global uchar *acc, ulong acc_n, uint fresh, __global long *tables,
+               __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
     const ulong item = get_global_id(0);
@@ -26,6 +28,19 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
     state_t rest;
     chf_begins(&lanes);
     chf_begin(&rest);
+#if CHF_ENTRIES
+    __global long *kept = tables + get_group_id(0) * CHF_ENTRIES;
+#if CHF_TABLE_LOCAL
+    __local chf_counter_t table[CHF_ENTRIES];
+    for (uint e = get_local_id(0); e < CHF_ENTRIES; e += CHF_LOCAL)
+        table[e] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#else
+    CHF_TABLE table = kept;
+#endif
+    chf_attach_lanes(&lanes, table);
+    chf_attach(&rest, table);
+#endif
 #if CHF_STRIP
     const ulong from = begin + min(item * strip, end - begin);
     const ulong to = min(from + strip, end);
@@ -38,6 +53,11 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
         const ulong group = get_group_id(0);
         chf_put(acc, acc_n, group, fresh ? a : chf_op(chf_get(acc, acc_n, group), a));
     }
+#if CHF_ENTRIES && CHF_TABLE_LOCAL
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint e = get_local_id(0); e < CHF_ENTRIES; e += CHF_LOCAL)
+        kept[e] += table[e];
+#endif
     if (item == 0)
         seen[0] += end - begin;
 }

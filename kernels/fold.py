@@ -8,14 +8,22 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.launch import Launcher
 from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.partial import Partial, pack, unpack, zero_partial
-from chunkfold.kernels.profile import Profile
+from chunkfold.kernels.partial import (
+    Partial,
+    pack,
+    table_counts,
+    unpack,
+    with_tables,
+    zero_partial,
+)
+from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.shapes import ColumnShape, column_shape, most_splits, pass_span, row_shape
+from chunkfold.kernels.signature import Signature, signature
 from chunkfold.kernels.variant import Tuning
 
 
@@ -33,14 +41,15 @@ class Fold:
         tuning: Tuning,
         outputs: int = 1,
         queue: cl.CommandQueue | None = None,
+        splits: int | None = None,
     ) -> None:
         self.opened = opened
         self.accumulator = accumulator
         self.tuning = tuning
         self.outputs = outputs
         self.launcher = Launcher(opened.device, queue or opened.queue())
-        self.splits = most_splits(tuning, outputs)
-        self._kernels: dict[tuple[str, str, Tuning], cl.Kernel] = {}
+        self.splits = splits or most_splits(tuning, outputs, accumulator.nbytes)
+        self._kernels: dict[tuple[str, str, Tuning], tuple[cl.Kernel, Signature]] = {}
         self._words: dict[bytes, cl.Buffer] = {}
         self._acc = self._buffer(self.splits)
         # Some drivers report a launch as complete that never ran: kernels count along.
@@ -48,6 +57,13 @@ class Fold:
         self._due = [0, 0]
         self._used = 0
         """Splits that hold something; the accumulators of others are undefined."""
+        entries = accumulator.entries
+        # To the passes a table's counters are sums, each of an output of its own.
+        self._tables = (
+            Fold(opened, COUNTS, tuning, outputs * entries, self.launcher.queue, self.splits)
+            if entries
+            else None
+        )
 
     def add(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event] = ()
@@ -86,32 +102,66 @@ class Fold:
         if not self._used:
             return zero_partial(self.accumulator, self.outputs)
         used, self._used = self._used, 0
-        return self._passes(self._acc, used, self.splits * self.outputs)
+        partial = self._passes(self._acc, used, self.splits * self.outputs)
+        if self._tables is None:
+            return partial
+        return with_tables(self.accumulator, partial, self._tables.finish())
 
     def combine(self, partials: Sequence[Partial]) -> Partial:
         """Combine partials of `outputs` accumulators each with the op, on the device."""
-        raw = pack(self.accumulator, partials)
-        with device_errors(self.opened.device, "uploading partials"):
-            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-            source = cl.Buffer(self.opened.context, flags, hostbuf=raw)
-        return self._passes(source, len(partials), len(partials) * self.outputs)
+        accumulator, splits = self.accumulator, len(partials)
+        raw = pack(accumulator, partials)
+        if raw.size:
+            with device_errors(self.opened.device, "uploading partials"):
+                flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+                source = cl.Buffer(self.opened.context, flags, hostbuf=raw)
+            scalars = self._passes(source, splits, splits * self.outputs)
+        else:
+            scalars = unpack(accumulator, raw, self.outputs)
+        if self._tables is None:
+            return scalars
+        counts = self._tables.combine([table_counts(accumulator, partial) for partial in partials])
+        return with_tables(accumulator, scalars, counts)
 
     def profile(self) -> Profile:
-        """Return the times of every launch that `finish`, `combine` or `wait` has proved done."""
-        return self.launcher.profile()
+        """Return the times of every launch that `finish` or `combine` has proved done."""
+        own = self.launcher.profile()
+        return own if self._tables is None else merged([own, self._tables.profile()])
 
-    def _accumulators(self, splits: int) -> tuple[Any, ...]:
-        """Return the arguments that name accumulators which a launch writes: the first `splits`."""
+    def _held(self, splits: int) -> dict[str, Any]:
+        """Return the arguments for accumulators that a launch writes: the first `splits`."""
         fresh = self._used == 0
-        count = self.splits * self.outputs
-        if not fresh and splits > self._used:
-            begin, size = self._used * self.outputs, self.tuning.column_size
-            missing = (splits - self._used) * self.outputs
-            words = (np.uint64(count), np.uint64(begin), np.uint64(missing))
-            kernel = self._kernel("passes.cl", "fill_zero")
-            self.launcher.launch(kernel, 0, -(-missing // size), size, self._acc, *words)
+        if not fresh:
+            self._fill_zero(splits)
         self._used = max(self._used, splits)
-        return self._acc, np.uint64(count), np.uint32(fresh), self._seen
+        return {
+            "acc": self._acc,
+            "acc_n": self.splits * self.outputs,
+            "fresh": int(fresh),
+            # Unused, where there are none.
+            "tables": self._acc if self._tables is None else self._tables.zeroed(splits),
+            "seen": self._seen,
+        }
+
+    def zeroed(self, splits: int) -> cl.Buffer:
+        """Return the accumulators, of which the first `splits` hold something, if only zero."""
+        self._fill_zero(splits)
+        self._used = max(self._used, splits)
+        return self._acc
+
+    def _fill_zero(self, splits: int) -> None:
+        """Make those of the first `splits` zero that hold nothing yet."""
+        missing = (splits - self._used) * self.outputs
+        if missing > 0:
+            size = self.tuning.column_size
+            self._launch(
+                ("passes.cl", "fill_zero"),
+                (-(-missing // size), size),
+                acc=self._acc,
+                acc_n=self.splits * self.outputs,
+                begin=self._used * self.outputs,
+                count=missing,
+            )
 
     def _add_flat(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
@@ -120,20 +170,17 @@ class Fold:
         chunk = tuning.width * tuning.unroll * tuning.local_size
         groups = max(1, min(self.splits, -(-box.elements // chunk)))
         items = groups * tuning.local_size
-        # Strips are whole loads long, so that only the run's ends are folded one by one.
-        strip = -(-box.elements // (items * tuning.width)) * tuning.width
-        return self.launcher.launch(
-            self._kernel("flat.cl", "fold_flat"),
-            0,
-            groups,
-            tuning.local_size,
-            *inputs,
-            np.uint64(box.offset),
-            np.uint64(box.offset + box.elements),
-            np.uint64(strip),
-            np.uint64(box.index),
-            *self._accumulators(groups),
-            wait_for=wait_for,
+        return self._launch(
+            ("flat.cl", "fold_flat"),
+            (groups, tuning.local_size),
+            inputs,
+            wait_for,
+            begin=box.offset,
+            end=box.offset + box.elements,
+            # Strips are whole loads long, so that only the run's ends are folded one by one.
+            strip=-(-box.elements // (items * tuning.width)) * tuning.width,
+            index=box.index,
+            **self._held(groups),
         )
 
     def _add_rows(
@@ -142,22 +189,20 @@ class Fold:
         tuning = self.tuning
         team, splits, span = row_shape(tuning, box, self.splits)
         jobs = splits * self.outputs
-        return self.launcher.launch(
-            self._kernel("rows.cl", "fold_rows"),
-            0,
-            max(1, min(tuning.groups, -(-jobs * team // tuning.local_size))),
-            tuning.local_size,
-            *inputs,
-            self._upload_words(box),
-            np.uint64(self.outputs),
-            np.uint64(splits),
-            np.uint64(box.reduces),
-            np.uint64(span),
-            np.uint32(team),
-            np.uint64(box.offset),
-            np.uint64(box.index),
-            *self._accumulators(splits),
-            wait_for=wait_for,
+        return self._launch(
+            ("rows.cl", "fold_rows"),
+            (max(1, min(tuning.groups, -(-jobs * team // tuning.local_size))), tuning.local_size),
+            inputs,
+            wait_for,
+            geo=self._upload_words(box),
+            outputs=self.outputs,
+            splits=splits,
+            reduces=box.reduces,
+            span=span,
+            team=team,
+            offset=box.offset,
+            index=box.index,
+            **self._held(splits),
         )
 
     def _add_columns(
@@ -175,22 +220,22 @@ class Fold:
         shape: ColumnShape,
         wait_for: Sequence[cl.Event],
     ) -> cl.Event:
-        return self.launcher.launch(
-            self._kernel("columns.cl", "fold_columns", shape.tuning),
-            0,
-            -(-shape.jobs // shape.tuning.column_size),
-            shape.tuning.column_size,
-            *inputs,
-            self._upload_words(box),
-            np.uint64(self.outputs),
-            np.uint64(box.reduces),
-            np.uint64(shape.fold),
-            np.uint64(-(-box.reduces // (shape.fold * shape.blocks))),
-            np.uint64(shape.blocks),
-            np.uint64(box.offset),
-            np.uint64(box.index),
-            *self._accumulators(shape.fold * shape.blocks),
-            wait_for=wait_for,
+        size = shape.tuning.column_size
+        return self._launch(
+            ("columns.cl", "fold_columns"),
+            (-(-shape.jobs // size), size),
+            inputs,
+            wait_for,
+            tuning=shape.tuning,
+            geo=self._upload_words(box),
+            outputs=self.outputs,
+            reduces=box.reduces,
+            fold=shape.fold,
+            span=-(-box.reduces // (shape.fold * shape.blocks)),
+            blocks=shape.blocks,
+            offset=box.offset,
+            index=box.index,
+            **self._held(shape.fold * shape.blocks),
         )
 
     def _passes(self, source: cl.Buffer, splits: int, held: int) -> Partial:
@@ -207,26 +252,36 @@ class Fold:
             left = -(-splits // span)
             target = self._buffer(left)
             if columns:
-                kernel, size = self._kernel("passes.cl", "pass_columns"), tuning.column_size
+                name, size = "pass_columns", tuning.column_size
                 groups = -(-left * self.outputs // size)
             else:
-                kernel, size = self._kernel("passes.cl", "pass_rows"), tuning.local_size
+                name, size = "pass_rows", tuning.local_size
                 groups = left * self.outputs
-            sizes = tuple(map(np.uint64, (held, splits, self.outputs, span)))
-            rest = (target, np.uint64(left), self._seen)
-            self.launcher.launch(kernel, number, groups, size, current, *sizes, *rest)
+            self._launch(
+                ("passes.cl", name),
+                (groups, size),
+                number=number,
+                source=current,
+                source_n=held,
+                splits=splits,
+                outputs=self.outputs,
+                span=span,
+                out=target,
+                out_splits=left,
+                seen=self._seen,
+            )
             self._due[1] += splits * self.outputs
             current, splits, held, number = target, left, left * self.outputs, number + 1
         return self._read(current, held)
 
     def _read(self, source: cl.Buffer, held: int) -> Partial:
         """Read the first split back, of a partial of `held` accumulators."""
-        raw = np.empty(self.accumulator.nbytes * self.outputs, np.uint8)
+        raw = np.empty(self.accumulator.scalar_bytes * self.outputs, np.uint8)
         seen = np.zeros(2, np.uint64)
         if self.outputs:
             queue, doing = self.launcher.queue, "reading a partial back"
             with device_errors(self.opened.device, doing):
-                cl.enqueue_copy(queue, seen, self._seen, is_blocking=False)
+                event = cl.enqueue_copy(queue, seen, self._seen, is_blocking=False)
                 for piece, begin in self._pieces(raw, held):
                     event = cl.enqueue_copy(
                         queue, piece, source, src_offset=begin, is_blocking=False
@@ -238,10 +293,11 @@ class Fold:
     def _pieces(self, raw: np.ndarray, held: int) -> Iterator[tuple[np.ndarray, int]]:
         """Yield where the accumulators of one split go, and where they are: one array per slot."""
         if held == self.outputs:
-            yield raw, 0
+            if raw.size:
+                yield raw, 0
             return
         offset = 0
-        for slot in self.accumulator.slots:
+        for slot in self.accumulator.scalars:
             size = slot.dtype.itemsize
             begin = offset * self.outputs
             yield raw[begin : begin + size * self.outputs], offset * held
@@ -263,7 +319,7 @@ class Fold:
             return cl.Buffer(self.opened.context, flags, hostbuf=np.zeros(2, np.uint64))
 
     def _buffer(self, splits: int) -> cl.Buffer:
-        size = max(1, self.accumulator.nbytes * splits * self.outputs)
+        size = max(1, self.accumulator.scalar_bytes * splits * self.outputs)
         with device_errors(self.opened.device, f"allocating {size} bytes of accumulators"):
             return cl.Buffer(self.opened.context, cl.mem_flags.READ_WRITE, size)
 
@@ -276,12 +332,30 @@ class Fold:
                 self._words[key] = cl.Buffer(self.opened.context, flags, hostbuf=words)
         return self._words[key]
 
-    def _kernel(self, kernel_file: str, name: str, tuning: Tuning | None = None) -> cl.Kernel:
+    def _launch(
+        self,
+        where: tuple[str, str],
+        shape: tuple[int, int],
+        inputs: Sequence[cl.Buffer] = (),
+        wait_for: Sequence[cl.Event] = (),
+        *,
+        number: int = 0,
+        tuning: Tuning | None = None,
+        **values: Any,
+    ) -> cl.Event:
+        """Launch a kernel, named by file and name, over work-groups, given by number and size."""
+        kernel, takes = self._kernel(*where, tuning or self.tuning)
+        arguments = (*inputs, *takes.arguments(values))
+        return self.launcher.launch(kernel, number, *shape, *arguments, wait_for=wait_for)
+
+    def _kernel(self, kernel_file: str, name: str, tuning: Tuning) -> tuple[cl.Kernel, Signature]:
         """Return this fold's own kernel object: their arguments are not thread-safe."""
-        tuning = tuning or self.tuning
         key = (kernel_file, name, tuning)
         if key not in self._kernels:
             program = self.opened.program(kernel_file, self.accumulator, tuning)
             with device_errors(self.opened.device, f"making kernel {name}"):
-                self._kernels[key] = cl.Kernel(program, name)
+                kernel = cl.Kernel(program, name)
+            takes = signature(kernel_file, name)
+            takes.check(kernel, len(self.accumulator.stored))
+            self._kernels[key] = kernel, takes
         return self._kernels[key]

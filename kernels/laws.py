@@ -17,6 +17,7 @@ from chunkfold.kernels.monoid import COLLECTIVES
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import unpack
 from chunkfold.kernels.samples import as_stored
+from chunkfold.kernels.signature import signature
 from chunkfold.kernels.variant import Tuning
 
 LAWS_FILE = "laws.cl"
@@ -47,7 +48,11 @@ def broken_law(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -
     DeviceError
         If the device fails.
     """
-    doubted = [n for n, part in enumerate(accumulator.components) if part.rtol is not None]
+    doubted = [
+        number
+        for number, part in enumerate(accumulator.components)
+        if part.rtol is not None and part.table is None
+    ]
     if not doubted:
         return ""
     arrays = _tried(opened, accumulator, tuning)
@@ -73,7 +78,7 @@ def _tried(
     rng = np.random.default_rng(0)
     triples = rng.integers(0, (count + 1) ** 2, (_TRIPLES, 3), np.uint64)
     outputs = len(_PLACES) * _TRIPLES
-    raw = np.zeros(outputs * accumulator.nbytes, np.uint8)
+    raw = np.zeros(outputs * accumulator.scalar_bytes, np.uint8)
     program = opened.program(LAWS_FILE, accumulator, tuning)
     flags = cl.mem_flags
     with device_errors(opened.device, "trying the laws of a monoid"):
@@ -83,10 +88,14 @@ def _tried(
             for array in (*samples, triples)
         ]
         out = cl.Buffer(opened.context, flags.READ_WRITE, raw.nbytes)
+        values = {"count": count, "triples": buffers[-1], "n": _TRIPLES, "out": out}
         cl.Kernel(program, "try_laws")(
-            queue, (_TRIPLES,), None, *buffers[:-1], np.uint64(count), buffers[-1],
-            np.uint64(_TRIPLES), out,
-        )  # fmt: skip
+            queue,
+            (_TRIPLES,),
+            None,
+            *buffers[:-1],
+            *signature(LAWS_FILE, "try_laws").arguments(values),
+        )
         event = cl.enqueue_copy(queue, raw, out, is_blocking=False)
         queue.flush()
     wait(opened.device, event, "the laws of a monoid")

@@ -60,6 +60,7 @@ KINDS = {
 COLLECTIVES = ("add", "min", "max")
 """Ops that may be named instead of written out; devices may have built-ins for them."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_TABLE = re.compile(r"int64\[([1-9][0-9]{0,6})\]")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -114,13 +115,16 @@ class Monoid:
         default_factory=lambda: MappingProxyType({"s": "float64"}), kw_only=True
     )
     """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
-    "mean", "real", "order", which depend on the elements' dtype."""
+    "mean", "real", "order", which depend on the elements' dtype; or "int64[n]", a table of n
+    counters, whose zero is 0 and whose op is "add"."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)
     """The identity of `op`: numbers, or "lowest" or "highest" of the field's dtype."""
     lift: Mapping[str, str] | str = field(kw_only=True)
-    """Per field an OpenCL C expression of `x` (or `x0`, `x1`, ...) and the C-order index `i`."""
+    """Per field an OpenCL C expression of `x` (or `x0`, `x1`, ...) and the C-order index `i`; for
+    a table the number of the counter that it adds 1 to, and none if there is none of that number.
+    """
     op: Mapping[str, str] | str = field(kw_only=True)
     """Per field "add", "min" or "max", or an OpenCL C expression of `a.<field>`, `b.<field>`."""
     accumulate: Accumulate | None = field(default=None, kw_only=True)
@@ -137,10 +141,16 @@ class Monoid:
     """Whether elements that are NaN or NaT count as absent."""
     casts: bool = field(default=True, kw_only=True)
     """Whether a `dtype` that elements are cast to is the result's too, as it is a sum's."""
+    constants: Mapping[str, np.ndarray] = field(
+        default_factory=lambda: MappingProxyType({}), kw_only=True
+    )
+    """Arrays of numbers that the texts may read by name, of the dtypes that fields may have."""
     instead: Mapping[str, Monoid] = field(
         default_factory=lambda: MappingProxyType({}), kw_only=True
     )
     """What to fold in its place where elements are of other kinds, by their letters."""
+    adapt: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
+    """Makes what to fold in its place from the elements' dtype, where texts depend on it."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _IDENTIFIER.fullmatch(self.name):
@@ -156,12 +166,14 @@ class Monoid:
         if not isinstance(self.fields, Mapping) or not self.fields:
             raise MonoidError(f"monoid {self.name!r} has no fields; it needs at least one")
         self._check_types("field", self.fields)
+        self._check_constants()
         for part in ("zero", "lift", "op"):
             object.__setattr__(self, part, self._per_field(part, getattr(self, part)))
         self._check_numbers("zero", cast("Mapping[str, object]", self.zero))
         for part in ("lift", "op"):
             for name, text in getattr(self, part).items():
                 self._check_source(f"{part}[{name!r}]", text)
+        self._check_tables()
         if self.accumulate is not None:
             self._check_accumulate(self.accumulate)
 
@@ -178,7 +190,7 @@ class Monoid:
             if kind in kinds:
                 return replace(other, name=self.name, skipna=self.skipna)
         if kind in self.kinds:
-            return self
+            return self if self.adapt is None else replace(self.adapt(dtype), skipna=self.skipna)
         able = "".join([self.kinds, *self.instead])
         names = ", ".join(name for letters, name in KINDS.items() if set(letters) & set(able))
         raise MonoidError(f"{self.name!r} is not defined for {dtype}, only for {names}")
@@ -213,10 +225,11 @@ class Monoid:
                 raise MonoidError(
                     f"{what} name {name!r} of monoid {self.name!r} is not an identifier"
                 )
-            if not isinstance(dtype, str) or (dtype not in FIELD and dtype not in RULES):
+            table = what == "field" and isinstance(dtype, str) and table_entries(dtype)
+            if not table and dtype not in FIELD and dtype not in RULES:
                 raise MonoidError(
                     f"{what} {name!r} of monoid {self.name!r} has dtype {dtype!r}; "
-                    f"use one of {', '.join([*FIELD, *RULES])}"
+                    f"use one of {', '.join([*FIELD, *RULES])}, or int64[n] for a table"
                 )
 
     def _check_numbers(self, part: str, numbers: Mapping[str, object]) -> None:
@@ -228,12 +241,41 @@ class Monoid:
                     "give a number, 'lowest' or 'highest'"
                 )
 
+    def _check_tables(self) -> None:
+        assert isinstance(self.zero, Mapping)
+        assert isinstance(self.op, Mapping)
+        for name, dtype in self.fields.items():
+            if table_entries(dtype) and (self.zero[name], self.op[name]) != (0, "add"):
+                raise MonoidError(
+                    f"field {name!r} of monoid {self.name!r} is a table of counters, whose zero "
+                    f"is 0 and whose op is 'add', not {self.zero[name]!r} and {self.op[name]!r}"
+                )
+
+    def _check_constants(self) -> None:
+        for name, array in self.constants.items():
+            if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+                raise MonoidError(
+                    f"constant name {name!r} of monoid {self.name!r} is not an identifier"
+                )
+            if not isinstance(array, np.ndarray) or array.ndim != 1 or not array.size:
+                raise MonoidError(
+                    f"constant {name!r} of monoid {self.name!r} is no array of one axis"
+                )
+            if array.dtype.name not in FIELD:
+                raise MonoidError(
+                    f"constant {name!r} of monoid {self.name!r} has dtype {array.dtype}; "
+                    f"use one of {', '.join(FIELD)}"
+                )
+
     def _check_accumulate(self, accumulate: Accumulate) -> None:
         if not isinstance(accumulate, Accumulate):
             raise MonoidError(f"accumulate of monoid {self.name!r} is no cf.Accumulate")
         self._check_types("state field", accumulate.state)
         self._check_keys("accumulate.start", accumulate.start, accumulate.state)
-        self._check_keys("accumulate.end", accumulate.end, self.fields)
+        scalars = {name: dtype for name, dtype in self.fields.items() if not table_entries(dtype)}
+        if not scalars:
+            raise MonoidError(f"monoid {self.name!r} has accumulate, but no field that it ends in")
+        self._check_keys("accumulate.end", accumulate.end, scalars)
         self._check_numbers("accumulate.start", accumulate.start)
         step = accumulate.step
         if isinstance(step, Mapping):
@@ -251,6 +293,16 @@ class Monoid:
         refusal = refused(text)
         if refusal:
             raise MonoidError(f"{what} of monoid {self.name!r} {refusal}: {text!r}")
+
+
+def table_entries(dtype: str) -> int:
+    """Return the number of counters of a table's dtype; 0 if it is no table's.
+
+    >>> table_entries("int64[12]"), table_entries("int64")
+    (12, 0)
+    """
+    match = _TABLE.fullmatch(dtype)
+    return int(match[1]) if match else 0
 
 
 def refused(text: str) -> str | None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.dtypes import literal_value
 
 
 @dataclass(frozen=True)
 class Partial:
-    """One array per slot of an accumulator, each of shape (outputs,)."""
+    """One array per slot of an accumulator: (outputs,), or (outputs, entries) of a table."""
 
     arrays: Mapping[str, np.ndarray]
 
@@ -29,12 +29,12 @@ class Partial:
 
 
 def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
-    """View the bytes that kernels write (slot behind slot) as a partial.
+    """View the bytes that kernels write (slot behind slot) as a partial's scalars.
 
-    `raw` has dtype uint8 and shape (accumulator.nbytes * outputs,).
+    `raw` has dtype uint8 and shape (accumulator.scalar_bytes * outputs,).
     """
     arrays, offset = {}, 0
-    for slot in accumulator.slots:
+    for slot in accumulator.scalars:
         size = slot.dtype.itemsize * outputs
         arrays[slot.name] = raw[offset : offset + size].view(slot.dtype)
         offset += size
@@ -45,9 +45,25 @@ def pack(accumulator: Accumulator, partials: Sequence[Partial]) -> np.ndarray:
     """Lay partials of equal outputs out as splits of one, in the kernels' byte order."""
     rows = [
         np.concatenate([partial.arrays[slot.name] for partial in partials]).view(np.uint8)
-        for slot in accumulator.slots
+        for slot in accumulator.scalars
     ]
-    return np.concatenate(rows)
+    return np.concatenate([np.empty(0, np.uint8), *rows])
+
+
+def with_tables(accumulator: Accumulator, scalars: Partial, counts: Partial) -> Partial:
+    """Join a partial's scalars with its tables, as `table_counts` lays them out."""
+    rows = counts.arrays[COUNTS.slots[0].name].reshape(-1, accumulator.entries)
+    arrays, offset = dict(scalars.arrays), 0
+    for slot in accumulator.tables:
+        arrays[slot.name] = rows[:, offset : offset + slot.entries]
+        offset += slot.entries
+    return Partial(arrays)
+
+
+def table_counts(accumulator: Accumulator, partial: Partial) -> Partial:
+    """Lay a partial's tables out as kernels do: those of an output behind one another."""
+    rows = np.concatenate([partial.arrays[slot.name] for slot in accumulator.tables], axis=1)
+    return Partial({COUNTS.slots[0].name: rows.reshape(-1)})
 
 
 def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
@@ -55,7 +71,7 @@ def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
     return Partial(
         {
             slot.name: np.full(
-                outputs, literal_value(slot.field.zero, slot.field.dtype), slot.dtype
+                slot.shape(outputs), literal_value(slot.field.zero, slot.field.dtype), slot.dtype
             )
             for slot in accumulator.slots
         }

@@ -1,7 +1,7 @@
 /* The passes over accumulators: each folds `splits` of them per output into fewer.
  *
  * Accumulator (split, output) stands at split * outputs + output of a partial; the input is one of
- * in_n accumulators. It is not overwritten. An empty span leaves the zero element. `seen` counts
+ * source_n accumulators. It is not overwritten. An empty span leaves the zero element. `seen` counts
  * accumulators.
  */
 #include "tuning.clh"
@@ -19,7 +19,7 @@ void fill_zero(__global uchar *acc, ulong acc_n, ulong begin, ulong count)
 
 /* A work-group per output and span of `span` splits. */
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
-void pass_rows(__global const uchar *in, ulong in_n, ulong splits, ulong outputs, ulong span,
+void pass_rows(__global const uchar *source, ulong source_n, ulong splits, ulong outputs, ulong span,
                __global uchar *out, ulong out_splits, __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
@@ -29,7 +29,7 @@ void pass_rows(__global const uchar *in, ulong in_n, ulong splits, ulong outputs
     const ulong to = min(from + span, splits);
     acc_t a = chf_zero();
     for (ulong split = from + get_local_id(0); split < to; split += CHF_LOCAL)
-        a = chf_op(a, chf_get(in, in_n, split * outputs + output));
+        a = chf_op(a, chf_get(source, source_n, split * outputs + output));
     a = chf_group_reduce(a, scratch);
     if (get_local_id(0) == 0)
         chf_put(out, out_splits * outputs, k, a);
@@ -39,7 +39,7 @@ void pass_rows(__global const uchar *in, ulong in_n, ulong splits, ulong outputs
 
 /* A work-item per output and span. */
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
-void pass_columns(__global const uchar *in, ulong in_n, ulong splits, ulong outputs, ulong span,
+void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ulong outputs, ulong span,
                   __global uchar *out, ulong out_splits, __global ulong *seen)
 {
     const ulong k = get_global_id(0);
@@ -50,7 +50,7 @@ void pass_columns(__global const uchar *in, ulong in_n, ulong splits, ulong outp
     const ulong to = min(from + span, splits);
     acc_t a = chf_zero();
     for (ulong split = from; split < to; split++)
-        a = chf_op(a, chf_get(in, in_n, split * outputs + output));
+        a = chf_op(a, chf_get(source, source_n, split * outputs + output));
     chf_put(out, out_splits * outputs, k, a);
     if (k == 0)
         seen[1] += splits * outputs;

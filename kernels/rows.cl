@@ -10,9 +10,9 @@
 #include "group.clh"
 #include "place.clh"
 
-/* Reduced positions [from, to) of the output whose first element is at `output`. */
+/* Reduced positions [from, to) of the output whose first element is at `output`; it has `table`. */
 static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output, ulong from,
-                           ulong to, uint item, uint items)
+                           ulong to, uint item, uint items, __global long *table)
 {
     const ulong reduced = geo[1];
     __global const ulong *dims = geo + 2 + 4 * geo[0];
@@ -24,6 +24,11 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
     chf_begin(&rest);
     if (!single)
         chf_begins(&lanes);
+#if CHF_ENTRIES
+    chf_attach(&rest, table);
+    if (!single)
+        chf_attach_lanes(&lanes, table);
+#endif
     while (from < to) {
         const place_t start = chf_place(dims, reduced, from);
         const ulong run = reduced == 1 ? to - from : min(inner[0] - from % inner[0], to - from);
@@ -44,11 +49,12 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
  * outputs, splits  accumulators of `acc`; a split of an output is `span` of its `reduces` positions
  * team             work-items of a team: CHF_LOCAL, or a power of two that divides it
  * offset, index    of the box's first element, in the buffer and in the whole array
- * fresh            1 if these accumulators hold nothing yet */
+ * fresh            1 if these accumulators hold nothing yet
+ * tables           CHF_ENTRIES counters per accumulator, if there are any */
 __kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
 void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong splits, ulong reduces,
                ulong span, uint team, ulong offset, ulong index, __global uchar *acc,
-               ulong acc_n, uint fresh, __global ulong *seen)
+               ulong acc_n, uint fresh, __global long *tables, __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
     const uint lid = get_local_id(0);
@@ -72,7 +78,7 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
             output.at += offset;
             output.index += index;
             a = chf_fold_span(CHF_INPUT_NAMES, geo, output, from, min(from + span, reduces),
-                              lid % team, team);
+                              lid % team, team, tables + k * CHF_ENTRIES);
         }
         a = chf_team_reduce(a, scratch, team);
         if (lid % team == 0 && job < jobs)

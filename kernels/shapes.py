@@ -10,6 +10,8 @@ from chunkfold.kernels.variant import Tuning
 
 _CPU_ACCUMULATORS = 1 << 14
 """Accumulators beyond the outputs' own that a CPU keeps, at most."""
+SPLIT_BYTES = 64 << 20
+"""Bytes that all of them hold, at most."""
 _LEAST_PASS = 16
 """Accumulators that a pass folds into one, at least."""
 _LOADS_IN_FLIGHT = 8
@@ -31,12 +33,13 @@ class ColumnShape:
     """Work-items."""
 
 
-def most_splits(tuning: Tuning, outputs: int) -> int:
-    """Return how many accumulators each output has on the device."""
+def most_splits(tuning: Tuning, outputs: int, nbytes: int) -> int:
+    """Return how many accumulators of `nbytes` each output has on the device."""
+    room = max(1, SPLIT_BYTES // (max(outputs, 1) * max(nbytes, 1)))
     if outputs == 1:
-        return tuning.groups
+        return min(tuning.groups, room)
     items = _CPU_ACCUMULATORS if tuning.strip else tuning.groups * tuning.local_size
-    return max(1, items // max(outputs, 1))
+    return max(1, min(items // max(outputs, 1), room))
 
 
 def team_size(tuning: Tuning, run: int) -> int:

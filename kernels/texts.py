@@ -21,11 +21,16 @@ HELPERS = (
     "gap",
     "re",
     "im",
+    "bin",
+    "bin_near",
+    "sixteenths",
 )
 """Functions that texts may call beside OpenCL's own (kernels/lanes.clh, kernels/order.clh)."""
 _HELPER = re.compile(rf"(?<![\w.])({'|'.join(HELPERS)})(?=\s*\()")
 _TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d[\w.]*|&&|\|\||\S")
-_VECTOR_NAMES = {"x", "i", "min", "max", "fmin", "fmax", "fabs", "exp", *HELPERS} - {"re", "im"}
+_SINGLE = {"re", "im", "bin", "bin_near", "sixteenths"}
+"""Helpers that have no form for lanes."""
+_VECTOR_NAMES = {"x", "i", "min", "max", "fmin", "fmax", "fabs", "exp", *HELPERS} - _SINGLE
 _VECTOR_SIGNS = set("+-*&|^~(),")
 _MEMBER = re.compile(r"[abs]\.\w+|x\d")
 _NUMBER = re.compile(r"-?\d+")

@@ -133,7 +133,11 @@ def _fold(
 def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np.ndarray | None:
     """Return what NumPy makes of a plain sum, minimum or maximum of the first input."""
     value = accumulator.value[0]
-    plain = slot.field.lift == "x" and slot.field.op in ("add", "min", "max")
+    plain = (
+        slot.field.entries is None
+        and slot.field.lift == "x"
+        and slot.field.op in ("add", "min", "max")
+    )
     if not plain or value in ("time", "bfloat16"):
         return None
     fold: Any = {"add": np.sum, "min": np.min, "max": np.max}[slot.field.op]

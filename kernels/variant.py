@@ -12,6 +12,8 @@ from chunkfold.kernels.errors import DeviceError
 
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/group.clh."""
+_COUNTER_BYTES = 4
+"""Of a counter in local memory (kernels/tables.clh)."""
 _TILE_BYTES = 32 << 10
 """Accumulators that a CPU's work-item keeps for columns: they stay in the first cache."""
 
@@ -43,6 +45,8 @@ class Tuning:
     """Rows in flight in `fold_columns`."""
     tile: int
     """Loads side by side that a work-item of `fold_columns` folds."""
+    local_tables: bool
+    """Work-groups that fold a run count in local memory."""
 
     def options(self, kernel_file: str) -> tuple[str, ...]:
         """Compiler options that set kernels/tuning.clh for a kernel file."""
@@ -57,6 +61,8 @@ class Tuning:
             "ALIGNED": int(self.aligned),
             "TILE": self.tile,
             "COLUMN_LOCAL": self.column_size,
+            "TABLE_LOCAL": int(self.local_tables and kernel_file == "flat.cl"),
+            "TABLE_SHARED": int(self.local_size > 1 and not columns),
             "SUB_GROUPS": int(self.variant == "sub_group"),
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())
@@ -77,6 +83,11 @@ class Tuning:
         )
 
 
+def local_tables(device: Device, accumulator: Accumulator) -> bool:
+    """Whether a work-group's counters fit local memory, and leave a quarter of it."""
+    return 0 < _COUNTER_BYTES * accumulator.entries <= device.local_bytes // 4 * 3
+
+
 def work_group_size(
     device: Device, accumulator: Accumulator, variant: str, wanted: int, kernel_limit: int = 1 << 30
 ) -> int:
@@ -85,14 +96,17 @@ def work_group_size(
     min(kernel's limit, device's limits, what local memory holds), rounded down to the preferred
     multiple where that leaves anything, to a power of two for `tree`.
     """
-    # acc_t may be padded to the alignment of its widest field.
-    scratch = (accumulator.nbytes + 7) // 8 * 8
+    if accumulator.tables and "cl_khr_int64_base_atomics" not in device.extensions:
+        return 1  # so that nothing shares a table
+    # acc_t may be padded to the alignment of its widest field, and is never empty.
+    scratch = (accumulator.scalar_bytes + 7) // 8 * 8 or 4
+    tables = _COUNTER_BYTES * accumulator.entries if local_tables(device, accumulator) else 0
     size = min(
         wanted,
         kernel_limit,
         device.max_work_group_size,
         device.max_work_item_size,
-        max(1, device.local_bytes // scratch),
+        max(1, (device.local_bytes - tables) // scratch),
     )
     if variant == "tree":
         return 1 << (size.bit_length() - 1)
@@ -121,6 +135,7 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> Tuning:
         column_lanes=max(1, 4 // itemsize),
         column_unroll=8,
         tile=1,
+        local_tables=local_tables(device, accumulator),
     )
 
 
@@ -142,6 +157,8 @@ def _cpu(device: Device, accumulator: Accumulator, variant: str) -> Tuning:
         column_lanes=lanes,
         column_unroll=8,
         tile=max(1, _TILE_BYTES // (lanes * accumulator.nbytes)),
+        # One work-item needs none of its own; what several share is no faster there.
+        local_tables=False,
     )
 
 

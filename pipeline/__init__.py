@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         PlanError,
         SourceError,
     )
-    from chunkfold.kernels import Accumulate, Device, Monoid, devices
+    from chunkfold.kernels import Accumulate, Device, Monoid, devices, histogram
     from chunkfold.planning import Plan
     from chunkfold.run import Run
 
@@ -41,7 +41,7 @@ _HOMES = {
         "PlanError",
         "SourceError",
     ),
-    "chunkfold.kernels": ("Accumulate", "Device", "Monoid", "devices"),
+    "chunkfold.kernels": ("Accumulate", "Device", "Monoid", "devices", "histogram"),
     "chunkfold.planning": ("Plan",),
     "chunkfold.api": ("plan", "reduce", "submit"),
     "chunkfold.run": ("Run",),
@@ -66,6 +66,7 @@ __all__ = [
     "Run",
     "SourceError",
     "devices",
+    "histogram",
     "plan",
     "reduce",
     "submit",

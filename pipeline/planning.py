@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
 from chunkfold.kernels import Bound
+from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.source import Source
 from chunkfold.tree import FAN_IN, tree
@@ -224,11 +225,13 @@ def _memory(
     input at a time.
     """
     in_flight = max(_touched(layout, source) for source in sources)
+    accumulator = bound.accumulator
+    tables = SPLIT_BYTES if accumulator.tables else 0
     outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
     return Memory(
         staging=threads * BUFFERS * leaf_bytes * len(sources),
         decoding=threads * READERS * 2 * max(leaf_bytes, in_flight),
-        accumulators=threads * 3 * outputs * bound.accumulator.nbytes,
+        accumulators=threads * (3 * outputs * accumulator.nbytes + tables),
     )
 
 

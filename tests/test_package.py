@@ -74,8 +74,8 @@ def test_the_public_names_are_these():
     assert sorted(cf.__all__) == [
         "Accumulate", "BuildError", "CancelledError", "ChunkError", "ChunkfoldError",
         "ClusterError", "Device", "DeviceError", "IncompleteError", "LocalOpenCLCluster",
-        "Monoid", "MonoidError", "Plan", "PlanError", "Run", "SourceError", "devices", "plan",
-        "reduce", "submit",
+        "Monoid", "MonoidError", "Plan", "PlanError", "Run", "SourceError", "devices",
+        "histogram", "plan", "reduce", "submit",
     ]  # fmt: skip
     for name in cf.__all__:
         assert getattr(cf, name).__doc__

@@ -22,13 +22,15 @@ from chunkfold.run import Run
 def jsonable(value: Any) -> Any:
     """Turn a NumPy value into what JSON can carry.
 
-    NaN and infinities, times and complex numbers become strings.
+    NaN and infinities, times and complex numbers become strings, records become objects.
 
     >>> jsonable(np.array([1.5, np.nan])), jsonable(np.int8(3)), jsonable(np.datetime64(0, "s"))
     ([1.5, 'NaN'], 3, '1970-01-01T00:00:00')
     """
     if isinstance(value, np.ndarray):
         return [jsonable(entry) for entry in value]
+    if isinstance(value, np.void) and value.dtype.names:
+        return {name: jsonable(value[name]) for name in value.dtype.names}
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return str(value)
     plain = value.item() if isinstance(value, np.generic) else value
@@ -123,7 +125,10 @@ def _staging(path: Path) -> Path:
 
 
 def write_results(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results as JSON (.json) or as a Zarr group with one array each; whole or not at all."""
+    """Write results as JSON (.json) or as a Zarr group with one array each; whole or not at all.
+
+    Records become groups, of an array for each of their fields.
+    """
     staged = _staging(path)
     try:
         made = staged / path.name
@@ -132,7 +137,15 @@ def write_results(path: Path, results: Mapping[str, Any]) -> None:
         else:
             group = zarr.open_group(str(made), mode="w", zarr_format=3)
             for name, value in results.items():
-                group.create_array(name, data=np.asarray(value))
+                for part, data in _arrays(name, np.asarray(value)):
+                    group.create_array(part, data=data)
         made.rename(path)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def _arrays(name: str, value: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Take records apart: Zarr's third format has no data type for them."""
+    if value.dtype.names is None:
+        return [(name, value)]
+    return [(f"{name}/{field}", np.ascontiguousarray(value[field])) for field in value.dtype.names]

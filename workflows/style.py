@@ -11,6 +11,10 @@ from rich.table import Table
 
 from chunkfold.report import DeviceReport
 
+_MOST_ROWS = 40
+"""Of a histogram."""
+_BAR = 40
+"""Characters of a histogram's longest bar."""
 _WIDE = 320
 """Columns where the output is no terminal, so that nothing is cut or folded."""
 
@@ -52,6 +56,25 @@ def value_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return np.array2string(value, threshold=20, edgeitems=3)
     return str(value)
+
+
+def is_bins(value: Any) -> bool:
+    """Whether a result is one histogram."""
+    names = value.dtype.names if isinstance(value, np.ndarray) and value.ndim == 1 else None
+    return names == ("left", "right", "count")
+
+
+def bin_table(bins: np.ndarray) -> Table:
+    """Draw a histogram's records; neighbours share a row where there are many."""
+    step = -(-len(bins) // _MOST_ROWS)
+    made = table("#from", "#to", "#count", "")
+    counts = [int(bins["count"][at : at + step].sum()) for at in range(0, len(bins), step or 1)]
+    for row, count in enumerate(counts):
+        part = bins[row * step : (row + 1) * step]
+        bar = "█" * round(_BAR * count / max(*counts, 1))
+        ends = (f"{part['left'][0]:.6g}", f"{part['right'][-1]:.6g}")
+        made.add_row(*ends, f"{count:,}", bar)
+    return made
 
 
 def device_table(devices: Mapping[str, DeviceReport], seconds: float) -> Table:

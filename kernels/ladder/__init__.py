@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator import Accumulator
@@ -45,6 +44,8 @@ class Rung:
             len(accumulator.stored) > 1 or accumulator.stored[0] == "float16"
         ):
             return "async_work_group_copy takes one input, and no halves"
+        if accumulator.tables:
+            return "a rung folds scalars, not tables"
         return why_not(device, accumulator, self.variant)
 
 
@@ -86,6 +87,7 @@ class RungFold(Fold):
             column_lanes=1,
             column_unroll=1,
             tile=1,
+            local_tables=False,
         )
         each = rung.elements * tuning.local_size
         groups = max(1, -(-count // each)) if each else tuning.groups
@@ -97,21 +99,15 @@ class RungFold(Fold):
     ) -> cl.Event:
         assert box.offset == 0, "a rung folds whole buffers"
         assert not self._used, "and writes every accumulator anew: finish comes between two"
-        return self.launcher.launch(
-            self._kernel(self.rung.file, self.rung.kernel),
-            0,
-            self.splits,
-            self.tuning.local_size,
-            *inputs,
-            np.uint64(box.elements),
-            *self._whole(),
-            wait_for=wait_for,
+        held = self._held(self.splits)
+        return self._launch(
+            (self.rung.file, self.rung.kernel),
+            (self.splits, self.tuning.local_size),
+            inputs,
+            wait_for,
+            n=box.elements,
+            **{name: held[name] for name in ("acc", "acc_n", "seen")},
         )
-
-    def _whole(self) -> tuple[cl.Buffer, np.uint64, cl.Buffer]:
-        """Return the arguments for all accumulators, which each launch writes anew."""
-        acc, count, _, seen = self._accumulators(self.splits)
-        return acc, count, seen
 
 
 __all__ = ["LADDER", "Rung", "RungFold"]

@@ -10,7 +10,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import OpenedDevice, as_monoid, bind
+from chunkfold.kernels import OpenedDevice, as_monoid, bind, histogram
 from chunkfold.kernels.assemble import assemble, located
 from chunkfold.kernels.bake import header
 from chunkfold.kernels.laws import LAWS_FILE
@@ -59,7 +59,8 @@ def test_physical_lines_lead_back_to_their_files(file: str):
 def test_the_generated_header_defines_what_the_example_does():
     """kernels/monoid.clh documents the joint; the generated one must have every name of it."""
     example = (FOLDER / "monoid.clh").read_text()
-    made = header(bind([as_monoid("sum")], [np.dtype("f4")]).accumulator)
+    both = [as_monoid("sum"), histogram([0, 1])]
+    made = header(bind(both, [np.dtype("f4")]).accumulator)
     names = set(re.findall(r"\b(?:chf|CHF)_\w+", example))
     assert {"chf_step", "chf_put", "CHF_INPUTS"} <= names
     for name in names - {"CHF_STAGE", "CHF_WIDTH"}:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from chunkfold import PlanError, planning
 from chunkfold.grid import Cells, leaf_factors, normalized_axes, select, slabs
-from chunkfold.kernels import as_monoid, bind
+from chunkfold.kernels import as_monoid, bind, histogram
+from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.planning import BUFFERS, READERS, make_plan
 from chunkfold.source import Source
@@ -210,6 +211,9 @@ def test_the_memory_bound_has_every_term():
     assert memory.decoding == 3 * READERS * 2 * 11 * 13 * 4
     assert memory.accumulators == 3 * 3 * 13 * bound_for("f4").accumulator.nbytes
     assert memory.total == memory.staging + memory.decoding + memory.accumulators
+    counting = bind([histogram(range(18))], [np.dtype("f4")])
+    memory = make_plan((source,), counting, threads=3).memory
+    assert memory.accumulators == 3 * (3 * 17 * 8 + SPLIT_BYTES)
 
 
 def test_a_plan_beyond_the_workers_memory_is_refused():

@@ -83,6 +83,23 @@ def test_a_pair_per_output_is_a_last_axis():
     assert (low, high) == (array.min(), array.max())
 
 
+@pytest.mark.parametrize("axis", [None, 0, (0, 2), 1])
+def test_a_histogram_per_output(axis):
+    array = np.random.default_rng(6).normal(0, 3, (6, 7, 8)).astype("f4")
+    edges = [-5, -1, 0, 0.5, 4]
+    got = cf.reduce(stored(array, chunks=(4, 3, 5)), cf.histogram(edges), axis=axis)
+    axes = tuple(range(3)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    kept = [n for n in range(3) if n not in axes]
+    rows = array.transpose(*kept, *axes).reshape([array.shape[n] for n in kept] + [-1])
+    want = np.apply_along_axis(lambda row: np.histogram(row, edges)[0], -1, rows)
+    assert got.shape == want.shape
+    np.testing.assert_array_equal(got["count"], want)
+    assert got["left"][..., 0].min() == -5
+    mean, bins = cf.reduce(stored(array, chunks=(4, 3, 5)), ["mean", "histogram"]).values()
+    assert bins["count"].sum() == array.size
+    assert (bins["left"] <= mean).any()
+
+
 @pytest.mark.parametrize("axis", [None, 1])
 @pytest.mark.parametrize("chunks", [((3, 4), (3, 4)), ((3, 4), (4, 3)), ((10, 2), (1, 11))])
 def test_two_inputs_with_grids_of_their_own(axis, chunks):

@@ -15,6 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels import Fold, OpenedDevice, all_devices, as_monoid, bind, box
+from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.ladder import LADDER, RungFold
 from chunkfold.kernels.partial import zero_partial
 from chunkfold.kernels.variant import forced
@@ -23,6 +24,7 @@ OPS = ["sum", "min", "max", "mean", "prod", "var", "norm2"]
 BOXES = [((n,), (0,)) for n in (1, 2, 65, 1031)] + [
     ((5, 7, 3), axes) for axes in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 ]
+EDGES = [1, 2, 4, 5, 7, 10]
 _kept = []
 
 
@@ -39,7 +41,8 @@ def kept_for_good(make: type) -> Callable[..., cl.Buffer]:
 
 def fold_everything(opened: OpenedDevice) -> int:
     """Fold every box in every shape that suits a device without built-ins; return how many."""
-    bound = bind([as_monoid(op) for op in OPS], [np.dtype("int32")])
+    monoids = [*(as_monoid(op) for op in OPS), histogram(EDGES)]
+    bound = bind(monoids, [np.dtype("int32")])
     base = forced(opened.device, bound.accumulator, "tree")[0]
     limit = opened.device.max_work_group_size
     done = 0
@@ -48,7 +51,8 @@ def fold_everything(opened: OpenedDevice) -> int:
             width = {"lanes": 2, "width": 4, "unroll": 1 + (not strip), "aligned": not strip}
             columns = {"column_size": 4, "column_lanes": 2, "column_unroll": 2, "tile": 1 + strip}
             shape_of = {"local_size": local, "groups": 3, "strip": strip}
-            tuning = replace(base, **shape_of, **width, **columns)
+            tables = {"local_tables": not strip and local > 1}
+            tuning = replace(base, **shape_of, **width, **columns, **tables)
             for shape, axes in BOXES:
                 array = (np.arange(math.prod(shape), dtype="i4") * 37 % 11).reshape(shape)
                 outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
@@ -68,6 +72,10 @@ def fold_everything(opened: OpenedDevice) -> int:
 
 def numpy_of(op: str, array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Return NumPy's results, one per output."""
+    if op == "histogram":
+        kept = [axis for axis in range(array.ndim) if axis not in axes]
+        rows = array.transpose(*kept, *axes).reshape(-1, math.prod(array.shape[a] for a in axes))
+        return np.array([np.histogram(row, EDGES)[0] for row in rows])
     if op == "norm2":
         return np.sqrt((array.astype("f8") ** 2).sum(axis=axes)).ravel()
     return np.asarray(getattr(np, op)(array, axis=axes)).ravel()

@@ -113,6 +113,19 @@ def test_every_variant_can_be_forced_where_it_exists(store: Path):
                 assert json.loads(done.stdout)["devices"][0]["variant"] == variant
 
 
+def test_a_histogram_is_drawn_and_written(store: Path, tmp_path: Path):
+    words = ("reduce", store / "a", "--op", "histogram", "-q")
+    done = chunkfold(*words, "--edges", "0:1200:3", "--out", tmp_path / "h.zarr")
+    assert [line.split()[:3] for line in done.stdout.splitlines()] == [
+        ["histogram"], ["from", "to", "count"], ["0", "400", "400"], ["400", "800", "400"],
+        ["800", "1200", "400"],
+    ]  # fmt: skip
+    assert zarr.open(str(tmp_path / "h.zarr"))["histogram/count"][...].tolist() == [400] * 3
+    (bins,) = json.loads(chunkfold(*words, "--json").stdout)["results"].values()
+    assert sum(entry["count"] for entry in bins) == 1200
+    assert len(chunkfold(*words).stdout.splitlines()) <= 42  # of 200 bins
+
+
 @pytest.mark.parametrize("name", ["out.json", "out.zarr"])
 def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
     out = tmp_path / name
@@ -139,6 +152,9 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("reduce", "STORE/a", "--select", "0:x"), "'0:x' is neither an integer"),
         (("reduce", "STORE/a", "--select", "1,2,3"), "3 entries for 2 axes"),
         (("reduce", "STORE/a", "--dtype", "nonsense"), "nonsense"),
+        (("reduce", "STORE/a", "--edges", "1,2"), "are for --op histogram, which is not asked for"),
+        (("reduce", "STORE/a", "--op", "histogram", "--edges", "1:2"), "neither numbers, as in"),
+        (("reduce", "STORE/a", "--op", "histogram", "--edges", "2,1"), "two increasing numbers"),
         (("reduce", "STORE/a", "--device", "quantum"), "no OpenCL device matches 'quantum'; there"),
         (("reduce", "STORE/a", "--out", "no/such/folder/x.json"), "is not a folder"),
         (("reduce", "STORE/a", "--out", "/proc/x.json"), "output /proc/x.json cannot be written"),

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+import numpy as np
 from distributed import Client
 
 from chunkfold.api import plan
 from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
-from chunkfold.kernels import CATALOGUE
+from chunkfold.kernels import CATALOGUE, Monoid, histogram
 from chunkfold.workflows.style import err
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -38,6 +39,12 @@ reduction = stacked(
         "ops",
         multiple=True,
         help=f"Reduction; may be repeated. One of {', '.join(CATALOGUE)}.  [default: sum]",
+    ),
+    click.option(
+        "--edges",
+        metavar="EDGES",
+        help="Bins of a histogram: their edges, '0,10,100', or LOW:HIGH:BINS of equal width.  "
+        "[default: sixteen bins to a power of two]",
     ),
     click.option(
         "--axis", "axes", multiple=True, type=int, help="Axis to reduce; may be repeated."
@@ -126,10 +133,50 @@ def parse_selection(text: str | None) -> Selection:
     return tuple(entries)
 
 
+def parse_edges(text: str) -> list[float]:
+    """Read the edges of a histogram's bins.
+
+    Raises
+    ------
+    PlanError
+        If they are neither numbers nor LOW:HIGH:BINS.
+
+    >>> parse_edges("0,1,10"), parse_edges("0:1:4")
+    ([0, 1, 10], [0.0, 0.25, 0.5, 0.75, 1.0])
+    """
+    try:
+        if ":" in text:
+            low, high, bins = text.split(":")
+            edges: list[float] = np.linspace(float(low), float(high), int(bins) + 1).tolist()
+            return edges
+        return [_number(word) for word in text.split(",")]
+    except ValueError:
+        raise PlanError(
+            f"--edges {text!r} are neither numbers, as in '0,10,100', nor LOW:HIGH:BINS"
+        ) from None
+
+
+def _number(word: str) -> float:
+    try:
+        return int(word)
+    except ValueError:
+        return float(word)
+
+
+def _binned(ops: list[str], text: str | None) -> list[str | Monoid]:
+    """Give the histogram among the ops its edges."""
+    if text is None:
+        return list(ops)
+    if "histogram" not in ops:
+        raise PlanError(f"--edges {text!r} are for --op histogram, which is not asked for")
+    return [histogram(parse_edges(text)) if op == "histogram" else op for op in ops]
+
+
 def arguments(
     *,
     sources: tuple[str, ...],
     ops: tuple[str, ...],
+    edges: str | None,
     axes: tuple[int, ...],
     ddof: float,
     skipna: bool,
@@ -139,7 +186,7 @@ def arguments(
     """Turn the reduction's options into the library's arguments."""
     return {
         "source": sources,
-        "op": list(ops) or ["sum"],
+        "op": _binned(list(ops) or ["sum"], edges),
         "axis": list(axes) if axes else None,
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,

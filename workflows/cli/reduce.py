@@ -14,7 +14,16 @@ from chunkfold.units import size_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import check_writable, run_json, write_results
-from chunkfold.workflows.style import device_table, err, out, pass_table, show, value_text
+from chunkfold.workflows.style import (
+    bin_table,
+    device_table,
+    err,
+    is_bins,
+    out,
+    pass_table,
+    show,
+    value_text,
+)
 
 
 @click.command()
@@ -61,6 +70,7 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
+      chunkfold reduce store.zarr/temperature --op histogram --edges 200:320:60
       chunkfold reduce original.zarr copy.zarr --op first_mismatch --op max_abs_diff
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
@@ -78,7 +88,11 @@ def command(
         click.echo(json.dumps(run_json(run, results, seconds)))
     else:
         for name, value in results.items():
-            out.print(f"{name} {value_text(value)}", markup=False)
+            if is_bins(value):
+                out.print(name, markup=False)
+                show(out, bin_table(value))
+            else:
+                out.print(f"{name} {value_text(value)}", markup=False)
     if output is not None:
         write_results(output, results)
     if not quiet:

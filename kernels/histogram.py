@@ -1,0 +1,161 @@
+"""Histograms: bins of given edges, or sixteen to a power of two."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels import finishes
+from chunkfold.kernels.dtypes import order_field, to_order
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.monoid import Monoid
+
+_NEAR = 0.25
+"""How far edges may be from equal widths, in widths, to be found by a guess."""
+_STEEP = 1 << 20
+"""Widths that edges may be from zero, for a guess in float32."""
+
+
+def histogram(edges: Sequence[float] | np.ndarray | None = None) -> Monoid:
+    """Return the reduction that counts the elements of each bin.
+
+    Parameters
+    ----------
+    edges
+        Bin j of n holds elements from edges[j] to below edges[j + 1], the last one up to its end,
+        as `numpy.histogram` has it; others, and NaN, count nowhere. None lets bins follow the
+        data: sixteen of equal width from each power of two to the next, of each sign.
+
+    Returns
+    -------
+    A monoid whose results are arrays of records `left`, `right` (float64) and `count` (int64), in
+    order: all n bins between edges; without edges those that hold anything. Of these, bins above
+    zero hold elements from left to below right, and those below zero are their mirror; infinities
+    have bins of their own, what is closer to zero than 2**-126 is in that of zero, and what is
+    beyond float32's range is in that of its greatest.
+
+    Raises
+    ------
+    MonoidError
+        If edges are not at least two increasing numbers.
+    """
+    if edges is None:
+        return Monoid(
+            "histogram",
+            fields={"counts": "int64[8131]"},
+            zero=0,
+            lift="sixteenths(x)",
+            op="add",
+            finish=finishes.sixteenths,
+            casts=False,
+        )
+    given = _checked(edges)
+    return Monoid(
+        "histogram",
+        fields={"counts": f"int64[{len(given) - 1}]"},
+        zero=0,
+        lift="-1",
+        op="add",
+        finish=partial(finishes.between, np.array(given, np.float64)),
+        casts=False,
+        adapt=partial(_for_edges, given),
+    )
+
+
+def _checked(edges: Any) -> list[int | float]:
+    """Take edges as Python's numbers, whose comparisons are exact."""
+    numbers = edges.tolist() if isinstance(edges, np.ndarray) else edges
+    try:
+        numbers = [getattr(number, "item", lambda number=number: number)() for number in numbers]
+    except TypeError:
+        numbers = []
+    plain = all(type(number) in (int, float) for number in numbers)
+    if not plain or len(numbers) < 2 or not all(a < b for a, b in itertools.pairwise(numbers)):
+        raise MonoidError(
+            f"edges of a histogram are at least two increasing numbers, not {edges!r}"
+        )
+    return numbers
+
+
+def _for_edges(edges: list[int | float], dtype: np.dtype) -> Monoid:
+    """Compare keys that sort like the elements: exact in every dtype, also without float64."""
+    key = order_field(dtype, True)
+    lower = [bound for edge in edges[:-1] if (bound := _least(edge, dtype)) is not None]
+    top = _greatest(edges[-1], dtype)
+    parts: dict[str, Any] = {"lift": "-1", "constants": {}}
+    if lower and top is not None:
+        keys = np.array([to_order(bound, dtype) for bound in lower], key)
+        parts["constants"] = {
+            "lower": keys,
+            "top": np.array([to_order(top, dtype)], key),
+        }
+        guess = _guess(edges)
+        parts["lift"] = (
+            f"bin_near(rank_high(x), {guess}, lower, {len(keys)}, top[0])"
+            if guess
+            else f"bin(rank_high(x), lower, {len(keys)}, top[0])"
+        )
+    return Monoid(
+        "histogram",
+        fields={"counts": f"int64[{len(edges) - 1}]"},
+        zero=0,
+        op="add",
+        finish=partial(finishes.between, np.array(edges, np.float64)),
+        casts=False,
+        **parts,
+    )
+
+
+def _least(edge: float, dtype: np.dtype) -> int | float | None:
+    """Return the least value of a dtype that is not below an edge; None if there is none."""
+    if dtype.kind != "f":
+        low, high = _limits(dtype)
+        if edge > high:
+            return None
+        return low if edge < low else math.ceil(edge)
+    return _rounded(edge, dtype, math.inf)
+
+
+def _greatest(edge: float, dtype: np.dtype) -> int | float | None:
+    """Return the greatest value of a dtype that is not above an edge; None if there is none."""
+    if dtype.kind != "f":
+        low, high = _limits(dtype)
+        if edge < low:
+            return None
+        return high if edge > high else math.floor(edge)
+    return _rounded(edge, dtype, -math.inf)
+
+
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    if dtype.kind == "b":
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def _rounded(edge: float, dtype: np.dtype, towards: float) -> float:
+    """Round an edge to what kernels make of elements, float32 or float64, in one direction."""
+    width: Any = np.float64 if dtype.itemsize == 8 else np.float32
+    with np.errstate(over="ignore", under="ignore"):
+        value = width(edge)
+        beyond = float(value) < edge if towards > 0 else float(value) > edge
+        return float(np.nextafter(value, width(towards)) if beyond else value)
+
+
+def _guess(edges: list[int | float]) -> str:
+    """Return an expression for the bin's number where edges are nearly equally far apart, or ""."""
+    first, bins = float(edges[0]), len(edges) - 1
+    width = (float(edges[-1]) - first) / bins
+    if not math.isfinite(width) or abs(first) > _STEEP * width or bins < 4:
+        return ""
+    if any(abs(edge - (first + n * width)) > _NEAR * width for n, edge in enumerate(edges)):
+        return ""
+    origin, scale = np.float32(first), np.float32(1 / width)
+    if not np.isfinite(scale) or not scale:
+        return ""
+    return f"((float)x - {float(origin).hex()}f) * {float(scale).hex()}f"

@@ -1,0 +1,79 @@
+"""The typed signature of a kernel, read off its source: what a launch must hand over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+_SCALARS = {"uint": np.uint32, "ulong": np.uint64}
+_PARAMETER = re.compile(r"(?P<type>.*?[\s*])(?P<name>\w+)")
+INPUTS = "CHF_INPUTS"
+"""Stands for the input buffers, which come first."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of a kernel behind its inputs."""
+
+    kernel: str
+    parameters: tuple[tuple[str, str], ...]
+    """Name and OpenCL C type of each: uint, ulong, or a pointer."""
+    has_inputs: bool
+
+    def arguments(self, values: Mapping[str, Any]) -> list[Any]:
+        """Put named values in order, each as the kernel's type.
+
+        Raises
+        ------
+        TypeError
+            If a parameter has no value, or a value no parameter or another type.
+        OverflowError
+            If an integer does not fit its parameter.
+        """
+        names = [name for name, _ in self.parameters]
+        if set(values) != set(names):
+            raise TypeError(f"{self.kernel} takes {sorted(names)}, not {sorted(values)}")
+        return [self._argument(name, kind, values[name]) for name, kind in self.parameters]
+
+    def check(self, kernel: cl.Kernel, inputs: int) -> None:
+        """See that a built kernel takes what its source says.
+
+        Raises
+        ------
+        TypeError
+            If it does not.
+        """
+        wanted = len(self.parameters) + (inputs if self.has_inputs else 0)
+        if kernel.num_args != wanted:
+            raise TypeError(f"{self.kernel} was built with {kernel.num_args} arguments of {wanted}")
+
+    def _argument(self, name: str, kind: str, value: Any) -> Any:
+        scalar = _SCALARS.get(kind)
+        if (scalar is None) != isinstance(value, cl.MemoryObjectHolder):
+            raise TypeError(f"{name} of {self.kernel} is {kind}, not {type(value).__name__}")
+        return value if scalar is None else scalar(value)
+
+
+@cache
+def signature(kernel_file: str, name: str) -> Signature:
+    """Read a kernel's signature off its source file.
+
+    >>> signature("passes.cl", "fill_zero").parameters[0]
+    ('acc', '__global uchar *')
+    """
+    text = resources.files("chunkfold.kernels").joinpath(kernel_file).read_text()
+    found = re.search(rf"\bvoid {name}\((?P<parameters>[^)]*)\)", text)
+    if found is None:
+        raise TypeError(f"{kernel_file} has no kernel {name}")
+    parts = [" ".join(part.split()) for part in found["parameters"].split(",")]
+    own = [part for part in parts if part != INPUTS]
+    matches = [_PARAMETER.fullmatch(part) for part in own]
+    parameters = tuple((m["name"], m["type"].strip()) for m in matches if m)
+    return Signature(name, parameters, has_inputs=INPUTS in parts)

@@ -1,0 +1,87 @@
+"""Launch signatures: what the source says is what is built, and what a launch must give."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from chunkfold.kernels import Fold, OpenedDevice, Partial, as_monoid, bind, choose, histogram
+from chunkfold.kernels.ladder import LADDER
+from chunkfold.kernels.laws import LAWS_FILE
+from chunkfold.kernels.opened import program_source
+from chunkfold.kernels.signature import Signature, signature
+from chunkfold.kernels.trial import KERNEL_FILES
+from chunkfold.kernels.variant import language_options
+
+
+def kernels_of(kernel_file: str) -> list[str]:
+    text = resources.files("chunkfold.kernels").joinpath(kernel_file).read_text()
+    return re.findall(r"^(?:__kernel )?void (\w+)\(", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kernel_file", [*KERNEL_FILES, LAWS_FILE])
+def test_built_kernels_take_what_their_source_says(opened: OpenedDevice, kernel_file: str):
+    pair = bind([as_monoid("dot"), as_monoid("max_abs_diff")], [np.dtype("f4")] * 2).accumulator
+    tuning = choose(opened.device, pair)
+    options = [*language_options(opened.device), *tuning.options(kernel_file)]
+    source = program_source(opened.device, kernel_file, pair, tuning)
+    program = cl.Program(opened.context, source).build([*options, "-cl-kernel-arg-info"])
+    info = cl.kernel_arg_info
+    for kernel in [cl.Kernel(program, name) for name in kernels_of(kernel_file)]:
+        takes = signature(kernel_file, kernel.function_name)
+        takes.check(kernel, 2)
+        for number, (name, declared) in enumerate(takes.parameters, 2 * takes.has_inputs):
+            built = [kernel.get_arg_info(number, of) for of in (info.NAME, info.TYPE_NAME)]
+            kind = re.sub("__global|const| ", "", declared)
+            assert [word.replace(" ", "") for word in built] == [name, kind]
+
+
+def test_every_rung_has_a_signature():
+    for rung in LADDER:
+        names = [name for name, _ in signature(rung.file, rung.kernel).parameters]
+        assert names == ["n", "acc", "acc_n", "seen"]
+
+
+def test_arguments_go_in_the_kernels_order_and_types(opened: OpenedDevice):
+    parameters = (("n", "ulong"), ("acc", "__global uchar *"), ("m", "uint"))
+    takes = Signature("k", parameters, has_inputs=True)
+    buffer = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, 8)
+    n, acc, m = takes.arguments({"m": 2, "acc": buffer, "n": 2**40})
+    assert (n, acc, m) == (2**40, buffer, 2)
+    assert (n.dtype, m.dtype) == (np.uint64, np.uint32)
+    with pytest.raises(TypeError, match=r"k takes \['acc', 'm', 'n'\], not \['n'\]"):
+        takes.arguments({"n": 1})
+    with pytest.raises(TypeError, match=r"acc of k is __global uchar \*, not int"):
+        takes.arguments({"n": 1, "acc": 1, "m": 1})
+    with pytest.raises(TypeError, match="n of k is ulong, not Buffer"):
+        takes.arguments({"n": buffer, "acc": buffer, "m": 1})
+    with pytest.raises(OverflowError):
+        takes.arguments({"n": 1, "acc": buffer, "m": 2**32})
+
+
+def test_a_kernel_of_another_signature_is_noticed(opened: OpenedDevice):
+    program = cl.Program(opened.context, "__kernel void fill_zero(ulong n) {}").build()
+    with pytest.raises(TypeError, match="fill_zero was built with 1 arguments of 4"):
+        signature("passes.cl", "fill_zero").check(cl.Kernel(program, "fill_zero"), 1)
+
+
+def test_partials_of_every_width_come_back_as_they_went(opened: OpenedDevice):
+    """What kernels read and write is what the host packs, slot by slot."""
+    monoids = [as_monoid(op) for op in ("any", "argmax", "var", "count")]
+    bound = bind([*monoids, histogram([0, 1, 5])], [np.dtype("f4")])
+    accumulator, outputs = bound.accumulator, 5
+    assert {slot.dtype.itemsize for slot in accumulator.scalars} == {4, 8}
+    rng = np.random.default_rng(3)
+    arrays = {
+        slot.name: rng.integers(1, 2**30, slot.shape(outputs)).astype(slot.dtype)
+        for slot in accumulator.slots
+    }
+    fold = Fold(opened, accumulator, choose(opened.device, accumulator), outputs=outputs)
+    # The zero element beside it, so that kernels take it apart and put it together.
+    back = fold.combine([Partial(arrays), fold.finish()])
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(back.arrays[name], array, err_msg=name)

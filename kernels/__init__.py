@@ -3,6 +3,7 @@
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bind import Bound, bind
 from chunkfold.kernels.catalogue import CATALOGUE, as_monoid
+from chunkfold.kernels.choice import choose
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
 from chunkfold.kernels.fold import Fold
@@ -12,7 +13,6 @@ from chunkfold.kernels.host import all_devices, default_devices, devices
 from chunkfold.kernels.monoid import Accumulate, Monoid
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
-from chunkfold.kernels.trial import choose
 from chunkfold.kernels.variant import VARIANTS, Tuning
 
 __all__ = [

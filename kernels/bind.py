@@ -60,7 +60,7 @@ class Statistic:
             ) from error
         if done.shape[:1] != outputs:
             raise MonoidError(
-                f"finish of {self.name!r} made shape {done.shape} for {outputs[0]} outputs"
+                f"finish of {self.name!r} made shape {done.shape} of fields of {outputs[0]} outputs"
             )
         return done if self.result is None else done.astype(self.result)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,13 @@ from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.shapes import ColumnShape, column_shape, most_splits, pass_span, row_shape
 from chunkfold.kernels.signature import Signature, signature
 from chunkfold.kernels.variant import Tuning
+
+_COUNTERS = np.zeros(2, np.uint64)
+"""Elements and accumulators that kernels have seen, to begin with."""
+
+
+def _aligned(nbytes: int) -> int:
+    return (nbytes + 7) // 8 * 8
 
 
 class Fold:
@@ -99,7 +107,7 @@ class Fold:
         DeviceError
             If anything enqueued so far failed.
         """
-        if not self._used:
+        if not self._used or not self.outputs:
             return zero_partial(self.accumulator, self.outputs)
         used, self._used = self._used, 0
         partial = self._passes(self._acc, used, self.splits * self.outputs)
@@ -110,14 +118,13 @@ class Fold:
     def combine(self, partials: Sequence[Partial]) -> Partial:
         """Combine partials of `outputs` accumulators each with the op, on the device."""
         accumulator, splits = self.accumulator, len(partials)
+        if not self.outputs:
+            return zero_partial(accumulator, 0)
         raw = pack(accumulator, partials)
-        if raw.size:
-            with device_errors(self.opened.device, "uploading partials"):
-                flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-                source = cl.Buffer(self.opened.context, flags, hostbuf=raw)
-            scalars = self._passes(source, splits, splits * self.outputs)
-        else:
-            scalars = unpack(accumulator, raw, self.outputs)
+        with device_errors(self.opened.device, "uploading partials"):
+            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            source = cl.Buffer(self.opened.context, flags, hostbuf=raw if raw.size else _COUNTERS)
+        scalars = self._passes(source, splits, splits * self.outputs)
         if self._tables is None:
             return scalars
         counts = self._tables.combine([table_counts(accumulator, partial) for partial in partials])
@@ -239,15 +246,13 @@ class Fold:
         )
 
     def _passes(self, source: cl.Buffer, splits: int, held: int) -> Partial:
-        """Fold `splits` accumulators per output into one, pass by pass, between two buffers.
+        """Fold `splits` accumulators per output into one, pass by pass, between buffers.
 
         `held` is the number of accumulators that `source` has room for.
         """
-        number = 1
-        current, target = source, None
         tuning = self.tuning
         columns = self.outputs >= 2 * tuning.column_size * self.opened.device.compute_units
-        while splits > 1:
+        for number in itertools.count(1):
             span = pass_span(tuning, splits)
             left = -(-splits // span)
             target = self._buffer(left)
@@ -261,7 +266,7 @@ class Fold:
                 ("passes.cl", name),
                 (groups, size),
                 number=number,
-                source=current,
+                source=source,
                 source_n=held,
                 splits=splits,
                 outputs=self.outputs,
@@ -271,43 +276,28 @@ class Fold:
                 seen=self._seen,
             )
             self._due[1] += splits * self.outputs
-            current, splits, held, number = target, left, left * self.outputs, number + 1
-        return self._read(current, held)
+            if left == 1:
+                return self._read(target)
+            source, splits, held = target, left, left * self.outputs
+        raise AssertionError("unreachable")
 
-    def _read(self, source: cl.Buffer, held: int) -> Partial:
-        """Read the first split back, of a partial of `held` accumulators."""
-        raw = np.empty(self.accumulator.scalar_bytes * self.outputs, np.uint8)
-        seen = np.zeros(2, np.uint64)
-        if self.outputs:
-            queue, doing = self.launcher.queue, "reading a partial back"
-            with device_errors(self.opened.device, doing):
-                event = cl.enqueue_copy(queue, seen, self._seen, is_blocking=False)
-                for piece, begin in self._pieces(raw, held):
-                    event = cl.enqueue_copy(
-                        queue, piece, source, src_offset=begin, is_blocking=False
-                    )
-            self.launcher.wait(event, doing)
-            self._check(seen)
-        return unpack(self.accumulator, raw, self.outputs)
-
-    def _pieces(self, raw: np.ndarray, held: int) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield where the accumulators of one split go, and where they are: one array per slot."""
-        if held == self.outputs:
-            if raw.size:
-                yield raw, 0
-            return
-        offset = 0
-        for slot in self.accumulator.scalars:
-            size = slot.dtype.itemsize
-            begin = offset * self.outputs
-            yield raw[begin : begin + size * self.outputs], offset * held
-            offset += size
+    def _read(self, source: cl.Buffer) -> Partial:
+        """Read back what the last pass wrote: the partial, and behind it the counters."""
+        nbytes = self.accumulator.scalar_bytes * self.outputs
+        raw = np.empty(_aligned(nbytes) + _COUNTERS.nbytes, np.uint8)
+        doing = "reading a partial back"
+        with device_errors(self.opened.device, doing):
+            event = cl.enqueue_copy(self.launcher.queue, raw, source, is_blocking=False)
+        self.launcher.wait(event, doing)
+        self._check(raw[_aligned(nbytes) :].view(np.uint64))
+        return unpack(self.accumulator, raw[:nbytes], self.outputs)
 
     def _check(self, seen: np.ndarray) -> None:
         for counted, due, what in zip(
             seen.tolist(), self._due, ("elements", "accumulators"), strict=True
         ):
             if counted != due % 2**64:
+                self.launcher.profile()  # a launch that failed says more
                 raise DeviceError(
                     f"{self.opened.device} reports no error, but its kernels folded {counted:,} "
                     f"{what} of {due:,}"
@@ -316,10 +306,11 @@ class Fold:
     def _counters(self) -> cl.Buffer:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         with device_errors(self.opened.device, "allocating counters"):
-            return cl.Buffer(self.opened.context, flags, hostbuf=np.zeros(2, np.uint64))
+            return cl.Buffer(self.opened.context, flags, hostbuf=_COUNTERS)
 
     def _buffer(self, splits: int) -> cl.Buffer:
-        size = max(1, self.accumulator.scalar_bytes * splits * self.outputs)
+        nbytes = self.accumulator.scalar_bytes * splits * self.outputs
+        size = _aligned(nbytes) + _COUNTERS.nbytes
         with device_errors(self.opened.device, f"allocating {size} bytes of accumulators"):
             return cl.Buffer(self.opened.context, cl.mem_flags.READ_WRITE, size)
 
@@ -356,6 +347,6 @@ class Fold:
             with device_errors(self.opened.device, f"making kernel {name}"):
                 kernel = cl.Kernel(program, name)
             takes = signature(kernel_file, name)
-            takes.check(kernel, len(self.accumulator.stored))
+            takes.prepare(kernel, len(self.accumulator.stored))
             self._kernels[key] = kernel, takes
         return self._kernels[key]

@@ -15,10 +15,8 @@ from chunkfold.kernels.dtypes import order_field, to_order
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import Monoid
 
-_NEAR = 0.25
-"""How far edges may be from equal widths, in widths, to be found by a guess."""
-_STEEP = 1 << 20
-"""Widths that edges may be from zero, for a guess in float32."""
+_MOST_SLACK = 0.25
+"""Bins that a guess may be off, to be of use."""
 
 
 def histogram(edges: Sequence[float] | np.ndarray | None = None) -> Monoid:
@@ -94,11 +92,10 @@ def _for_edges(edges: list[int | float], dtype: np.dtype) -> Monoid:
             "lower": keys,
             "top": np.array([to_order(top, dtype)], key),
         }
+        search = f"lower, {len(keys)}, top[0])"
         guess = _guess(edges)
         parts["lift"] = (
-            f"bin_near(rank_high(x), {guess}, lower, {len(keys)}, top[0])"
-            if guess
-            else f"bin(rank_high(x), lower, {len(keys)}, top[0])"
+            f"bin_near(rank_high(x), {guess}, {search}" if guess else f"bin(rank_high(x), {search}"
         )
     return Monoid(
         "histogram",
@@ -148,14 +145,15 @@ def _rounded(edge: float, dtype: np.dtype, towards: float) -> float:
 
 
 def _guess(edges: list[int | float]) -> str:
-    """Return an expression for the bin's number where edges are nearly equally far apart, or ""."""
-    first, bins = float(edges[0]), len(edges) - 1
-    width = (float(edges[-1]) - first) / bins
-    if not math.isfinite(width) or abs(first) > _STEEP * width or bins < 4:
+    """Return where in which bin x is, and how far off that may be; "" if bins are not alike."""
+    first, last, bins = float(edges[0]), float(edges[-1]), len(edges) - 1
+    width = (last - first) / bins
+    if not math.isfinite(width) or not 2.0**-100 < width < 2.0**100:
         return ""
-    if any(abs(edge - (first + n * width)) > _NEAR * width for n, edge in enumerate(edges)):
+    uneven = max(abs(edge - (first + n * width)) for n, edge in enumerate(edges)) / width
+    # Rounded to float32: x, the first edge, their difference, the scale, the product; twice that.
+    slack = uneven + (8 * bins + 4 * max(abs(first), abs(last)) / width) * 2.0**-24
+    if slack > _MOST_SLACK:
         return ""
-    origin, scale = np.float32(first), np.float32(1 / width)
-    if not np.isfinite(scale) or not scale:
-        return ""
-    return f"((float)x - {float(origin).hex()}f) * {float(scale).hex()}f"
+    origin, scale = (float(np.float32(number)).hex() for number in (first, 1 / width))
+    return f"((float)x - {origin}f) * {scale}f, {float(np.float32(slack * 1.01)).hex()}f"

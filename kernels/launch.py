@@ -65,7 +65,7 @@ class Launcher:
         return event
 
     def wait(self, event: cl.Event, doing: str) -> None:
-        """Wait for one command of this queue, then account for what it proves finished.
+        """Wait for one command of this queue, whose launches were all before it.
 
         Raises
         ------
@@ -78,10 +78,16 @@ class Launcher:
         except DeviceError:
             self._read_off()  # a failed launch before it says more
             raise
-        self._read_off()
 
     def profile(self) -> Profile:
-        """Return the times of all launches that were waited for."""
+        """Return the times of all launches that have finished.
+
+        Raises
+        ------
+        DeviceError
+            If one failed.
+        """
+        self._read_off()
         return dict(self._profile)
 
     def _read_off(self) -> None:

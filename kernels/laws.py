@@ -89,13 +89,9 @@ def _tried(
         ]
         out = cl.Buffer(opened.context, flags.READ_WRITE, raw.nbytes)
         values = {"count": count, "triples": buffers[-1], "n": _TRIPLES, "out": out}
-        cl.Kernel(program, "try_laws")(
-            queue,
-            (_TRIPLES,),
-            None,
-            *buffers[:-1],
-            *signature(LAWS_FILE, "try_laws").arguments(values),
-        )
+        kernel, takes = cl.Kernel(program, "try_laws"), signature(LAWS_FILE, "try_laws")
+        takes.prepare(kernel, len(samples))
+        kernel(queue, (_TRIPLES,), None, *buffers[:-1], *takes.arguments(values))
         event = cl.enqueue_copy(queue, raw, out, is_blocking=False)
         queue.flush()
     wait(opened.device, event, "the laws of a monoid")

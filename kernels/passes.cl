@@ -2,7 +2,7 @@
  *
  * Accumulator (split, output) stands at split * outputs + output of a partial; the input is one of
  * source_n accumulators. It is not overwritten. An empty span leaves the zero element. `seen` counts
- * accumulators.
+ * accumulators, and is copied behind what a pass writes, so that one read brings both.
  */
 #include "tuning.clh"
 #include "monoid.clh"
@@ -15,6 +15,15 @@ void fill_zero(__global uchar *acc, ulong acc_n, ulong begin, ulong count)
     const ulong k = get_global_id(0);
     if (k < count)
         chf_put(acc, acc_n, begin + k, chf_zero());
+}
+
+/* Count `count` accumulators; both counters go behind `out_n` accumulators of `out`. */
+static void chf_seen(__global ulong *seen, ulong count, __global uchar *out, ulong out_n)
+{
+    seen[1] += count;
+    __global ulong *behind = (__global ulong *)(out + (CHF_SLOT_BYTES * out_n + 7) / 8 * 8);
+    behind[0] = seen[0];
+    behind[1] = seen[1];
 }
 
 /* A work-group per output and span of `span` splits. */
@@ -34,7 +43,7 @@ void pass_rows(__global const uchar *source, ulong source_n, ulong splits, ulong
     if (get_local_id(0) == 0)
         chf_put(out, out_splits * outputs, k, a);
     if (get_global_id(0) == 0)
-        seen[1] += splits * outputs;
+        chf_seen(seen, splits * outputs, out, out_splits * outputs);
 }
 
 /* A work-item per output and span. */
@@ -53,5 +62,5 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
         a = chf_op(a, chf_get(source, source_n, split * outputs + output));
     chf_put(out, out_splits * outputs, k, a);
     if (k == 0)
-        seen[1] += splits * outputs;
+        chf_seen(seen, splits * outputs, out, out_splits * outputs);
 }

@@ -1,7 +1,8 @@
 """Try kernels in a child process: some compilers crash on valid kernels, some build wrong ones.
 
-A tuning may be used on a device once its kernels built and ran right there. The child does both
-and reports a verdict per request; a request during which it died or hung gets that as its verdict.
+A tuning may be used on a device once its kernels built and ran right there; where the table knows
+several that are as good, the child measures first. It reports a verdict per request; a request
+during which it died or hung gets that as its verdict.
 Verdicts are kept on disk, so that each is paid for once per device, driver and source.
 """
 
@@ -16,16 +17,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.caches import child_environment
 from chunkfold.kernels.device import Device
-from chunkfold.kernels.errors import BuildError, MonoidError
 from chunkfold.kernels.folders import cache_folder, write_atomically
 from chunkfold.kernels.opened import program_source
-from chunkfold.kernels.variant import Tuning, candidates, forced, language_options, work_group_size
+from chunkfold.kernels.variant import Tuning, language_options
 
 TRIAL_DEADLINE_S = 120.0
 """Longest time for one request in the child, in seconds."""
@@ -36,11 +36,11 @@ _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal
 
 @dataclass(frozen=True)
 class Request:
-    """A reduction and a shape to try on a device."""
+    """A reduction to try on a device, in shapes of which the fastest is wanted."""
 
     device: Device
     accumulator: Accumulator
-    tuning: Tuning
+    tunings: tuple[Tuning, ...]
 
     @property
     def key(self) -> str:
@@ -48,8 +48,11 @@ class Request:
         device = self.device
         parts = [
             (device.platform, device.name, device.driver, device.version, device.compute_units),
-            [program_source(device, file, self.accumulator, self.tuning) for file in KERNEL_FILES],
-            (language_options(device), self.tuning),
+            [
+                program_source(device, file, self.accumulator, self.tunings[0])
+                for file in KERNEL_FILES
+            ],
+            (language_options(device), self.tunings),
             [component.rtol for component in self.accumulator.components],
         ]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
@@ -61,6 +64,10 @@ class Verdict:
 
     usable: bool
     reason: str = ""
+    chosen: int = 0
+    """Number of the tuning that it is of."""
+    rates: Sequence[float] = ()
+    """Bytes per second that each tuning folded, if there were several; 0 of one that failed."""
     log: str = ""
     """The compiler's, if it did not build."""
     local_limit: int = 0
@@ -82,53 +89,6 @@ def verdicts(requests: Sequence[Request]) -> list[Verdict]:
         known[key] = verdict
     found = [known[request.key] for request in requests]
     return [verdict for verdict in found if verdict is not None]
-
-
-def settled(device: Device, accumulator: Accumulator, wanted: Tuning) -> tuple[Tuning, Verdict]:
-    """Try a tuning, in smaller work-groups if its kernels allow no larger; say what came of it."""
-    verdict = verdicts([Request(device, accumulator, wanted)])[0]
-    limit = verdict.local_limit
-    if not limit:
-        return wanted, verdict
-    size = work_group_size(device, accumulator, wanted.variant, wanted.local_size, limit)
-    tuning = replace(wanted, local_size=size, column_size=min(limit, wanted.column_size))
-    return tuning, verdicts([Request(device, accumulator, tuning)])[0]
-
-
-def choose(device: Device, accumulator: Accumulator, variant: str | None = None) -> Tuning:
-    """Return the best tuning that was seen to work on a device.
-
-    Parameters
-    ----------
-    variant
-        Use this one and no other.
-
-    Raises
-    ------
-    BuildError
-        If none works; with the compiler's log where there is one.
-    MonoidError
-        If it turns out to be no monoid.
-    DeviceError
-        If the device cannot do `variant`, or lacks a dtype.
-    """
-    failures: list[tuple[Tuning, Verdict]] = []
-    tunings = candidates(device, accumulator) if variant is None else forced(
-        device, accumulator, variant
-    )  # fmt: skip
-    for wanted in tunings:
-        tuning, verdict = settled(device, accumulator, wanted)
-        if verdict.usable:
-            return tuning
-        if verdict.unlawful:
-            raise MonoidError(verdict.reason)
-        failures.append((tuning, verdict))
-    names = accumulator.origins
-    tried = "; ".join(f"{tuning}: {verdict.reason}" for tuning, verdict in failures)
-    log = next((verdict.log for _, verdict in failures if verdict.log), "")
-    if log:
-        raise BuildError(f"{names} does not compile on {device}:\n{log}\nTried: {tried}")
-    raise BuildError(f"no kernel for {names} works on {device}. Tried: {tried}")
 
 
 def _recorded(path: Path) -> Verdict | None:

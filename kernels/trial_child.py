@@ -6,7 +6,7 @@ import json
 import os
 import pickle
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 import numpy as np
@@ -19,8 +19,10 @@ from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.laws import broken_law
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
+from chunkfold.kernels.race import fastest_first, race
 from chunkfold.kernels.samples import as_stored
 from chunkfold.kernels.trial import KERNEL_FILES, Request, Verdict
+from chunkfold.kernels.variant import Tuning
 
 _COUNT = 1031
 """A prime, so that no stage divides it."""
@@ -43,29 +45,39 @@ def _answer(answers: TextIO, verdict: Verdict) -> None:
 
 
 def _verdict(request: Request) -> Verdict:
+    """Try the fastest tuning first."""
+    rates = race(request)
+    for number in fastest_first(rates) or [0]:
+        verdict = _verdict_of(request, request.tunings[number])
+        if verdict.usable or verdict.local_limit or verdict.unlawful:
+            return replace(verdict, chosen=number, rates=rates)
+    return verdict
+
+
+def _verdict_of(request: Request, tuning: Tuning) -> Verdict:
     try:
         opened = OpenedDevice(request.device)
-        limit = _local_limit(opened, request)
+        limit = _local_limit(opened, request.accumulator, tuning)
         if limit:
             return Verdict(
                 usable=False, reason=f"its kernels allow {limit} work-items", local_limit=limit
             )
-        broken = broken_law(opened, request.accumulator, request.tuning)
+        broken = broken_law(opened, request.accumulator, tuning)
         if broken:
             return Verdict(usable=False, reason=broken, unlawful=True)
-        return _compare(opened, request)
+        return _compare(opened, request.accumulator, tuning)
     except BuildError as error:
         return Verdict(usable=False, reason="it did not build", log=str(error))
     except DeviceError as error:
         return Verdict(usable=False, reason=str(error))
 
 
-def _local_limit(opened: OpenedDevice, request: Request) -> int:
+def _local_limit(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> int:
     """Build every kernel; return what the tightest allows if it is less than asked, else 0."""
     info = cl.kernel_work_group_info
     limits: list[int] = []
     for file in KERNEL_FILES:
-        program = opened.program(file, request.accumulator, request.tuning)
+        program = opened.program(file, accumulator, tuning)
         for kernel in program.all_kernels():
             fixed: Any = kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, opened.handle)
             limit: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, opened.handle)
@@ -74,9 +86,8 @@ def _local_limit(opened: OpenedDevice, request: Request) -> int:
     return min(limits, default=0)
 
 
-def _compare(opened: OpenedDevice, request: Request) -> Verdict:
+def _compare(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
-    accumulator = request.accumulator
     for values in _samples(accumulator):
         data = [
             as_stored(value, name, swapped=swapped)
@@ -84,16 +95,16 @@ def _compare(opened: OpenedDevice, request: Request) -> Verdict:
                 values, accumulator.stored, accumulator.swapped, strict=True
             )
         ]
-        whole = _fold(opened, request, data, [box((_COUNT,), (0,))])
+        whole = _folded(Fold(opened, accumulator, tuning), data, [box((_COUNT,), (0,))])
         cut = [
             box((_CUT,), (0,)),
             box((_COUNT - _CUT,), (0,), offset=_CUT, index=_CUT),
         ]
         rows = box((_COUNT // _ROWS, _ROWS), (0, 1), index_strides=(_ROWS + 1, 1))
         rest = box((_COUNT % _ROWS,), (0,), offset=_COUNT - _COUNT % _ROWS)
-        ways = [_fold(opened, request, data, cut)]
+        ways = [_folded(Fold(opened, accumulator, tuning), data, cut)]
         if not accumulator.uses_index:  # the gaps between these rows move their indices
-            ways.append(_fold(opened, request, data, [rows, rest]))
+            ways.append(_folded(Fold(opened, accumulator, tuning), data, [rows, rest]))
         for slot in accumulator.slots:
             want = whole.arrays[slot.name]
             known = _known(slot, accumulator, values)
@@ -119,12 +130,9 @@ def _samples(accumulator: Accumulator) -> list[list[np.ndarray]]:
     return [[pattern + number for number in range(len(accumulator.stored))] for pattern in patterns]
 
 
-def _fold(
-    opened: OpenedDevice, request: Request, data: list[np.ndarray], boxes: list[Box]
-) -> Partial:
+def _folded(fold: Fold, data: list[np.ndarray], boxes: list[Box]) -> Partial:
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-    buffers = [cl.Buffer(opened.context, flags, hostbuf=array) for array in data]
-    fold = Fold(opened, request.accumulator, request.tuning)
+    buffers = [cl.Buffer(fold.opened.context, flags, hostbuf=array) for array in data]
     for part in boxes:
         fold.add(buffers, part)
     return fold.finish()

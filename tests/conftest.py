@@ -12,9 +12,11 @@ from hypothesis import HealthCheck, settings
 # Before anything of chunkfold looks for it: tests neither use nor touch a user's cache.
 _CACHE = tempfile.TemporaryDirectory(prefix="chunkfold-tests-")
 os.environ.setdefault("CHUNKFOLD_CACHE", _CACHE.name)
+# Measurements are for one test of their own; elsewhere they would cost minutes.
+os.environ["CHUNKFOLD_TIES"] = "table"
 
 from chunkfold.kernels import Accumulator, Device, OpenedDevice, Tuning, all_devices  # noqa: E402
-from chunkfold.kernels.trial import settled  # noqa: E402
+from chunkfold.kernels.choice import settled  # noqa: E402
 from chunkfold.kernels.variant import VARIANTS, forced, why_not  # noqa: E402
 
 settings.register_profile(

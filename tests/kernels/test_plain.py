@@ -17,7 +17,7 @@ from chunkfold.kernels import Device, DeviceError, as_monoid, bind, box
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.dtypes import FIELD, from_order, literal, order_field, stored_name
 from chunkfold.kernels.profile import LaunchTimes, measured, merged
-from chunkfold.kernels.variant import candidates, forced, language_options, why_not, work_group_size
+from chunkfold.kernels.variant import forced, language_options, tiers, why_not, work_group_size
 from tests.conftest import DEVICES
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
@@ -146,7 +146,7 @@ def test_variants_follow_what_a_device_claims(claims: dict, work_group: bool, su
     assert (why_not(device, SUM, "work_group") is None) == work_group
     assert (why_not(device, SUM, "sub_group") is None) == sub_group
     assert why_not(device, SUM, "tree") is None
-    tried = [tuning.variant for tuning in candidates(replace(device, kind="gpu"), SUM)]
+    tried = [tier[0].variant for tier in tiers(replace(device, kind="gpu"), SUM)]
     assert tried[0] == ("sub_group" if sub_group else "work_group" if work_group else "tree")
     assert tried[-1] == "tree"
 
@@ -154,7 +154,7 @@ def test_variants_follow_what_a_device_claims(claims: dict, work_group: bool, su
 def test_other_ops_use_the_tree():
     prod = bind([as_monoid("prod")], [np.dtype("int32")]).accumulator
     for device in DEVICES:
-        assert {tuning.variant for tuning in candidates(device, prod)} == {"tree"}
+        assert {tuning.variant for tier in tiers(device, prod) for tuning in tier} == {"tree"}
         with pytest.raises(DeviceError, match="add, min and max only"):
             forced(device, prod, "sub_group")
 

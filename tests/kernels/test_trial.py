@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from chunkfold.kernels import Accumulate, BuildError, Device, Monoid, as_monoid, bind, choose, trial
 from chunkfold.kernels.trial import Request, Verdict, verdicts
-from chunkfold.kernels.variant import candidates
+from chunkfold.kernels.variant import tiers
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 
@@ -25,7 +26,7 @@ def _private_cache(tmp_path: Path, monkeypatch):
 
 
 def request_for(device: Device) -> Request:
-    return Request(device, SUM, choose(device, SUM))
+    return Request(device, SUM, (choose(device, SUM),))
 
 
 @pytest.mark.usefixtures("_private_cache")
@@ -65,7 +66,7 @@ def test_a_crash_costs_one_request_and_the_next_candidate_is_taken(device: Devic
         for path in Path(os.environ["CHUNKFOLD_CACHE"]).glob("verdicts/*")
     ]
     assert "the compiler or the kernel crashed (signal 11)" in [v.reason for v in known]
-    second = list(candidates(device, SUM))[1]
+    second = list(itertools.chain.from_iterable(tiers(device, SUM)))[1]
     assert (tuning.variant, tuning.width) == (second.variant, second.width)
 
 
@@ -91,8 +92,8 @@ def test_kernels_that_allow_fewer_work_items_get_fewer(device: Device, monkeypat
     asked = []
 
     def limited(requests):
-        asked.append(requests[0].tuning.local_size)
-        fits = requests[0].tuning.local_size <= 16
+        asked.append(requests[0].tunings[0].local_size)
+        fits = requests[0].tunings[0].local_size <= 16
         verdict = Verdict(fits, "", local_limit=0 if fits else 16)
         return [verdict], None
 
@@ -128,7 +129,7 @@ def test_only_what_the_compiler_did_itself_is_remembered(
             [sys.executable, "-c", f"import os, sys; {ending}"], **kwargs
         )
     )  # fmt: skip
-    request = Request(device, SUM, next(iter(candidates(device, SUM))))
+    request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
     assert not verdicts([request])[0].usable
     path = Path(os.environ["CHUNKFOLD_CACHE"]) / "verdicts" / request.key
     assert path.exists() == lasts

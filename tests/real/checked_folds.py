@@ -64,6 +64,7 @@ def fold_everything(opened: OpenedDevice) -> int:
                 partial = fold.combine([fold.finish(), *[nothing] * 20])
                 for statistic in bound.statistics:
                     got = statistic.finish(partial.arrays)
+                    got = got["count"] if statistic.name == "histogram" else got
                     want = numpy_of(statistic.name, array, axes)
                     assert np.allclose(got, want), (statistic.name, shape, axes)
                 done += 1

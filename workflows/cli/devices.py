@@ -16,10 +16,10 @@ from chunkfold.kernels import (
     DeviceError,
     as_monoid,
     bind,
-    choose,
     default_devices,
 )
 from chunkfold.kernels import devices as find
+from chunkfold.kernels.choice import chosen
 from chunkfold.kernels.host import all_devices
 from chunkfold.units import size_text
 from chunkfold.workflows.results import device_json
@@ -34,7 +34,7 @@ def command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
     """List the OpenCL devices of this host, or those that SPEC names.
 
     A star marks those that are used by default. --verbose tries every kernel variant on every
-    device and says which of them built and ran right.
+    device and says which of them built and ran right, and how fast equals were.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def tried_variants(device: Device) -> dict[str, str]:
     tried = {}
     for variant in VARIANTS:
         try:
-            tried[variant] = f"ran right: {choose(device, accumulator, variant)}"
+            tried[variant] = f"ran right: {chosen(device, accumulator, variant)}"
         except BuildError as error:
             tried[variant] = f"fails: {str(error).splitlines()[0]}"
         except DeviceError as error:

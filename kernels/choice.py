@@ -1,0 +1,101 @@
+"""Choose the tuning of a reduction on a device: the table's best that was seen to work.
+
+Where the table holds several for equals, a short measurement on the device settles it, once per
+device, driver and source. `CHUNKFOLD_TIES=table` takes the table's first instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.device import Device
+from chunkfold.kernels.errors import BuildError, MonoidError
+from chunkfold.kernels.trial import Request, Verdict, verdicts
+from chunkfold.kernels.variant import Tuning, forced, tiers, work_group_size
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A tuning, and what speaks for it."""
+
+    tuning: Tuning
+    rivals: tuple[tuple[Tuning, float], ...]
+    """Those that were measured, and bytes per second; empty if there was but one."""
+
+    def __str__(self) -> str:
+        if not self.rivals:
+            return str(self.tuning)
+        rates = "; ".join(
+            f"{rate / 1e9:.1f} GB/s: {tuning}" if rate else f"failed: {tuning}"
+            for tuning, rate in self.rivals
+        )
+        return f"{self.tuning} (measured {rates})"
+
+
+def choose(device: Device, accumulator: Accumulator, variant: str | None = None) -> Tuning:
+    """Return the best tuning that was seen to work on a device; parameters as `chosen`."""
+    return chosen(device, accumulator, variant).tuning
+
+
+def chosen(device: Device, accumulator: Accumulator, variant: str | None = None) -> Choice:
+    """Return the best tuning that was seen to work on a device, and what it was measured against.
+
+    Parameters
+    ----------
+    variant
+        Use this one and no other.
+
+    Raises
+    ------
+    BuildError
+        If none works; with the compiler's log where there is one.
+    MonoidError
+        If it turns out to be no monoid.
+    DeviceError
+        If the device cannot do `variant`, or lacks a dtype.
+    """
+    failures: list[tuple[Tuning, Verdict]] = []
+    found = (
+        tiers(device, accumulator) if variant is None else [forced(device, accumulator, variant)]
+    )
+    for equals in _attempts(found):
+        tuning, verdict = settled(device, accumulator, *equals)
+        if verdict.usable:
+            measured = len(verdict.rates) == len(equals)
+            return Choice(tuning, tuple(zip(equals, verdict.rates, strict=measured)))
+        if verdict.unlawful:
+            raise MonoidError(verdict.reason)
+        failures.append((tuning, verdict))
+    names = accumulator.origins
+    tried = "; ".join(f"{tuning}: {verdict.reason}" for tuning, verdict in failures)
+    log = next((verdict.log for _, verdict in failures if verdict.log), "")
+    if log:
+        raise BuildError(f"{names} does not compile on {device}:\n{log}\nTried: {tried}")
+    raise BuildError(f"no kernel for {names} works on {device}. Tried: {tried}")
+
+
+def settled(device: Device, accumulator: Accumulator, *equals: Tuning) -> tuple[Tuning, Verdict]:
+    """Try tunings, in smaller work-groups if their kernels allow no larger.
+
+    Return the fastest that works, or one that does not, and the verdict.
+    """
+    verdict = verdicts([Request(device, accumulator, equals)])[0]
+    wanted, limit = equals[verdict.chosen], verdict.local_limit
+    if not limit:
+        return wanted, verdict
+    size = work_group_size(device, accumulator, wanted.variant, wanted.local_size, limit)
+    tuning = replace(wanted, local_size=size, column_size=min(limit, wanted.column_size))
+    return tuning, verdicts([Request(device, accumulator, (tuning,))])[0]
+
+
+def _attempts(found: Iterable[tuple[Tuning, ...]]) -> Iterable[tuple[Tuning, ...]]:
+    """Try equals together; each by itself, should that come to nothing: one may crash the child."""
+    for equals in found:
+        if len(equals) == 1 or os.environ.get("CHUNKFOLD_TIES") == "table":
+            yield from ((tuning,) for tuning in equals)
+        else:
+            yield equals
+            yield from ((tuning,) for tuning in equals)

@@ -1,0 +1,94 @@
+"""A short measurement that settles which of several tunings folds a reduction fastest."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.errors import ChunkfoldError
+from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.opened import OpenedDevice
+from chunkfold.kernels.samples import as_stored
+from chunkfold.kernels.trial import Request
+
+_FEW_BYTES = 4 << 20
+_MANY_BYTES = {"cpu": 64 << 20}
+"""What no cache holds, but for the largest; where not named, of a GPU."""
+_GPU_BYTES = 256 << 20
+_LONG_S = 2e-3
+"""A fold of a few bytes that takes longer is bound by arithmetic: more bytes would tell no more."""
+_ROUNDS = 5
+_MARGIN = 1.05
+"""How much faster than the table's first another must be, for the noise."""
+
+
+def race(request: Request) -> Sequence[float]:
+    """Return the bytes per second that each tuning folds; nothing if there is but one.
+
+    0 stands for one that fails.
+    """
+    if len(request.tunings) == 1:
+        return ()
+    folds: dict[int, Fold] = {}
+    opened = OpenedDevice(request.device)
+    for number, tuning in enumerate(request.tunings):
+        try:
+            folds[number] = Fold(opened, request.accumulator, tuning)
+            _seconds(folds[number], *_data(folds[number], 1 << 12))  # builds
+        except ChunkfoldError:
+            folds.pop(number, None)
+    if not folds:
+        return [0.0] * len(request.tunings)
+    nbytes = _FEW_BYTES
+    data = _data(next(iter(folds.values())), nbytes)
+    if max(_seconds(fold, *data) for fold in folds.values()) < _LONG_S:
+        most = _MANY_BYTES.get(request.device.kind, _GPU_BYTES)
+        nbytes = min(most, request.device.max_alloc_bytes // 4)
+        data = _data(next(iter(folds.values())), nbytes)
+    rounds = [
+        {number: _seconds(fold, *data) for number, fold in folds.items()} for _ in range(_ROUNDS)
+    ]
+    rates = {
+        number: nbytes / statistics.median(taken[number] for taken in rounds) for number in folds
+    }
+    return [rates.get(number, 0.0) for number in range(len(request.tunings))]
+
+
+def fastest_first(rates: Sequence[float]) -> list[int]:
+    """Return the numbers of tunings, the fastest first; the table's first has a margin.
+
+    >>> fastest_first([100, 104]), fastest_first([100, 106]), fastest_first([0, 1])
+    ([0, 1], [1, 0], [1, 0])
+    """
+    handicapped = [rate * (1 if number else _MARGIN) for number, rate in enumerate(rates)]
+    return sorted(range(len(rates)), key=lambda number: -handicapped[number])
+
+
+def _data(fold: Fold, nbytes: int) -> tuple[list[cl.Buffer], Box]:
+    """Return buffers of small numbers, `nbytes` for all inputs together."""
+    accumulator, context = fold.accumulator, fold.opened.context
+    count = max(1, nbytes // accumulator.element_bytes)
+    pattern = np.arange(1 << 12) * 37 % 101
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    buffers = []
+    for name, swapped in zip(accumulator.stored, accumulator.swapped, strict=True):
+        elements = as_stored(pattern, name, swapped=swapped)
+        buffers.append(cl.Buffer(context, flags, hostbuf=np.resize(elements, count)))
+    return buffers, box((count,), (0,))
+
+
+def _seconds(fold: Fold, buffers: list[cl.Buffer], whole: Box) -> float:
+    """Return the seconds of a fold's first pass, by the device's clock."""
+    before = _run_ns(fold)
+    fold.add(buffers, whole)
+    fold.finish()
+    return max(_run_ns(fold) - before, 1) / 1e9
+
+
+def _run_ns(fold: Fold) -> int:
+    times = fold.profile().get(("fold_flat", 0))
+    return 0 if times is None else times.run_ns

@@ -1,0 +1,97 @@
+"""Equals of the table are measured on the device, once; what fails there is passed over."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chunkfold.kernels import Device, as_monoid, bind, histogram, trial
+from chunkfold.kernels.choice import chosen
+from chunkfold.kernels.race import race
+from chunkfold.kernels.trial import Request, verdicts
+from chunkfold.kernels.variant import tiers
+
+SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
+
+
+@pytest.fixture(autouse=True)
+def _measuring(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path))
+    monkeypatch.delenv("CHUNKFOLD_TIES")
+
+
+def test_equals_are_measured_once_and_shown(device: Device, monkeypatch):
+    equals = next(iter(tiers(device, SUM)))
+    assert len(equals) > 1
+    choice = chosen(device, SUM)
+    assert [tuning for tuning, _ in choice.rivals] == list(equals)
+    rates = [rate for _, rate in choice.rivals]
+    assert min(rates) > 1e8
+    assert choice.tuning in equals
+    assert choice.tuning == equals[0] or rates[equals.index(choice.tuning)] > 1.05 * rates[0]
+    assert all(f"{rate / 1e9:.1f} GB/s" in str(choice) for rate in rates)
+    monkeypatch.setattr(trial, "_run_child", lambda _: pytest.fail("measured again"))
+    assert chosen(device, SUM) == choice
+
+
+def test_a_measurement_can_be_done_without(device: Device, monkeypatch):
+    monkeypatch.setenv("CHUNKFOLD_TIES", "table")
+    choice = chosen(device, SUM)
+    assert choice.tuning == next(iter(tiers(device, SUM)))[0]
+    assert choice.rivals == ()
+    assert str(choice) == str(choice.tuning)
+
+
+def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
+    good = next(iter(tiers(device, SUM)))[0]
+    broken = replace(good, lanes=5, width=5)  # OpenCL has no such load
+    request = Request(device, SUM, (broken, good))
+    assert race(request)[0] == 0
+    verdict = verdicts([request])[0]
+    assert verdict.usable
+    assert verdict.chosen == 1
+    assert verdict.rates[1] > 0
+    assert race(Request(device, SUM, (broken, broken))) == [0, 0]
+
+
+def test_equals_that_crash_together_are_tried_one_by_one(device: Device, monkeypatch):
+    real, deaths = subprocess.run, []
+
+    def dying(command, **kwargs):
+        if not deaths:
+            deaths.append(1)
+            command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"]
+        return real(command, **kwargs)
+
+    monkeypatch.setattr(trial.subprocess, "run", dying)
+    assert chosen(device, SUM).tuning == next(iter(tiers(device, SUM)))[0]
+    kept = [
+        json.loads(path.read_text())
+        for path in Path(os.environ["CHUNKFOLD_CACHE"]).glob("verdicts/*")
+    ]
+    assert sorted(verdict["usable"] for verdict in kept) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("monoids", "dtypes"),
+    [
+        ([as_monoid("dot")], ["f4", "f8"]),
+        ([histogram()], ["f4"]),
+        ([as_monoid("sum")], ["c8"]),
+        ([as_monoid("mean")], ["M8[s]"]),
+        ([as_monoid("max")], [">i2"]),
+    ],
+    ids=lambda value: "",
+)
+def test_every_kind_of_reduction_can_be_measured(device: Device, monoids: list, dtypes: list):
+    accumulator = bind(monoids, [np.dtype(dtype) for dtype in dtypes]).accumulator
+    equals = next(iter(tiers(device, accumulator)))
+    rates = race(Request(device, accumulator, (equals[0], equals[0].plain())))
+    assert min(rates) > 1e6

@@ -84,6 +84,7 @@ def main() -> None:
                 "ReductionKernel": peer,
             },
             options.rounds,
+            settled=True,
         )
         own = {
             "chunkfold": fold_event_seconds(fold, ours, options.rounds),

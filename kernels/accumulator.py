@@ -156,6 +156,15 @@ class Accumulator:
         return sum(slot.entries * slot.dtype.itemsize for slot in self.slots)
 
     @property
+    def constant_bytes(self) -> int:
+        """Bytes of the arrays that texts read."""
+        return sum(
+            len(values) * np.dtype(dtype).itemsize
+            for component in self.components
+            for _, dtype, values in component.constants
+        )
+
+    @property
     def element_bytes(self) -> int:
         """Bytes of one element, over all inputs."""
         return sum(STORED[name].itemsize for name in self.stored)

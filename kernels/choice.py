@@ -61,14 +61,14 @@ def chosen(device: Device, accumulator: Accumulator, variant: str | None = None)
     found = (
         tiers(device, accumulator) if variant is None else [forced(device, accumulator, variant)]
     )
-    for equals in _attempts(found):
-        tuning, verdict = settled(device, accumulator, *equals)
+    for wanted in _attempts(found):
+        equals, verdict = settled(device, accumulator, *wanted)
         if verdict.usable:
-            measured = len(verdict.rates) == len(equals)
-            return Choice(tuning, tuple(zip(equals, verdict.rates, strict=measured)))
+            rivals = zip(equals, verdict.rates, strict=True) if verdict.rates else ()
+            return Choice(equals[verdict.chosen], tuple(rivals))
         if verdict.unlawful:
             raise MonoidError(verdict.reason)
-        failures.append((tuning, verdict))
+        failures.append((equals[verdict.chosen], verdict))
     names = accumulator.origins
     tried = "; ".join(f"{tuning}: {verdict.reason}" for tuning, verdict in failures)
     log = next((verdict.log for _, verdict in failures if verdict.log), "")
@@ -77,18 +77,21 @@ def chosen(device: Device, accumulator: Accumulator, variant: str | None = None)
     raise BuildError(f"no kernel for {names} works on {device}. Tried: {tried}")
 
 
-def settled(device: Device, accumulator: Accumulator, *equals: Tuning) -> tuple[Tuning, Verdict]:
-    """Try tunings, in smaller work-groups if their kernels allow no larger.
-
-    Return the fastest that works, or one that does not, and the verdict.
-    """
+def settled(
+    device: Device, accumulator: Accumulator, *equals: Tuning
+) -> tuple[tuple[Tuning, ...], Verdict]:
+    """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
     verdict = verdicts([Request(device, accumulator, equals)])[0]
-    wanted, limit = equals[verdict.chosen], verdict.local_limit
-    if not limit:
-        return wanted, verdict
+    limit = verdict.local_limit
+    if limit:
+        equals = tuple(_limited(device, accumulator, tuning, limit) for tuning in equals)
+        verdict = verdicts([Request(device, accumulator, equals)])[0]
+    return equals, verdict
+
+
+def _limited(device: Device, accumulator: Accumulator, wanted: Tuning, limit: int) -> Tuning:
     size = work_group_size(device, accumulator, wanted.variant, wanted.local_size, limit)
-    tuning = replace(wanted, local_size=size, column_size=min(limit, wanted.column_size))
-    return tuning, verdicts([Request(device, accumulator, (tuning,))])[0]
+    return replace(wanted, local_size=size, column_size=min(limit, wanted.column_size))
 
 
 def _attempts(found: Iterable[tuple[Tuning, ...]]) -> Iterable[tuple[Tuning, ...]]:

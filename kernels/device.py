@@ -58,6 +58,8 @@ class Device:
     local_bytes: int
     global_bytes: int
     max_alloc_bytes: int
+    constant_bytes: int
+    """Most that a program's constants may take."""
     unified_memory: bool
     """Whether device and host share memory."""
     max_sub_groups: int
@@ -110,6 +112,7 @@ def describe(handle: cl.Device, index: int) -> Device:
         local_bytes=handle.local_mem_size,
         global_bytes=handle.global_mem_size,
         max_alloc_bytes=handle.max_mem_alloc_size,
+        constant_bytes=handle.max_constant_buffer_size,
         unified_memory=bool(handle.host_unified_memory),
         max_sub_groups=_optional(handle, "max_num_sub_groups", 0),
     )

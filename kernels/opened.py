@@ -82,8 +82,13 @@ def program_source(
     Raises
     ------
     DeviceError
-        If the reduction needs float64 and the device has none.
+        If the reduction needs float64 and the device has none, or more constants than it has room.
     """
+    if accumulator.constant_bytes > device.constant_bytes:
+        raise DeviceError(
+            f"{accumulator.origins} needs {accumulator.constant_bytes:,} bytes of constants, but "
+            f"{device} has {device.constant_bytes:,}; use fewer edges, or smaller arrays"
+        )
     if needs_fp64(accumulator) and not device.fp64:
         able = [str(other) for other in all_devices() if other.fp64]
         raise DeviceError(

@@ -63,7 +63,7 @@ def tried(device: Device, accumulator: Accumulator, shape: str) -> Tuning | None
     tuning = shaped(device, accumulator, shape)
     if tuning is None:
         return None
-    tuning, verdict = settled(device, accumulator, tuning)
+    (tuning,), verdict = settled(device, accumulator, tuning)
     assert verdict.usable or "crashed" in verdict.reason, verdict
     return tuning if verdict.usable else None
 

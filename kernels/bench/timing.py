@@ -11,8 +11,13 @@ Timed = Callable[[], object]
 _WARM_UP = 2
 
 
-def medians(contenders: Mapping[str, Timed], rounds: int) -> dict[str, float]:
+def medians(
+    contenders: Mapping[str, Timed], rounds: int, *, settled: bool = False
+) -> dict[str, float]:
     """Return each contender's median seconds over interleaved rounds, after some to warm up.
+
+    `settled` lets each run once, untimed, when its turn comes: libraries with GPU contexts of their
+    own would else pay for the change from another's.
 
     >>> sorted(medians({"a": lambda: 1, "b": lambda: 2}, 3))
     ['a', 'b']
@@ -20,6 +25,8 @@ def medians(contenders: Mapping[str, Timed], rounds: int) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(rounds + _WARM_UP):
         for name, run in contenders.items():
+            if settled:
+                run()
             began = time.perf_counter()
             run()
             if number >= _WARM_UP:

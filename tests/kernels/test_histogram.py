@@ -11,8 +11,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chunkfold.kernels import Fold, Monoid, MonoidError, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels import (
+    DeviceError,
+    Fold,
+    Monoid,
+    MonoidError,
+    OpenedDevice,
+    as_monoid,
+    bind,
+    box,
+    choose,
+)
 from chunkfold.kernels.histogram import histogram
+from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.partial import zero_partial
 from chunkfold.kernels.variant import Tuning
 from tests.conftest import SHAPES, tried
@@ -190,12 +201,19 @@ def test_absent_elements_count_nowhere(opened: OpenedDevice):
 
 
 def test_too_many_counters_for_local_memory_are_kept_in_global(opened: OpenedDevice):
-    edges = np.arange(-20_000, 20_001)
+    edges = np.arange(-8_000, 8_001)
     bound, tuning = chosen(opened, histogram(edges), dtype="i4")
     assert not tuning.local_tables
-    array = np.random.default_rng(2).integers(-30_000, 30_000, 100_000, "i4")
+    array = np.random.default_rng(2).integers(-9_000, 9_000, 100_000, "i4")
     got = folded(opened, bound, tuning, array, box(array.shape, (0,)))["histogram"]["count"][0]
     assert got.tolist() == np.histogram(array, edges)[0].tolist()
+
+
+def test_more_constants_than_there_is_room_for_is_said_so(opened: OpenedDevice):
+    small = replace(opened.device, constant_bytes=1000)
+    accumulator = bind([histogram(np.geomspace(1, 2, 300))], [np.dtype("f4")]).accumulator
+    with pytest.raises(DeviceError, match=r"needs 1,200 bytes of constants, but .* has 1,000"):
+        program_source(small, "flat.cl", accumulator, choose(opened.device, accumulator))
 
 
 def test_a_users_table_reads_its_constants(opened: OpenedDevice):

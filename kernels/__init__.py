@@ -2,7 +2,7 @@
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bind import Bound, bind
-from chunkfold.kernels.catalogue import CATALOGUE, as_monoid
+from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.choice import choose
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
@@ -10,6 +10,7 @@ from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.host import all_devices, default_devices, devices
+from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.monoid import Accumulate, Monoid
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial

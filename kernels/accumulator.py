@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from chunkfold.kernels.dtypes import STORED
-from chunkfold.kernels.monoid import COLLECTIVES, Number
+from chunkfold.kernels.monoid import COLLECTIVES
 
 _INDEX = re.compile(r"\bi\b")
 
 
-Constant = tuple[str, str, tuple[Number, ...]]
-"""Name, dtype and values of an array that texts may read."""
+Constant = tuple[str, str, bytes]
+"""Name, dtype and bytes of an array that texts may read."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class BoundField:
 
     name: str
     dtype: str
-    zero: Number | str
+    zero: str
+    """As `number_text` writes it: 0.0 and -0.0 are two."""
     lift: str
     op: str
     entries: int | None = None
@@ -34,7 +35,7 @@ class BoundField:
 class BoundState:
     """An `Accumulate` with its dtypes decided; starts in the order of the state's fields."""
 
-    fields: tuple[tuple[str, str, Number | str], ...]
+    fields: tuple[tuple[str, str, str], ...]
     """Name, dtype and start of each state field."""
     step: str | tuple[tuple[str, str], ...]
     """Statements, or each state field and its expression, in order."""
@@ -159,9 +160,7 @@ class Accumulator:
     def constant_bytes(self) -> int:
         """Bytes of the arrays that texts read."""
         return sum(
-            len(values) * np.dtype(dtype).itemsize
-            for component in self.components
-            for _, dtype, values in component.constants
+            len(values) for component in self.components for _, _, values in component.constants
         )
 
     @property
@@ -190,7 +189,7 @@ class Accumulator:
 COUNTS = Accumulator(
     stored=("uint8",),
     value=("uint8",),
-    components=(Component("counts", (BoundField("n", "int64", 0, "1", "add"),)),),
+    components=(Component("counts", (BoundField("n", "int64", "0", "1", "add"),)),),
     swapped=(False,),
 )
 """What a table's counters are to the passes: sums, one to an output."""

@@ -71,7 +71,10 @@ def _helpers(accumulator: Accumulator) -> list[str]:
     name = accumulator.value[0]
     value, lines = STORED[name].value, []
     magnitude = "fabs(x)" if value in ("float", "double") else "abs(x)"
-    lines += [f"#define {prefix}magnitude(x) {magnitude}" for prefix in ("chf_", "chfv_")]
+    # What is narrow is an int in C's arithmetic, also its magnitude; lanes are told so.
+    narrow = value in ("char", "uchar", "short", "ushort")
+    on_lanes = f"CHF_TO(int, {magnitude})" if narrow else magnitude
+    lines += [f"#define chf_magnitude(x) {magnitude}", f"#define chfv_magnitude(x) {on_lanes}"]
     if name.startswith("complex"):
         lines += ["#undef chf_nonzero", "#define chf_nonzero(x) ((x).x != 0 || (x).y != 0)"]
     if any("sixteenths" in text or "bin" in text for text in accumulator.texts):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_lanes import lanes
 from chunkfold.kernels.bake_texts import absent, joined, op_text
@@ -50,10 +52,13 @@ def _assign(part: Component, target: str, dtype: str, what: str, text: str) -> s
 
 def _constants(c: str, part: Component) -> str:
     """Return the arrays that a component's texts read, under names of their own."""
+
+    def numbers(raw: bytes, dtype: str) -> str:
+        return ", ".join(literal(value, dtype) for value in np.frombuffer(raw, dtype).tolist())
+
     return "".join(
-        f"__constant const {FIELD[dtype]} {c}_{name}[{len(values)}] = "
-        f"{{ {', '.join(literal(value, dtype) for value in values)} }};\n"
-        for name, dtype, values in part.constants
+        f"__constant const {FIELD[dtype]} {c}_constant_{name}[] = {{ {numbers(raw, dtype)} }};\n"
+        for name, dtype, raw in part.constants
     )
 
 
@@ -76,7 +81,7 @@ def _names(c: str, part: Component, accumulator: Accumulator) -> str:
     value = [STORED[name].value for name in accumulator.value]
     xs = [f"const {value[n]} x{n} = v.x{n};" for n in range(len(value))]
     constants = [
-        f"__constant const {FIELD[dtype]} *{name} = {c}_{name};"
+        f"__constant const {FIELD[dtype]} *{name} = {c}_constant_{name};"
         for name, dtype, _ in part.constants
     ]
     return " ".join(["   ", *xs, f"const {value[0]} x = x0;", *constants])

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator, BoundField, BoundState, Component, Slot
-from chunkfold.kernels.catalogue import is_known
-from chunkfold.kernels.dtypes import field_dtype, kind_of, stored_name
-from chunkfold.kernels.errors import DeviceError, MonoidError
-from chunkfold.kernels.monoid import COLLECTIVES, Context, Fields, Monoid, table_entries
+from chunkfold.kernels.catalogue import CATALOGUE
+from chunkfold.kernels.context import Context, Fields
+from chunkfold.kernels.dtypes import field_dtype, kind_of, number_text, stored_name
+from chunkfold.kernels.errors import DeviceError, MonoidError, RangeError
+from chunkfold.kernels.lookup import is_known
+from chunkfold.kernels.monoid import COLLECTIVES, Monoid, table_entries
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,15 @@ class Statistic:
         ------
         MonoidError
             If the monoid's finish fails, or does not give one result per output.
+        RangeError
+            If a result does not fit its dtype.
         """
         fields: Fields = {name: arrays[slot] for name, slot in self.slots.items()}
         outputs = next(iter(fields.values())).shape[:1]
         try:
-            context = Context(self.value, shape, axes, self.ddof)
+            context = Context(self.value, shape, axes, self.ddof, self.result)
             done = np.asarray(self.monoid.finish(fields, context))
-        except MonoidError:
+        except (MonoidError, RangeError):
             raise
         except Exception as error:
             raise MonoidError(
@@ -112,8 +116,8 @@ def bind(
     for named in monoids:
         if named.inputs != len(dtypes):
             raise MonoidError(
-                f"{named.name!r} reduces {_counted(named.inputs)}, but {len(dtypes)} given: "
-                "name as many sources"
+                f"{named.name!r} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
+                f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
         monoid = named.for_dtype(value)
         slots: dict[str, str] = {}
@@ -145,6 +149,12 @@ def _common(dtypes: Sequence[np.dtype]) -> np.dtype:
     return common
 
 
+def _of_inputs(inputs: int) -> list[str]:
+    """Return the names of reductions of so many arrays; of one array there are too many."""
+    names = [name for name, monoid in CATALOGUE.items() if monoid.inputs == inputs]
+    return names if inputs > 1 else ["those of one array"]
+
+
 def _counted(inputs: int) -> str:
     return "one array" if inputs == 1 else f"{inputs} arrays together"
 
@@ -167,7 +177,8 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
     rtol = None if is_known(monoid) else monoid.rtol
     skipna = monoid.skipna and kind_of(value) in "fcmM"
     constants = tuple(
-        (name, array.dtype.name, tuple(array.tolist())) for name, array in monoid.constants.items()
+        (name, array.dtype.name, array.astype(array.dtype.newbyteorder("=")).tobytes())
+        for name, array in monoid.constants.items()
     )
 
     def component(*fields: BoundField, state: BoundState | None = None) -> Component:
@@ -177,7 +188,7 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
         BoundField(
             name,
             "int64" if table_entries(rule) else field_dtype(rule, value, fp64),
-            monoid.zero[name],
+            number_text(monoid.zero[name]),
             monoid.lift[name],
             monoid.op[name],
             table_entries(rule) or None,
@@ -190,13 +201,15 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
         given = monoid.accumulate
         state = BoundState(
             fields=tuple(
-                (name, field_dtype(rule, value, fp64), given.start[name])
+                (name, field_dtype(rule, value, fp64), number_text(given.start[name]))
                 for name, rule in given.state.items()
             ),
             step=given.step if isinstance(given.step, str) else tuple(given.step.items()),
             end=tuple(given.end.items()),
         )
-        return [component(*scalars, state=state), *tables]
+        ended = [field for field in scalars if field.name in given.end]
+        apart = [component(field) for field in scalars if field.name not in given.end]
+        return [component(*ended, state=state), *apart, *tables]
     if all(field.op in COLLECTIVES for field in fields):
         return [component(field) for field in fields]
     return [component(*scalars), *tables]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from chunkfold.kernels import finishes
-from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.histogram import histogram
+from chunkfold.kernels.integers import integer_mean, integer_prod, integer_sum
 from chunkfold.kernels.monoid import Accumulate, Monoid
 
 _ERROR: Any = {"on_empty": "error"}
+_INTEGER_SUM, _INTEGER_MEAN, _INTEGER_PROD = (
+    replace(make(np.dtype(np.int64)), adapt=make)
+    for make in (integer_sum, integer_mean, integer_prod)
+)
 _COMPLEX_PROD = {
     "re": "a.re * b.re - a.im * b.im",
     "im": "a.re * b.im + a.im * b.re",
@@ -30,13 +36,14 @@ _SUM = Monoid(
     op="add",
     finish=finishes.summed,
     instead={
+        "biu": _INTEGER_SUM,
         "c": Monoid(
             "sum",
             **_PARTS,
             zero={"re": 0, "im": 0},
             op={"re": "add", "im": "add"},
             finish=finishes.complex_parts,
-        )
+        ),
     },
 )
 _PROD = Monoid(
@@ -47,13 +54,14 @@ _PROD = Monoid(
     op="a.s * b.s",
     finish=finishes.summed,
     instead={
+        "biu": _INTEGER_PROD,
         "c": Monoid(
             "prod",
             **_PARTS,
             zero={"re": 1, "im": 0},
             op=_COMPLEX_PROD,
             finish=finishes.complex_parts,
-        )
+        ),
     },
 )
 _MEAN = Monoid(
@@ -64,6 +72,7 @@ _MEAN = Monoid(
     op={"s": "add", "n": "add"},
     finish=finishes.mean,
     instead={
+        "biu": _INTEGER_MEAN,
         "c": Monoid(
             "mean",
             fields={"re": "sum", "im": "sum", "n": "int64"},
@@ -270,35 +279,3 @@ CATALOGUE: Mapping[str, Monoid] = MappingProxyType(
     _NAMED | {f"nan{name}": _NAMED[name].skipping(f"nan{name}") for name in _SKIPPING}
 )
 """Every built-in reduction by its name."""
-
-
-def _declared(monoid: Monoid) -> str:
-    """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
-    return f"{monoid.fields} {monoid.zero} {monoid.lift} {monoid.op} {monoid.accumulate}"
-
-
-_KNOWN = {_declared(monoid) for named in _CATALOGUE for monoid in (named, *named.instead.values())}
-
-
-def is_known(monoid: Monoid) -> bool:
-    """Whether a monoid is declared as one that comes with chunkfold."""
-    return _declared(monoid) in _KNOWN
-
-
-def as_monoid(op: str | Monoid) -> Monoid:
-    """Return the monoid that `op` names, or `op` itself.
-
-    Raises
-    ------
-    MonoidError
-        If no reduction has that name; the message suggests the nearest.
-    """
-    if isinstance(op, Monoid):
-        return op
-    if not isinstance(op, str):
-        raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
-    if op in CATALOGUE:
-        return CATALOGUE[op]
-    near = difflib.get_close_matches(op.lower(), CATALOGUE, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise MonoidError(f"no reduction is called {op!r}{hint} There are: {', '.join(CATALOGUE)}")

@@ -155,22 +155,34 @@ def to_order(value: float, dtype: np.dtype) -> int:
     return bits if bits >= 0 else bits ^ int(np.iinfo(f"i{width}").max)
 
 
+def number_text(value: float | str) -> str:
+    """Write a number, or "lowest" or "highest", so that texts are equal only if bits are.
+
+    >>> number_text(-0.0), number_text(7), number_text("lowest")
+    ('-0x0.0p+0', '7', 'lowest')
+    """
+    return value.hex() if isinstance(value, float) else str(value)
+
+
 def literal_value(value: float | str, dtype: str) -> int | float:
-    """Resolve "lowest" and "highest" of a field's dtype; numbers stay as they are."""
-    if isinstance(value, str):
-        if value not in ("lowest", "highest"):
-            raise MonoidError(f"a zero is a number, 'lowest' or 'highest', not {value!r}")
+    """Resolve "lowest" and "highest" of a field's dtype, and texts of numbers."""
+    if not isinstance(value, str):
+        return value
+    if value in ("lowest", "highest"):
         if dtype.startswith("float"):
             return -math.inf if value == "lowest" else math.inf
         limits = np.iinfo(dtype)
         return int(limits.min if value == "lowest" else limits.max)
-    return value
+    try:
+        return int(value)
+    except ValueError:
+        return float.fromhex(value)
 
 
 def literal(value: float | str, dtype: str) -> str:
     """Write `value` as an OpenCL C constant of a field's dtype, bit for bit.
 
-    `value` is a number, or "lowest" or "highest" of the dtype (infinities for floats).
+    `value` is a number or its text, or "lowest" or "highest" of the dtype (infinities for floats).
 
     >>> literal(0.1, "float64"), literal(-1, "int64"), literal("highest", "uint32")
     ('0x1.999999999999ap-4', '-1L', '4294967295U')

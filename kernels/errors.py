@@ -4,6 +4,7 @@ ChunkfoldError
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 +-- MonoidError         a reduction is not defined well
++-- RangeError          a result does not fit its dtype
 """
 
 from __future__ import annotations
@@ -23,3 +24,7 @@ class BuildError(DeviceError):
 
 class MonoidError(ChunkfoldError, ValueError):
     """A monoid's declaration is inconsistent or refused."""
+
+
+class RangeError(ChunkfoldError, OverflowError):
+    """A result does not fit its dtype; it is never wrapped."""

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.dtypes import from_order, kind_of
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.monoid import Context, Fields
 
 
 def _float_of(context: Context) -> np.dtype:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import reprlib
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels import finishes
-from chunkfold.kernels.dtypes import order_field, to_order
+from chunkfold.kernels.dtypes import kind_of, order_field, to_order
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import Monoid
 
+MOST_BINS = 999_999
+"""As many counters as a table may have."""
 _MOST_SLACK = 0.25
 """Bins that a guess may be off, to be of use."""
 
@@ -70,13 +73,17 @@ def _checked(edges: Any) -> list[int | float]:
     numbers = edges.tolist() if isinstance(edges, np.ndarray) else edges
     try:
         numbers = [getattr(number, "item", lambda number=number: number)() for number in numbers]
-    except TypeError:
+        numbers = [number for number in numbers if float(number) == float(number)]
+    except (TypeError, ValueError, OverflowError):
         numbers = []
     plain = all(type(number) in (int, float) for number in numbers)
     if not plain or len(numbers) < 2 or not all(a < b for a, b in itertools.pairwise(numbers)):
         raise MonoidError(
-            f"edges of a histogram are at least two increasing numbers, not {edges!r}"
+            f"edges of a histogram are at least two increasing numbers of float64's range, not "
+            f"{reprlib.repr(edges)}"
         )
+    if len(numbers) > MOST_BINS + 1:
+        raise MonoidError(f"{len(numbers) - 1:,} bins are too many; take at most {MOST_BINS:,}")
     return numbers
 
 
@@ -110,7 +117,7 @@ def _for_edges(edges: list[int | float], dtype: np.dtype) -> Monoid:
 
 def _least(edge: float, dtype: np.dtype) -> int | float | None:
     """Return the least value of a dtype that is not below an edge; None if there is none."""
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         low, high = _limits(dtype)
         if edge > high:
             return None
@@ -120,7 +127,7 @@ def _least(edge: float, dtype: np.dtype) -> int | float | None:
 
 def _greatest(edge: float, dtype: np.dtype) -> int | float | None:
     """Return the greatest value of a dtype that is not above an edge; None if there is none."""
-    if dtype.kind != "f":
+    if kind_of(dtype) != "f":
         low, high = _limits(dtype)
         if edge < low:
             return None

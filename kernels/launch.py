@@ -9,9 +9,10 @@ from typing import Any
 
 import pyopencl as cl
 
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.opened import device_errors, status_text
+from chunkfold.kernels.opened import OpenedDevice, device_errors, status_text
 from chunkfold.kernels.profile import (
     LaunchTimes,
     PassName,
@@ -20,6 +21,8 @@ from chunkfold.kernels.profile import (
     measured,
     merged,
 )
+from chunkfold.kernels.signature import Signature, signature
+from chunkfold.kernels.variant import Tuning
 
 DEADLINE_S = 600.0
 """Longest wait for one command of a device, in seconds."""
@@ -30,39 +33,75 @@ _KEPT = 256
 
 
 class Launcher:
-    """Launches kernels on one queue and accounts for every launch."""
+    """Launches a reduction's kernels on one queue and accounts for every launch.
 
-    def __init__(self, device: Device, queue: cl.CommandQueue) -> None:
-        self.device = device
-        self.queue = queue
+    Not for use by several threads at once: neither are kernel objects.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedDevice,
+        accumulator: Accumulator,
+        tuning: Tuning,
+        queue: cl.CommandQueue | None = None,
+    ) -> None:
+        self.opened = opened
+        self.accumulator = accumulator
+        self.tuning = tuning
+        self.queue = queue or opened.queue()
+        self._kernels: dict[tuple[str, str, Tuning], tuple[cl.Kernel, Signature]] = {}
         self._pending: list[tuple[PassName, cl.Event]] = []
         self._profile: dict[PassName, PassTimes] = {}
 
     def launch(
         self,
-        kernel: cl.Kernel,
-        pass_number: int,
-        groups: int,
-        local_size: int,
-        *args: Any,
+        where: tuple[str, str],
+        shape: tuple[int, int],
+        inputs: Sequence[cl.Buffer] = (),
         wait_for: Sequence[cl.Event] = (),
+        *,
+        number: int = 0,
+        tuning: Tuning | None = None,
+        **values: Any,
     ) -> cl.Event:
-        """Enqueue a kernel over `groups` work-groups of `local_size`; return its event.
+        """Enqueue a kernel, named by file and name, over work-groups, given by number and size.
+
+        Parameters
+        ----------
+        number
+            Of the pass.
+        tuning
+            Where it is not the reduction's.
+        values
+            The kernel's arguments behind its inputs, by name.
 
         Raises
         ------
         DeviceError
             If the device refuses the launch; names device, kernel, pass and code.
         """
-        name = kernel.function_name
-        with device_errors(self.device, f"launching {name} in pass {pass_number}"):
-            event = kernel(
-                self.queue, (groups * local_size,), (local_size,), *args, wait_for=list(wait_for)
+        name, (groups, size) = where[1], shape
+        kernel, takes = self._kernel(*where, tuning or self.tuning)
+        arguments = takes.arguments(values)
+        with device_errors(self.opened.device, f"launching {name} in pass {number}"):
+            event: cl.Event = kernel(
+                self.queue, (groups * size,), (size,), *inputs, *arguments, wait_for=list(wait_for)
             )
-        self._pending.append(((name, pass_number), event))
+        self._pending.append(((name, number), event))
         if len(self._pending) > _KEPT:
             self._read_off()
         return event
+
+    def _kernel(self, kernel_file: str, name: str, tuning: Tuning) -> tuple[cl.Kernel, Signature]:
+        key = (kernel_file, name, tuning)
+        if key not in self._kernels:
+            program = self.opened.program(kernel_file, self.accumulator, tuning)
+            with device_errors(self.opened.device, f"making kernel {name}"):
+                kernel = cl.Kernel(program, name)
+            takes = signature(kernel_file, name)
+            takes.prepare(kernel, len(self.accumulator.stored))
+            self._kernels[key] = kernel, takes
+        return self._kernels[key]
 
     def wait(self, event: cl.Event, doing: str) -> None:
         """Wait for one command of this queue, whose launches were all before it.
@@ -74,7 +113,7 @@ class Launcher:
         """
         self.queue.flush()
         try:
-            wait(self.device, event, doing)
+            wait(self.opened.device, event, doing)
         except DeviceError:
             self._read_off()  # a failed launch before it says more
             raise
@@ -95,9 +134,8 @@ class Launcher:
         for name, event in self._pending:
             status = event.command_execution_status
             if status < 0:
-                raise DeviceError(
-                    f"{self.device} failed in {name[0]} of pass {name[1]}: {status_text(status)}"
-                )
+                where = f"{name[0]} of pass {name[1]}"
+                raise DeviceError(f"{self.opened.device} failed in {where}: {status_text(status)}")
             if status != cl.command_execution_status.COMPLETE:
                 kept.append((name, event))
                 continue
@@ -105,7 +143,7 @@ class Launcher:
         self._pending = kept
 
     def _account(self, name: PassName, event: cl.Event) -> None:
-        with device_errors(self.device, f"reading the times of {name[0]}"):
+        with device_errors(self.opened.device, f"reading the times of {name[0]}"):
             times = event.profile
             launch = LaunchTimes(times.queued, times.submit, times.start, times.end)
         first = name not in self._profile

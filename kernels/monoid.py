@@ -10,42 +10,13 @@ from typing import Literal, cast
 
 import numpy as np
 
+from chunkfold.kernels.context import Context, Fields, Finish
 from chunkfold.kernels.dtypes import FIELD, RULES, kind_of
 from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.texts import refused
 
-Fields = Mapping[str, np.ndarray]
-"""A finished partial as `finish` sees it: one array per field, over the outputs."""
 Number = int | float
 
-
-@dataclass(frozen=True)
-class Context:
-    """What `finish` may want to know beside the fields."""
-
-    dtype: np.dtype
-    """Of the values that were lifted."""
-    shape: tuple[int, ...]
-    """Extents of what was reduced, axis by axis."""
-    axes: tuple[int, ...]
-    """The reduced axes, ascending."""
-    ddof: float = 0
-    """Delta degrees of freedom, as NumPy's `var` takes it."""
-
-    def position(self, index: np.ndarray) -> np.ndarray:
-        """Turn C-order indices `i` into C-order positions among the reduced axes.
-
-        >>> Context(np.dtype("f4"), (4, 5), (0,)).position(np.array([7])).tolist()
-        [1]
-        """
-        if not self.axes or not index.size:
-            return np.zeros_like(index)
-        places = np.unravel_index(index, self.shape)
-        reduced = [places[axis] for axis in self.axes]
-        return np.asarray(np.ravel_multi_index(reduced, [self.shape[axis] for axis in self.axes]))
-
-
-Finish = Callable[[Fields, Context], np.ndarray]
-"""Returns one result per output; each may be an array itself, of axes behind the first."""
 
 KINDS = {
     "b": "bool",
@@ -60,8 +31,9 @@ KINDS = {
 COLLECTIVES = ("add", "min", "max")
 """Ops that may be named instead of written out; devices may have built-ins for them."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_TABLE = re.compile(r"int64\[([1-9][0-9]{0,6})\]")
-_PAIRS = {")": "(", "]": "[", "}": "{"}
+_TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
+"""What kernels name where texts stand."""
+_TABLE = re.compile(r"int64\[([1-9][0-9]{0,5})\]")
 
 
 @dataclass(frozen=True)
@@ -80,14 +52,15 @@ class Accumulate:
     step: str | Mapping[str, str]
     """Run once per element."""
     end: Mapping[str, str]
-    """Each accumulator field, as an expression of the state."""
+    """Accumulator fields as expressions of the state; those with named ops may be left out, and
+    are folded from `lift` by themselves."""
 
 
 def _single_field(fields: Fields, _context: Context) -> np.ndarray:
     if len(fields) == 1:
         return next(iter(fields.values()))
-    dtype = np.dtype([(name, array.dtype) for name, array in fields.items()])
-    record = np.empty(next(iter(fields.values())).shape, dtype)
+    dtype = np.dtype([(name, array.dtype, array.shape[1:]) for name, array in fields.items()])
+    record = np.empty(len(next(iter(fields.values()))), dtype)
     for name, array in fields.items():
         record[name] = array
     return record
@@ -170,6 +143,7 @@ class Monoid:
         for part in ("zero", "lift", "op"):
             object.__setattr__(self, part, self._per_field(part, getattr(self, part)))
         self._check_numbers("zero", cast("Mapping[str, object]", self.zero))
+        self._check_ops()
         for part in ("lift", "op"):
             for name, text in getattr(self, part).items():
                 self._check_source(f"{part}[{name!r}]", text)
@@ -188,7 +162,7 @@ class Monoid:
         kind = kind_of(dtype)
         for kinds, other in self.instead.items():
             if kind in kinds:
-                return replace(other, name=self.name, skipna=self.skipna)
+                return replace(other.for_dtype(dtype), name=self.name, skipna=self.skipna)
         if kind in self.kinds:
             return self if self.adapt is None else replace(self.adapt(dtype), skipna=self.skipna)
         able = "".join([self.kinds, *self.instead])
@@ -229,7 +203,8 @@ class Monoid:
             if not table and dtype not in FIELD and dtype not in RULES:
                 raise MonoidError(
                     f"{what} {name!r} of monoid {self.name!r} has dtype {dtype!r}; "
-                    f"use one of {', '.join([*FIELD, *RULES])}, or int64[n] for a table"
+                    f"use one of {', '.join([*FIELD, *RULES])}, or int64[n] for a table of 1 to "
+                    "999999 counters"
                 )
 
     def _check_numbers(self, part: str, numbers: Mapping[str, object]) -> None:
@@ -239,6 +214,21 @@ class Monoid:
                 raise MonoidError(
                     f"{part} of field {name!r} of monoid {self.name!r} is {number!r}; "
                     "give a number, 'lowest' or 'highest'"
+                )
+            try:
+                float(cast("float", number)) if plain else None
+            except OverflowError:
+                raise MonoidError(
+                    f"{part} of field {name!r} of monoid {self.name!r} is beyond float64's range"
+                ) from None
+
+    def _check_ops(self) -> None:
+        for name, text in cast("Mapping[str, object]", self.op).items():
+            word = isinstance(text, str) and _IDENTIFIER.fullmatch(text)
+            if word and text not in COLLECTIVES:
+                raise MonoidError(
+                    f"op[{name!r}] of monoid {self.name!r} is {text!r}; use 'add', 'min', 'max', "
+                    f"or an expression of a.{name} and b.{name}"
                 )
 
     def _check_tables(self) -> None:
@@ -257,6 +247,11 @@ class Monoid:
                 raise MonoidError(
                     f"constant name {name!r} of monoid {self.name!r} is not an identifier"
                 )
+            if name in _TAKEN or re.fullmatch(r"x\d+", name):
+                raise MonoidError(
+                    f"constant {name!r} of monoid {self.name!r} has a name that kernels use; "
+                    "choose another"
+                )
             if not isinstance(array, np.ndarray) or array.ndim != 1 or not array.size:
                 raise MonoidError(
                     f"constant {name!r} of monoid {self.name!r} is no array of one axis"
@@ -266,16 +261,24 @@ class Monoid:
                     f"constant {name!r} of monoid {self.name!r} has dtype {array.dtype}; "
                     f"use one of {', '.join(FIELD)}"
                 )
+            if (array != array).any():
+                raise MonoidError(f"constant {name!r} of monoid {self.name!r} has NaN in it")
 
     def _check_accumulate(self, accumulate: Accumulate) -> None:
         if not isinstance(accumulate, Accumulate):
             raise MonoidError(f"accumulate of monoid {self.name!r} is no cf.Accumulate")
         self._check_types("state field", accumulate.state)
         self._check_keys("accumulate.start", accumulate.start, accumulate.state)
-        scalars = {name: dtype for name, dtype in self.fields.items() if not table_entries(dtype)}
-        if not scalars:
-            raise MonoidError(f"monoid {self.name!r} has accumulate, but no field that it ends in")
-        self._check_keys("accumulate.end", accumulate.end, scalars)
+        assert isinstance(self.op, Mapping)
+        apart = [name for name, op in self.op.items() if op in COLLECTIVES]
+        ended = {
+            name
+            for name, dtype in self.fields.items()
+            if not table_entries(dtype) and (name not in apart or name in accumulate.end)
+        }
+        if not accumulate.end:
+            raise MonoidError(f"accumulate of monoid {self.name!r} ends in no field")
+        self._check_keys("accumulate.end", accumulate.end, dict.fromkeys(ended))
         self._check_numbers("accumulate.start", accumulate.start)
         step = accumulate.step
         if isinstance(step, Mapping):
@@ -303,28 +306,3 @@ def table_entries(dtype: str) -> int:
     """
     match = _TABLE.fullmatch(dtype)
     return int(match[1]) if match else 0
-
-
-def refused(text: str) -> str | None:
-    """Say why a source text is refused, or None if it is not.
-
-    >>> refused("a.s + b.s")
-    >>> refused("1) } __kernel void f() {")
-    'has unbalanced brackets'
-    """
-    if not isinstance(text, str) or not text.strip():
-        return "is no text"
-    if not text.isascii():
-        return "has characters beyond ASCII"
-    for token in ("#", "%:", "??", "//", "/*", "\\", '"', "'", "__asm", "asm("):
-        if token in text:
-            return f"contains {token!r}, which is not allowed"
-    open_brackets: list[str] = []
-    for character in text:
-        if character in "([{":
-            open_brackets.append(character)
-        elif character in _PAIRS and (
-            not open_brackets or open_brackets.pop() != _PAIRS[character]
-        ):
-            return "has unbalanced brackets"
-    return "has unbalanced brackets" if open_brackets else None

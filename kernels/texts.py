@@ -21,6 +21,8 @@ HELPERS = (
     "gap",
     "re",
     "im",
+    "upper",
+    "lower",
     "bin",
     "bin_near",
     "sixteenths",
@@ -33,6 +35,7 @@ _SINGLE = {"re", "im", "bin", "bin_near", "sixteenths"}
 _VECTOR_NAMES = {"x", "i", "min", "max", "fmin", "fmax", "fabs", "exp", *HELPERS} - _SINGLE
 _VECTOR_SIGNS = set("+-*&|^~(),")
 _MEMBER = re.compile(r"[abs]\.\w+|x\d")
+_PAIRS = {")": "(", "]": "[", "}": "{"}
 _NUMBER = re.compile(r"-?\d+")
 
 
@@ -72,3 +75,28 @@ def for_one(text: str) -> str:
 def for_lanes(text: str) -> str:
     """Return a text with its helpers named for lanes."""
     return _HELPER.sub(r"chfv_\1", text)
+
+
+def refused(text: str) -> str | None:
+    """Say why a source text is refused, or None if it is not.
+
+    >>> refused("a.s + b.s")
+    >>> refused("1) } __kernel void f() {")
+    'has unbalanced brackets'
+    """
+    if not isinstance(text, str) or not text.strip():
+        return "is no text"
+    if not text.isascii():
+        return "has characters beyond ASCII"
+    for token in ("#", "%:", "??", "//", "/*", "\\", '"', "'", "__asm", "asm("):
+        if token in text:
+            return f"contains {token!r}, which is not allowed"
+    open_brackets: list[str] = []
+    for character in text:
+        if character in "([{":
+            open_brackets.append(character)
+        elif character in _PAIRS and (
+            not open_brackets or open_brackets.pop() != _PAIRS[character]
+        ):
+            return "has unbalanced brackets"
+    return "has unbalanced brackets" if open_brackets else None

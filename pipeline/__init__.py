@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         IncompleteError,
         MonoidError,
         PlanError,
+        RangeError,
         SourceError,
     )
     from chunkfold.kernels import Accumulate, Device, Monoid, devices, histogram
@@ -39,6 +40,7 @@ _HOMES = {
         "IncompleteError",
         "MonoidError",
         "PlanError",
+        "RangeError",
         "SourceError",
     ),
     "chunkfold.kernels": ("Accumulate", "Device", "Monoid", "devices", "histogram"),
@@ -63,6 +65,7 @@ __all__ = [
     "MonoidError",
     "Plan",
     "PlanError",
+    "RangeError",
     "Run",
     "SourceError",
     "devices",

@@ -7,13 +7,20 @@ ChunkfoldError
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 |   +-- WorkerLostError a worker cannot use its device any more
 +-- MonoidError         a reduction is unknown or not defined well
++-- RangeError          a result does not fit its dtype
 +-- PlanError           what is asked cannot be planned: axes, selection, memory
 +-- ClusterError        a scheduler cannot be reached, or workers do not answer
 +-- IncompleteError     a result did not see every element
 +-- CancelledError      the run was cancelled
 """
 
-from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
+from chunkfold.kernels.errors import (
+    BuildError,
+    ChunkfoldError,
+    DeviceError,
+    MonoidError,
+    RangeError,
+)
 
 __all__ = [
     "BuildError",
@@ -25,6 +32,7 @@ __all__ = [
     "IncompleteError",
     "MonoidError",
     "PlanError",
+    "RangeError",
     "SourceError",
     "WorkerLostError",
 ]

@@ -183,9 +183,19 @@ def make_plan(
             f"{plan.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
             f"{size_text(int(MEMORY_SHARE * memory_limit))} ({MEMORY_SHARE:.0%} of its limit of "
             f"{size_text(memory_limit)}); leaves have {size_text(leaf_bytes)}: use fewer workers, "
-            "fewer threads, more memory, or smaller chunks or selections"
+            "fewer threads, more memory, or smaller chunks or selections" + _hint(plan)
         )
     return plan
+
+
+def _hint(plan: Plan) -> str:
+    """Say what else helps where accumulators are most of it."""
+    if 2 * plan.memory.accumulators < plan.memory.total:
+        return ""
+    return (
+        f"; accumulators take {size_text(plan.memory.accumulators)}: keep fewer outputs, and give "
+        "a histogram edges"
+    )
 
 
 def _longest(axis: Axis) -> int:

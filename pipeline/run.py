@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import uuid
@@ -17,7 +18,6 @@ from chunkfold.engine import Engine
 from chunkfold.errors import PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Bound
-from chunkfold.kernels.bind import Statistic
 from chunkfold.kernels.partial import zero_partial
 from chunkfold.planning import Plan
 from chunkfold.report import DeviceReport, Report, merge
@@ -137,33 +137,26 @@ class Run:
             self._ended.set()
 
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> Any:
-        """Finish every root and put it where it belongs in the outputs."""
+        """Put every root where it belongs among the outputs, then finish them all at once."""
         layout = self.plan.layout
-        kept_shape = tuple(layout.shape[n] for n in layout.kept)
-        outputs: list[np.ndarray | None] = [None] * len(self._bound.statistics)
+        outputs = tuple(layout.shape[n] for n in layout.kept)
+        nothing = zero_partial(self._bound.accumulator, math.prod(outputs))
+        whole = {
+            name: array.reshape(outputs + array.shape[1:]) for name, array in nothing.arrays.items()
+        }
         for (first, _), folded in roots:
             for offset, partial in enumerate(folded.partials):
                 pieces = layout.tile_pieces(first + offset)
                 place = tuple(slice(p.position, p.position + p.length) for p in pieces)
-                for n, statistic in enumerate(self._bound.statistics):
-                    done = statistic.finish(partial.arrays, layout.shape, layout.reduced)
-                    out = outputs[n]
-                    if out is None:
-                        out = outputs[n] = np.empty(kept_shape + done.shape[1:], done.dtype)
-                    out[place] = done.reshape([p.length for p in pieces] + list(done.shape[1:]))
+                lengths = tuple(p.length for p in pieces)
+                for name, array in partial.arrays.items():
+                    whole[name][place] = array.reshape(lengths + array.shape[1:])
         results = {}
-        for statistic, output in zip(self._bound.statistics, outputs, strict=True):
-            whole = self._of_nothing(statistic, kept_shape) if output is None else output
-            whole = whole.reshape(self._result_shape() + whole.shape[len(kept_shape) :])
-            results[statistic.name] = whole[()] if whole.ndim == 0 else whole
+        for statistic in self._bound.statistics:
+            done = statistic.finish(nothing.arrays, layout.shape, layout.reduced)
+            result = done.reshape(self._result_shape() + done.shape[1:])
+            results[statistic.name] = result[()] if result.ndim == 0 else result
         return next(iter(results.values())) if self._single else results
-
-    def _of_nothing(self, statistic: Statistic, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the result of an empty selection: the zero element, finished."""
-        zero = zero_partial(self._bound.accumulator, int(np.prod(shape)))
-        layout = self.plan.layout
-        done = statistic.finish(zero.arrays, layout.shape, layout.reduced)
-        return done.reshape(shape + done.shape[1:])
 
     def _result_shape(self) -> tuple[int, ...]:
         layout = self.plan.layout

@@ -74,7 +74,7 @@ def test_the_public_names_are_these():
     assert sorted(cf.__all__) == [
         "Accumulate", "BuildError", "CancelledError", "ChunkError", "ChunkfoldError",
         "ClusterError", "Device", "DeviceError", "IncompleteError", "LocalOpenCLCluster",
-        "Monoid", "MonoidError", "Plan", "PlanError", "Run", "SourceError", "devices",
+        "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Run", "SourceError", "devices",
         "histogram", "plan", "reduce", "submit",
     ]  # fmt: skip
     for name in cf.__all__:

@@ -101,6 +101,21 @@ def device_json(device: Device) -> dict[str, Any]:
     }
 
 
+def check_output(path: Path) -> None:
+    """Find out before the work starts whether results can be written there.
+
+    Raises
+    ------
+    PlanError
+        If not, or if its name asks for another format than JSON or Zarr.
+    """
+    if path.suffix not in ("", ".json", ".zarr"):
+        raise PlanError(
+            f"output {path} ends in {path.suffix!r}; use .json for JSON, .zarr for a Zarr group"
+        )
+    check_writable(path)
+
+
 def check_writable(path: Path) -> None:
     """Find out before the work starts whether an output can be written.
 
@@ -145,7 +160,14 @@ def write_results(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def _arrays(name: str, value: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """Take records apart: Zarr's third format has no data type for them."""
+    """Take records apart: Zarr's third format has no data type for them.
+
+    A field that is the same for every output is written once.
+    """
     if value.dtype.names is None:
         return [(name, value)]
-    return [(f"{name}/{field}", np.ascontiguousarray(value[field])) for field in value.dtype.names]
+    parts = {field: np.ascontiguousarray(value[field]) for field in value.dtype.names}
+    if parts.keys() == {"left", "right", "count"} and value.ndim > 1:
+        for end in ("left", "right"):
+            parts[end] = parts[end].reshape(-1, value.shape[-1])[:1].reshape(-1)
+    return [(f"{name}/{field}", part) for field, part in parts.items()]

@@ -64,8 +64,11 @@ def is_bins(value: Any) -> bool:
     return names == ("left", "right", "count")
 
 
-def bin_table(bins: np.ndarray) -> Table:
-    """Draw a histogram's records; neighbours share a row where there are many."""
+def bin_table(bins: np.ndarray, elements: int) -> Table:
+    """Draw a histogram's records; neighbours share a row where there are many.
+
+    `elements` were looked at: what is in no bin has a row of its own.
+    """
     step = -(-len(bins) // _MOST_ROWS)
     made = table("#from", "#to", "#count", "")
     counts = [int(bins["count"][at : at + step].sum()) for at in range(0, len(bins), step or 1)]
@@ -74,6 +77,8 @@ def bin_table(bins: np.ndarray) -> Table:
         bar = "█" * round(_BAR * count / max(*counts, 1))
         ends = (f"{part['left'][0]:.6g}", f"{part['right'][-1]:.6g}")
         made.add_row(*ends, f"{count:,}", bar)
+    if elements > sum(counts):
+        made.add_row("", "elsewhere", f"{elements - sum(counts):,}", "NaN, or in no bin")
     return made
 
 

@@ -9,12 +9,12 @@ import pyopencl as cl
 
 from chunkfold.kernels.bench.timing import Timed
 from chunkfold.kernels.bind import bind
-from chunkfold.kernels.catalogue import as_monoid
 from chunkfold.kernels.choice import choose
 from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import box
 from chunkfold.kernels.ladder import Rung, RungFold
+from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice
 
 _EXPRESSIONS = {"sum": ("0", "a+b"), "min": (None, "min(a,b)"), "max": (None, "max(a,b)")}

@@ -100,7 +100,7 @@ class RungFold(Fold):
         assert box.offset == 0, "a rung folds whole buffers"
         assert not self._used, "and writes every accumulator anew: finish comes between two"
         held = self._held(self.splits)
-        return self._launch(
+        return self.launcher.launch(
             (self.rung.file, self.rung.kernel),
             (self.splits, self.tuning.local_size),
             inputs,

@@ -34,7 +34,7 @@ PLAIN = (
     "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
     "float16", "float32", "float64",
 )  # fmt: skip
-COLLECTIVE = ("sum", "min", "max", "mean")
+BASIC = ("sum", "min", "max", "mean")
 LENGTHS = st.one_of(
     st.integers(0, 70), st.integers(0, 5000), st.sampled_from([255, 256, 257, 1023, 1024, 1025])
 )
@@ -73,6 +73,11 @@ def values(dtype: str, count: int, seed: int) -> np.ndarray:
     return rng.integers(limits.min, limits.max, count, kind, endpoint=True)
 
 
+def tame(array: np.ndarray) -> np.ndarray:
+    """Make integers so small that thousands of them have a sum."""
+    return array // 2**13 if array.dtype.itemsize == 8 and array.dtype.kind in "iu" else array
+
+
 def close(got: np.ndarray, array: np.ndarray, op: str) -> bool:
     """Within the fast mode's bound of the exactly computed value."""
     dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
@@ -104,7 +109,10 @@ def check(array: np.ndarray, results: dict) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", PLAIN)
 def test_equals_numpy_for_every_length_and_offset(opened: OpenedDevice, dtype: str, shape: str):
-    bound = bound_of(COLLECTIVE, dtype)
+    # Sums of integers carry, which no built-in does.
+    integers = np.dtype(dtype).kind in "biu"
+    builtin = shape.startswith(("work_group", "sub_group"))
+    bound = bound_of(("min", "max") if integers and builtin else BASIC, dtype)
     tuning = tried(opened.device, bound.accumulator, shape)
     if tuning is None:
         return  # counted in test_every_shape_ran_somewhere
@@ -114,12 +122,12 @@ def test_equals_numpy_for_every_length_and_offset(opened: OpenedDevice, dtype: s
     @example(1, 0, 0)
     @example(65, 3, 1)
     def check_length(count: int, offset: int, seed: int) -> None:
-        array = values(dtype, count + offset, seed)
+        array = tame(values(dtype, count + offset, seed))
         one = box((count,), (0,), offset=offset)
         results = folded(opened, bound, tuning, array, one)
         if count:
             check(array[offset:], results)
-        else:
+        elif "sum" in results:
             assert results["sum"] == 0
             assert np.isnan(results["mean"])
 
@@ -131,20 +139,18 @@ def test_every_shape_ran_somewhere():
     assert set(ran) >= {*VARIANTS, *SHAPES}, f"never ran: {set(SHAPES) - set(ran)}"
 
 
-@pytest.mark.parametrize("dtype", PLAIN)
-def test_prod_equals_numpy(opened: OpenedDevice, dtype: str):
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_prod_of_floats_equals_numpy(opened: OpenedDevice, dtype: str):
     bound = bound_of(("prod",), dtype)
     tuning = choose(opened.device, bound.accumulator)
 
     @given(LENGTHS, st.integers(0, 2**32))
     def check_length(count: int, seed: int) -> None:
         array = values(dtype, count, seed)
-        if array.dtype.kind == "f":
-            array = np.exp2(np.sign(array) * (np.arange(count) % 3 == 0)).astype(dtype)
+        array = np.exp2(np.sign(array) * (np.arange(count) % 3 == 0)).astype(dtype)
         (got,) = folded(opened, bound, tuning, array, box((count,), (0,)))["prod"]
         with np.errstate(over="ignore"):
-            exact = array.astype("f8").prod() if array.dtype.kind == "f" else array.prod()
-            want = exact.astype(dtype) if array.dtype.kind == "f" else exact
+            want = array.astype("f8").prod().astype(dtype)
         assert got == want
         assert got.dtype == want.dtype
 
@@ -179,13 +185,13 @@ def test_bits_of_floats_are_refused():
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_special_values_propagate_as_in_numpy(opened: OpenedDevice, dtype: str, special: float):
-    bound = bound_of(COLLECTIVE, dtype)
+    bound = bound_of(BASIC, dtype)
     array = np.ones(1000, dtype)
     array[777] = special
     results = folded(
         opened, bound, choose(opened.device, bound.accumulator), array, box((1000,), (0,))
     )
-    for op in COLLECTIVE:
+    for op in BASIC:
         np.testing.assert_equal(results[op][0], getattr(np, op)(array))
 
 
@@ -204,7 +210,7 @@ def test_min_and_max_order_zeros_and_keep_subnormals(opened: OpenedDevice, dtype
 
 
 def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
-    bound = bound_of(COLLECTIVE, "int32")
+    bound = bound_of(BASIC, "int32")
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     array = values("int32", 100_000, 3)
     cuts = [0, 1, 3, 1000, 1000, 50_001, 99_999, 100_000]
@@ -228,7 +234,7 @@ def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 15, 16, 17, 300, 5000])
 def test_combine_equals_folding_the_whole(opened: OpenedDevice, count: int):
-    bound = bound_of(COLLECTIVE, "int16")
+    bound = bound_of(BASIC, "int16")
     tuning = choose(opened.device, bound.accumulator)
     array = values("int16", count * 3, 5)
     fold = Fold(opened, bound.accumulator, tuning)
@@ -248,7 +254,7 @@ def test_axes_equal_numpy_for_every_combination(data):
     opened = _opened.setdefault(device.uuid, OpenedDevice(device))
     shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=5), "shape"))
     axes = tuple(n for n in range(len(shape)) if data.draw(st.booleans(), f"reduce {n}"))
-    bound = bound_of(COLLECTIVE, "int32")
+    bound = bound_of(BASIC, "int32")
     name = data.draw(st.sampled_from(SHAPES), "kernel")
     tuning = tried(device, bound.accumulator, name) or choose(device, bound.accumulator)
     array = values("int32", math.prod(shape), 1).reshape(shape)

@@ -6,9 +6,10 @@ import itertools
 import math
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chunkfold.kernels import (
@@ -25,7 +26,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.partial import zero_partial
-from chunkfold.kernels.variant import Tuning
+from chunkfold.kernels.variant import Tuning, tiers
 from tests.conftest import SHAPES, tried
 from tests.kernels.test_fold import LENGTHS, PLAIN, folded, upload, values
 
@@ -45,7 +46,9 @@ def chosen(opened: OpenedDevice, *monoids: Monoid, dtype: str = "f4") -> tuple:
 
 
 def counted(opened: OpenedDevice, array: np.ndarray, edges: list) -> np.ndarray:
-    bound, tuning = chosen(opened, histogram(edges), dtype=array.dtype.str)
+    bound = bind([histogram(edges)], [array.dtype])
+    # Untried: a trial of each of so many edges would take minutes.
+    tuning = next(iter(tiers(opened.device, bound.accumulator)))[0]
     return folded(opened, bound, tuning, array, box(array.shape, (0,)))["histogram"]["count"][0]
 
 
@@ -78,6 +81,7 @@ def test_bins_hold_what_their_edges_say(opened: OpenedDevice, dtype: str):
 def test_random_edges_count_as_numpy_does(opened: OpenedDevice):
     seen = values("f4", 2000, 3)
 
+    @settings(max_examples=10)
     @given(EDGES)
     @example([-math.inf, math.inf])
     @example(np.linspace(-2, 3, 101).tolist())
@@ -193,6 +197,16 @@ def test_bins_without_edges_hold_every_number(opened: OpenedDevice, dtype: str):
             assert (right - left) / 2.0 ** math.floor(math.log2(left)) == 1 / 16
 
 
+def test_bins_of_bfloat16(opened: OpenedDevice):
+    array = np.array([0.5, 1, 1.5, 2, 3, -1], ml_dtypes.bfloat16)
+    assert counted(opened, array, [0, 1, 2]).tolist() == [1, 3]
+
+
+def test_too_many_bins_are_refused():
+    with pytest.raises(MonoidError, match="1,000,000 bins are too many; take at most 999,999"):
+        histogram(range(1_000_001))
+
+
 def test_absent_elements_count_nowhere(opened: OpenedDevice):
     array = np.array([1, np.nan, 2, np.nan], "f4")
     bound, tuning = chosen(opened, histogram([0, 9]).skipping())
@@ -231,6 +245,16 @@ def test_a_users_table_reads_its_constants(opened: OpenedDevice):
     assert got.tolist() == [0, *[100] * 4, *[101] * 5]
 
 
+def test_tables_and_scalars_without_a_finish_are_a_record(opened: OpenedDevice):
+    parts = {"odd": "x % 2", "thirds": "x % 3", "s": "x"}
+    fields = {"odd": "int64[2]", "thirds": "int64[3]", "s": "int64"}
+    monoid = Monoid("several", fields=fields, zero=dict.fromkeys(parts, 0), lift=parts,
+                    op=dict.fromkeys(parts, "add"))  # fmt: skip
+    bound, tuning = chosen(opened, monoid, dtype="u1")
+    (got,) = folded(opened, bound, tuning, np.arange(7, dtype="u1"), box((7,), (0,)))["several"]
+    assert (got["odd"].tolist(), got["thirds"].tolist(), got["s"]) == ([4, 3], [3, 2, 2], 21)
+
+
 def test_a_table_may_be_told_its_counter_outright(opened: OpenedDevice):
     classes = Monoid("classes", fields={"n": "int64[4]"}, zero=0, lift="x", op="add")
     bound, tuning = chosen(opened, classes, dtype="i1")
@@ -240,7 +264,9 @@ def test_a_table_may_be_told_its_counter_outright(opened: OpenedDevice):
     ]
 
 
-@pytest.mark.parametrize("edges", [[1], [1, 1], [2, 1], [0, math.nan], [[0, 1]], "ab", 5, ["a", 1]])
+@pytest.mark.parametrize(
+    "edges", [[1], [1, 1], [2, 1], [0, math.nan], [[0, 1]], "ab", 5, ["a", 1], [0, 10**400]]
+)
 def test_what_are_no_edges_is_refused(edges: object):
     with pytest.raises(MonoidError, match="edges of a histogram"):
         histogram(edges)
@@ -256,6 +282,9 @@ def test_what_are_no_edges_is_refused(edges: object):
         ({"constants": {"k": np.zeros((2, 2))}}, "is no array of one axis"),
         ({"constants": {"k": np.zeros(2, "f2")}}, "constant 'k' .* has dtype float16"),
         ({"constants": {"1k": np.zeros(2)}}, "is not an identifier"),
+        ({"constants": {"x1": np.zeros(2)}}, "has a name that kernels use"),
+        ({"constants": {"k": np.array([np.nan])}}, "has NaN in it"),
+        ({"fields": {"t": "int64[1000000]"}}, "a table of 1 to 999999 counters"),
     ],
 )
 def test_what_is_no_table_is_refused(parts: dict, message: str):

@@ -19,6 +19,7 @@ from chunkfold.kernels import (
     box,
     choose,
 )
+from chunkfold.kernels.variant import tiers
 from tests.kernels.test_fold import folded, upload
 
 
@@ -82,7 +83,7 @@ def test_statistics_share_what_they_have_in_common():
     bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype("float32")])
     assert len(bound.accumulator.slots) == 2  # one sum, one count
     bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype("int64")])
-    assert len(bound.accumulator.slots) == 3  # an integer sum and a float one
+    assert len(bound.accumulator.slots) == 3  # one sum in two halves, one count
 
 
 def test_partials_are_widest_first_so_that_every_slot_is_aligned():
@@ -187,7 +188,7 @@ def test_several_fields_finish_as_a_record():
 
 def test_dtype_casts_elements_before_and_results_after(opened: OpenedDevice):
     array = np.arange(1000, dtype="i4") * 3
-    for dtype in ("float32", "int64", "uint8", "float64"):
+    for dtype in ("float32", "int64", "uint32", "float64"):
         bound = bind([as_monoid("sum")], [array.dtype], dtype=np.dtype(dtype))
         tuning = choose(opened.device, bound.accumulator)
         (got,) = folded(opened, bound, tuning, array, box((1000,), (0,)))["sum"]
@@ -224,6 +225,45 @@ def test_float64_on_a_device_without_it_names_both(opened: OpenedDevice):
     bound = bind([as_monoid("sum")], [np.dtype("float64")])
     with pytest.raises(DeviceError, match=r"sum of float64 needs float64, which .* lacks"):
         choose(lacking, bound.accumulator)
+
+
+@pytest.mark.parametrize("signs", [(0.0, -0.0), (-0.0, 0.0)])
+def test_numbers_of_unlike_bits_are_not_shared(opened: OpenedDevice, signs: tuple[float, float]):
+    monoids = [
+        Monoid(name, zero="lowest", lift="1 / w[0]", op="max", constants={"w": np.array([sign])})
+        for name, sign in zip("ab", signs, strict=True)
+    ] + [
+        Monoid(name, zero=sign, lift="x", op="max") for name, sign in zip("cd", signs, strict=True)
+    ]
+    bound = bind(monoids, [np.dtype("f8")])
+    assert len(bound.accumulator.components) == 4
+    tuning = next(iter(tiers(opened.device, bound.accumulator)))[0]
+    got = folded(opened, bound, tuning, np.ones(3), box((3,), (0,)))
+    assert [got[name][0] for name in "ab"] == [np.copysign(np.inf, sign) for sign in signs]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4"])
+def test_a_magnitude_is_what_it_is_to_c(opened: OpenedDevice, dtype: str):
+    array = np.ones(40, dtype)
+    for text in ("magnitude(x) + 1", "magnitude(x) - 1000"):
+        both = [
+            Monoid(name, fields={"s": "int64"}, zero=0, lift=lift, op="add")
+            for name, lift in (("lanes", text), ("one", f"({text}) / 1"))
+        ]
+        bound = bind(both, [array.dtype])
+        tuning = choose(opened.device, bound.accumulator)
+        got = folded(opened, bound, tuning, array, box((40,), (0,)))
+        assert got["lanes"] == got["one"]
+
+
+def test_a_zero_beyond_every_float_is_refused():
+    with pytest.raises(MonoidError, match=r"zero of field 's' .* is beyond float64's range"):
+        Monoid("m", zero=10**400, lift="x", op="max")
+
+
+def test_an_op_that_nobody_knows_is_said_so():
+    with pytest.raises(MonoidError, match=r"is 'sum'; use 'add', 'min', 'max', or an expression"):
+        Monoid("m", zero=0, lift="x", op="sum")
 
 
 UNLAWFUL = {

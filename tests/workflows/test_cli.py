@@ -121,6 +121,10 @@ def test_a_histogram_is_drawn_and_written(store: Path, tmp_path: Path):
         ["800", "1200", "400"],
     ]  # fmt: skip
     assert zarr.open(str(tmp_path / "h.zarr"))["histogram/count"][...].tolist() == [400] * 3
+    chunkfold(*words, "--edges", "0,5,9", "--axis", 1, "--out", tmp_path / "rows.zarr")
+    rows = zarr.open(str(tmp_path / "rows.zarr"))["histogram"]
+    assert (rows["count"].shape, rows["left"][...].tolist()) == ((30, 2), [0, 5])
+    assert "elsewhere" in chunkfold(*words, "--edges", "0:3:3").stdout
     (bins,) = json.loads(chunkfold(*words, "--json").stdout)["results"].values()
     assert sum(entry["count"] for entry in bins) == 1200
     assert len(chunkfold(*words).stdout.splitlines()) <= 42  # of 200 bins
@@ -152,6 +156,12 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("reduce", "STORE/a", "--select", "0:x"), "'0:x' is neither an integer"),
         (("reduce", "STORE/a", "--select", "1,2,3"), "3 entries for 2 axes"),
         (("reduce", "STORE/a", "--dtype", "nonsense"), "nonsense"),
+        (("reduce", "STORE/a", "--axis", "0,x"), "--axis 'x' is not an integer"),
+        (("reduce", "STORE/a", "--out", "m.csv"), "output m.csv ends in '.csv'; use .json"),
+        (("reduce", "STORE/a", "STORE/a"), "one of dot, sum_sq_diff, max_abs_diff, first_mismatch"),
+        (("reduce", "STORE/a", "--op", "histogram", "--edges", "0:3:0"), "asks for 0 bins; take 1"),
+        (("reduce", "STORE/a", "--op", "histogram", "--edges", "0:inf:4"), "has no finite width"),
+        (("reduce", "STORE/a", "--op", "histogram", "--edges", "0:1:10000000000"), "take 1 to"),
         (("reduce", "STORE/a", "--edges", "1,2"), "are for --op histogram, which is not asked for"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "1:2"), "neither numbers, as in"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "2,1"), "two increasing numbers"),

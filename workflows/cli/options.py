@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+import reprlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,8 +18,10 @@ from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
+from chunkfold.kernels.histogram import MOST_BINS
 from chunkfold.workflows.style import err
 
+_RANGE = (float, float, int)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -38,7 +42,8 @@ reduction = stacked(
         "--op",
         "ops",
         multiple=True,
-        help=f"Reduction; may be repeated. One of {', '.join(CATALOGUE)}.  [default: sum]",
+        help="Reduction; may be repeated, or several joined by commas. One of "
+        f"{', '.join(CATALOGUE)}.  [default: sum]",
     ),
     click.option(
         "--edges",
@@ -47,7 +52,10 @@ reduction = stacked(
         "[default: sixteen bins to a power of two]",
     ),
     click.option(
-        "--axis", "axes", multiple=True, type=int, help="Axis to reduce; may be repeated."
+        "--axis",
+        "axes",
+        multiple=True,
+        help="Axis to reduce; may be repeated, or several joined by commas.",
     ),
     click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof."),
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
@@ -145,15 +153,35 @@ def parse_edges(text: str) -> list[float]:
     ([0, 1, 10], [0.0, 0.25, 0.5, 0.75, 1.0])
     """
     try:
-        if ":" in text:
-            low, high, bins = text.split(":")
-            edges: list[float] = np.linspace(float(low), float(high), int(bins) + 1).tolist()
-            return edges
-        return [_number(word) for word in text.split(",")]
+        if ":" not in text:
+            return [_number(word) for word in text.split(",")]
+        low, high, bins = (kind(word) for kind, word in zip(_RANGE, text.split(":"), strict=True))
     except ValueError:
         raise PlanError(
-            f"--edges {text!r} are neither numbers, as in '0,10,100', nor LOW:HIGH:BINS"
+            f"--edges {reprlib.repr(text)} are neither numbers, as in '0,10,100', nor LOW:HIGH:BINS"
         ) from None
+    if not 1 <= bins <= MOST_BINS:
+        raise PlanError(f"--edges {text!r} asks for {bins} bins; take 1 to {MOST_BINS}")
+    if not math.isfinite(high - low):
+        raise PlanError(f"--edges {text!r} has no finite width")
+    edges: list[float] = np.linspace(low, high, int(bins) + 1).tolist()
+    return edges
+
+
+def _words(given: tuple[str, ...]) -> list[str]:
+    """Take apart what is joined by commas.
+
+    >>> _words(("0", "1, 2"))
+    ['0', '1', '2']
+    """
+    return [word.strip() for entry in given for word in entry.split(",")]
+
+
+def _axis(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise PlanError(f"--axis {word!r} is not an integer") from None
 
 
 def _number(word: str) -> float:
@@ -177,7 +205,7 @@ def arguments(
     sources: tuple[str, ...],
     ops: tuple[str, ...],
     edges: str | None,
-    axes: tuple[int, ...],
+    axes: tuple[str, ...],
     ddof: float,
     skipna: bool,
     dtype: str | None,
@@ -186,8 +214,8 @@ def arguments(
     """Turn the reduction's options into the library's arguments."""
     return {
         "source": sources,
-        "op": _binned(list(ops) or ["sum"], edges),
-        "axis": list(axes) if axes else None,
+        "op": _binned(_words(ops) or ["sum"], edges),
+        "axis": [_axis(word) for word in _words(axes)] if axes else None,
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,
         "dtype": dtype,

@@ -13,7 +13,7 @@ from chunkfold.api import submit
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import check_writable, run_json, write_results
+from chunkfold.workflows.results import check_output, run_json, write_results
 from chunkfold.workflows.style import (
     bin_table,
     device_table,
@@ -76,7 +76,7 @@ def command(
     """
     given = options.arguments(**reduction)
     if output is not None:
-        check_writable(output)
+        check_output(output)
     # Bad input is found before a cluster is started for it.
     options.check(given)
     with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
@@ -90,7 +90,7 @@ def command(
         for name, value in results.items():
             if is_bins(value):
                 out.print(name, markup=False)
-                show(out, bin_table(value))
+                show(out, bin_table(value, run.plan.layout.elements))
             else:
                 out.print(f"{name} {value_text(value)}", markup=False)
     if output is not None:

@@ -1,0 +1,43 @@
+"""What `finish` sees: fields of the root, and what they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+Fields = Mapping[str, np.ndarray]
+"""A finished partial as `finish` sees it: one array per field, over the outputs."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What `finish` may want to know beside the fields."""
+
+    dtype: np.dtype
+    """Of the values that were lifted."""
+    shape: tuple[int, ...]
+    """Extents of what was reduced, axis by axis."""
+    axes: tuple[int, ...]
+    """The reduced axes, ascending."""
+    ddof: float = 0
+    """Delta degrees of freedom, as NumPy's `var` takes it."""
+    result: np.dtype | None = None
+    """Dtype that results will be cast to, if one was asked for."""
+
+    def position(self, index: np.ndarray) -> np.ndarray:
+        """Turn C-order indices `i` into C-order positions among the reduced axes.
+
+        >>> Context(np.dtype("f4"), (4, 5), (0,)).position(np.array([7])).tolist()
+        [1]
+        """
+        if not self.axes or not index.size:
+            return np.zeros_like(index)
+        places = np.unravel_index(index, self.shape)
+        reduced = [places[axis] for axis in self.axes]
+        return np.asarray(np.ravel_multi_index(reduced, [self.shape[axis] for axis in self.axes]))
+
+
+Finish = Callable[[Fields, Context], np.ndarray]
+"""Returns one result per output; each may be an array itself, of axes behind the first."""

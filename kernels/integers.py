@@ -1,0 +1,130 @@
+"""Sums, means and products of integers that never wrap: exact, or an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.context import Context, Fields
+from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.monoid import Accumulate, Monoid
+
+# A sum is hi * 2**32 + lo, lo below 2**32: one form for each value, of 96 bits. A stream of a
+# launch has fewer than 2**31 elements, so that its int64 cannot wrap: 32-bit elements are added
+# as they are, 64-bit ones half by half.
+_CARRY: Any = {
+    "hi": "a.hi + b.hi + ((a.lo + b.lo) >> 32)",
+    "lo": "(a.lo + b.lo) & 4294967295",
+}
+_NARROW = Accumulate(
+    state={"s": "int64"},
+    start={"s": 0},
+    step={"s": "s.s + wide(x)"},
+    end={"hi": "s.s >> 32", "lo": "s.s & 4294967295"},
+)
+_WIDE = Accumulate(
+    state={"hi": "int64", "lo": "int64"},
+    start={"hi": 0, "lo": 0},
+    step={"hi": "s.hi + upper(x)", "lo": "s.lo + lower(x)"},
+    end={"hi": "s.hi + (s.lo >> 32)", "lo": "s.lo & 4294967295"},
+)
+
+
+def integer_sum(dtype: np.dtype) -> Monoid:
+    """Return the sum of integers of a dtype."""
+    return Monoid(
+        "sum",
+        fields={"hi": "int64", "lo": "int64"},
+        zero={"hi": 0, "lo": 0},
+        lift={"hi": "upper(x)", "lo": "lower(x)"},
+        op=_CARRY,
+        accumulate=_WIDE if dtype.itemsize == 8 else _NARROW,
+        finish=_summed,
+        kinds="biu",
+    )
+
+
+def integer_mean(dtype: np.dtype) -> Monoid:
+    """Return the mean of integers of a dtype: the exact one, rounded once."""
+    return Monoid(
+        "mean",
+        fields={"hi": "int64", "lo": "int64", "n": "int64"},
+        zero={"hi": 0, "lo": 0, "n": 0},
+        lift={"hi": "upper(x)", "lo": "lower(x)", "n": "1"},
+        op=_CARRY | {"n": "add"},
+        accumulate=_WIDE if dtype.itemsize == 8 else _NARROW,
+        finish=_mean,
+        kinds="biu",
+    )
+
+
+def integer_prod(_dtype: np.dtype) -> Monoid:
+    """Return the product of integers: magnitude and sign apart, zeros and overflow remembered.
+
+    The magnitude of what is not zero never shrinks: if all of it fits 64 bits, every part does.
+    """
+    return Monoid(
+        "prod",
+        fields={"m": "uint64", "negative": "int32", "zero": "int32", "beyond": "int32"},
+        zero={"m": 1, "negative": 0, "zero": 0, "beyond": 0},
+        lift={
+            "m": "x == 0 ? 1 : magnitude(x)",
+            "negative": "x < 0",
+            "zero": "x == 0",
+            "beyond": "0",
+        },
+        op={
+            "m": "a.m * b.m",
+            "negative": "a.negative ^ b.negative",
+            "zero": "a.zero | b.zero",
+            "beyond": "a.beyond | b.beyond | (mul_hi(a.m, b.m) != 0)",
+        },
+        finish=_product,
+        kinds="biu",
+    )
+
+
+def _sums(fields: Fields) -> list[int]:
+    return [
+        (high << 32) + low
+        for high, low in zip(fields["hi"].tolist(), fields["lo"].tolist(), strict=True)
+    ]
+
+
+def _summed(fields: Fields, context: Context) -> np.ndarray:
+    return _fitted(_sums(fields), context, "sum")
+
+
+def _mean(fields: Fields, _context: Context) -> np.ndarray:
+    counts = fields["n"].tolist()
+    # Python divides integers of any size and rounds once.
+    means = [s / n if n else np.nan for s, n in zip(_sums(fields), counts, strict=True)]
+    return np.array(means, np.float64)
+
+
+def _product(fields: Fields, context: Context) -> np.ndarray:
+    names = ("m", "negative", "zero", "beyond")
+    rows = zip(*(fields[name].tolist() for name in names), strict=True)
+    # What no dtype holds: 2**64, of either sign.
+    values = [
+        0 if zero else (-1 if negative else 1) * (1 << 64 if beyond else size)
+        for size, negative, zero, beyond in rows
+    ]
+    return _fitted(values, context, "product")
+
+
+def _fitted(values: list[int], context: Context, what: str) -> np.ndarray:
+    """Give Python's integers the dtype of NumPy's sums, or the one asked for."""
+    wanted = context.result
+    if wanted is None or wanted.kind not in "iu":
+        wanted = np.dtype(np.uint64 if context.dtype.kind == "u" else np.int64)
+    limits = np.iinfo(wanted)
+    beyond = [value for value in values if not limits.min <= value <= limits.max]
+    if beyond:
+        known = "2**64 or more" if abs(beyond[0]) == 1 << 64 else f"{beyond[0]}"
+        raise RangeError(
+            f"the {what} of {context.dtype} is {known}, which {wanted} does not hold "
+            f"({limits.min} to {limits.max}); cast by dtype='float64', or take the mean"
+        )
+    return np.array(values, wanted)

@@ -1,0 +1,53 @@
+"""Find a reduction of the catalogue by name, or see that one is of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+import numpy as np
+
+from chunkfold.kernels.catalogue import CATALOGUE
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.monoid import Monoid
+
+
+def _declared(monoid: Monoid) -> str:
+    """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
+    return f"{monoid.fields} {monoid.zero} {monoid.lift} {monoid.op} {monoid.accumulate}"
+
+
+def _forms(monoid: Monoid) -> Iterator[Monoid]:
+    """Yield all that a monoid may be for one dtype or another."""
+    yield monoid
+    for other in monoid.instead.values():
+        yield from _forms(other)
+    if monoid.adapt is not None:
+        yield from (monoid.adapt(np.dtype(name)) for name in ("int32", "int64"))
+
+
+_KNOWN = {_declared(monoid) for named in CATALOGUE.values() for monoid in _forms(named)}
+
+
+def is_known(monoid: Monoid) -> bool:
+    """Whether a monoid is declared as one that comes with chunkfold."""
+    return _declared(monoid) in _KNOWN
+
+
+def as_monoid(op: str | Monoid) -> Monoid:
+    """Return the monoid that `op` names, or `op` itself.
+
+    Raises
+    ------
+    MonoidError
+        If no reduction has that name; the message suggests the nearest.
+    """
+    if isinstance(op, Monoid):
+        return op
+    if not isinstance(op, str):
+        raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
+    if op in CATALOGUE:
+        return CATALOGUE[op]
+    near = difflib.get_close_matches(op.lower(), CATALOGUE, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise MonoidError(f"no reduction is called {op!r}{hint} There are: {', '.join(CATALOGUE)}")

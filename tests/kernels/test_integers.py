@@ -1,0 +1,122 @@
+"""Sums, means and products of integers: Python's exact ones, or an OverflowError."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from chunkfold.kernels import Bound, Fold, OpenedDevice, Tuning, as_monoid, bind, box, choose
+from chunkfold.kernels.errors import RangeError
+from tests.kernels.test_fold import LENGTHS, upload, values
+
+INTEGERS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+def bound_to(opened: OpenedDevice, op: str, dtype: str, result: str | None = None) -> tuple:
+    cast = None if result is None else np.dtype(result)
+    bound = bind([as_monoid(op)], [np.dtype(dtype)], dtype=cast)
+    return bound, choose(opened.device, bound.accumulator)
+
+
+def reduced(opened: OpenedDevice, bound: Bound, tuning: Tuning, *arrays: np.ndarray) -> np.generic:
+    fold = Fold(opened, bound.accumulator, tuning)
+    for array in arrays:
+        fold.add([upload(opened, array)], box(array.shape, (0,)))
+    return bound.statistics[0].finish(fold.finish().arrays)[0]
+
+
+def fits(value: int, dtype: np.dtype) -> bool:
+    limits = np.iinfo(dtype)
+    return limits.min <= value <= limits.max
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_sums_are_exact_or_refused(opened: OpenedDevice, dtype: str):
+    bound, tuning = bound_to(opened, "sum", dtype)
+    widest = np.zeros(0, dtype).sum().dtype
+
+    @given(LENGTHS, st.integers(0, 2**32), st.integers(0, 63))
+    @example(2, 0, 0)
+    def check(count: int, seed: int, shift: int) -> None:
+        array = values(dtype, count, seed)
+        if array.dtype.itemsize == 8:
+            array >>= array.dtype.type(shift)
+        exact = sum(map(int, array.tolist()))
+        if fits(exact, widest):
+            got = reduced(opened, bound, tuning, array[: count // 2], array[count // 2 :])
+            assert got == exact
+            assert got.dtype == widest
+        else:
+            with pytest.raises(OverflowError, match=rf"the sum of {dtype} is {exact}, which"):
+                reduced(opened, bound, tuning, array)
+
+    check()
+
+
+@pytest.mark.parametrize("extreme", ["min", "max"])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+def test_extremes_add_up(opened: OpenedDevice, dtype: str, extreme: str):
+    """Carries: many of the least or greatest, and what cancels beyond 64 bits on the way."""
+    bound, tuning = bound_to(opened, "mean", dtype)
+    limit = int(getattr(np.iinfo(dtype), extreme))
+    array = np.full(70_000, limit, dtype)
+    assert reduced(opened, bound, tuning, array, array) == float(limit)
+    bound, tuning = bound_to(opened, "sum", dtype)
+    if np.dtype(dtype).itemsize == 4:
+        assert reduced(opened, bound, tuning, array, array) == 140_000 * limit
+    if dtype == "int64":
+        opposite = np.full(70_000, -limit - 1, dtype)
+        assert reduced(opened, bound, tuning, array, opposite) == -70_000
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_means_are_rounded_once(opened: OpenedDevice, dtype: str):
+    bound, tuning = bound_to(opened, "mean", dtype)
+
+    @given(LENGTHS.filter(bool), st.integers(0, 2**32))
+    def check(count: int, seed: int) -> None:
+        array = values(dtype, count, seed)
+        exact = Fraction(sum(map(int, array.tolist())), count)
+        assert reduced(opened, bound, tuning, array) == exact.numerator / exact.denominator
+
+    check()
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_products_are_exact_or_refused(opened: OpenedDevice, dtype: str):
+    bound, tuning = bound_to(opened, "prod", dtype)
+    widest = np.zeros(0, dtype).prod().dtype
+
+    @given(st.lists(st.integers(-12, 12), max_size=40), st.booleans(), st.integers(0, 9))
+    @example([-2] * 63, False, 0)
+    @example([2] * 63, False, 0)
+    @example([2] * 62 + [-2, 1], False, 0)
+    @example([12] * 40, True, 3)
+    def check(numbers: list[int], zeros: bool, seed: int) -> None:
+        array = np.array(numbers).astype(dtype)
+        array = np.random.default_rng(seed).permutation(array if zeros else array[array != 0])
+        exact = math.prod(map(int, array.tolist()))
+        if fits(exact, widest):
+            got = reduced(opened, bound, tuning, array)
+            assert (got, got.dtype) == (exact, widest)
+        else:
+            with pytest.raises(OverflowError, match=f"the product of {dtype} is "):
+                reduced(opened, bound, tuning, array)
+
+    check()
+
+
+def test_a_dtype_that_is_asked_for_must_hold_the_result(opened: OpenedDevice):
+    array = np.full(100, 3, "int8")
+    bound, tuning = bound_to(opened, "sum", "int8", "int16")
+    assert reduced(opened, bound, tuning, array).dtype == np.int16
+    bound, tuning = bound_to(opened, "sum", "int8", "int8")
+    with pytest.raises(RangeError, match=r"is 300, which int8 does not hold \(-128 to 127\)"):
+        reduced(opened, bound, tuning, array)
+    bound, tuning = bound_to(opened, "sum", "int8", "float32")
+    assert reduced(opened, bound, tuning, array) == np.float32(300)

@@ -38,10 +38,11 @@ def header(accumulator: Accumulator) -> str:
 
 
 def needs_fp64(accumulator: Accumulator) -> bool:
-    """Whether any element, value or field of the accumulator is float64."""
+    """Whether any element, value, field or constant of the accumulator is float64."""
     states = [dtype for c in accumulator.components if c.state for _, dtype, _ in c.state.fields]
     fields = [slot.field.dtype for slot in accumulator.scalars]
-    used = {*accumulator.stored, *accumulator.value, *fields, *states}
+    constants = [dtype for c in accumulator.components for _, dtype, _ in c.constants]
+    used = {*accumulator.stored, *accumulator.value, *fields, *states, *constants}
     return not used.isdisjoint({"float64", "complex128"})
 
 

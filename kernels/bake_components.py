@@ -15,15 +15,13 @@ def component(number: int, part: Component, accumulator: Accumulator) -> str:
     """Return the source of component `number`."""
     c = f"c{number}"
     if part.table is not None:
-        return f"{_constants(c, part)}{_table(c, part, accumulator)}\n{lanes(c, part, accumulator)}"
+        table = _table(c, part, accumulator)
+        return joined([_constants(c, part), _wide("long"), table, lanes(c, part, accumulator)])
     members = " ".join(f"{FIELD[f.dtype]} {f.name};" for f in part.fields)
     wide = FIELD[part.state.fields[0][1] if part.state else part.fields[0].dtype]
     return f"""\
-{_constants(c, part)}typedef struct {{ {members} }} {c}_t;
-#undef chf_wide
-#undef chfv_wide
-#define chf_wide(e) (({wide})(e))
-#define chfv_wide(e) CHF_TO({wide}, e)
+{_constants(c, part)}{_wide(wide)}
+typedef struct {{ {members} }} {c}_t;
 static {c}_t {c}_zero(void)
 {{
     {c}_t z;
@@ -38,6 +36,15 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
 }}
 {_one(c, part, accumulator)}
 {lanes(c, part, accumulator)}"""
+
+
+def _wide(ctype: str) -> str:
+    """Say what the helper `wide` makes of values, in the texts of the component that follows."""
+    return f"""\
+#undef chf_wide
+#undef chfv_wide
+#define chf_wide(e) (({ctype})(e))
+#define chfv_wide(e) CHF_TO({ctype}, e)"""
 
 
 def _assign(part: Component, target: str, dtype: str, what: str, text: str) -> str:

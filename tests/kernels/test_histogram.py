@@ -256,7 +256,7 @@ def test_tables_and_scalars_without_a_finish_are_a_record(opened: OpenedDevice):
 
 
 def test_a_table_may_be_told_its_counter_outright(opened: OpenedDevice):
-    classes = Monoid("classes", fields={"n": "int64[4]"}, zero=0, lift="x", op="add")
+    classes = Monoid("classes", fields={"n": "int64[4]"}, zero=0, lift="wide(x)", op="add")
     bound, tuning = chosen(opened, classes, dtype="i1")
     array = np.array([0, 1, 1, 3, -1, 4, 100], "i1")
     assert folded(opened, bound, tuning, array, box((7,), (0,)))["classes"].tolist() == [

@@ -16,6 +16,8 @@ from tests.kernels.test_fold import LENGTHS, upload, values
 
 INTEGERS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 
+SOME = ["int8", "uint16", "int64", "uint64"]
+
 
 def bound_to(opened: OpenedDevice, op: str, dtype: str, result: str | None = None) -> tuple:
     cast = None if result is None else np.dtype(result)
@@ -74,7 +76,7 @@ def test_extremes_add_up(opened: OpenedDevice, dtype: str, extreme: str):
         assert reduced(opened, bound, tuning, array, opposite) == -70_000
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", SOME)
 def test_means_are_rounded_once(opened: OpenedDevice, dtype: str):
     bound, tuning = bound_to(opened, "mean", dtype)
 
@@ -87,7 +89,7 @@ def test_means_are_rounded_once(opened: OpenedDevice, dtype: str):
     check()
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", SOME)
 def test_products_are_exact_or_refused(opened: OpenedDevice, dtype: str):
     bound, tuning = bound_to(opened, "prod", dtype)
     widest = np.zeros(0, dtype).prod().dtype

@@ -182,8 +182,10 @@ def test_bad_arguments_are_named(kwargs: dict, match: str):
 def test_dtype_is_numpy_s():
     array = np.arange(200, dtype="u1")
     source = stored(array, chunks=(64,))
-    for dtype in ("f4", "i8", "u1", "f8"):
+    for dtype in ("f4", "i8", "u2", "f8"):
         same(cf.reduce(source, "sum", dtype=dtype), array.sum(dtype=dtype))
+    with pytest.raises(OverflowError, match="the sum of uint8 is 19900, which uint8 does not hold"):
+        cf.reduce(source, "sum", dtype="u1")
     same(cf.reduce(source, "mean", dtype="f4"), array.mean(dtype="f4"))
 
 

@@ -81,7 +81,7 @@ class Verdict:
 def verdicts(requests: Sequence[Request]) -> list[Verdict]:
     """Return the verdict of each request, from disk where it is known, else by trying."""
     folder = cache_folder("verdicts")
-    known = {request.key: _recorded(folder / request.key) for request in requests}
+    known = {r.key: _recorded(folder / r.key, len(r.tunings)) for r in requests}
     unknown = {r.key: r for r in requests if known[r.key] is None}
     for key, verdict in zip(unknown, _try_all(list(unknown.values())), strict=True):
         if verdict.lasting:
@@ -91,12 +91,13 @@ def verdicts(requests: Sequence[Request]) -> list[Verdict]:
     return [verdict for verdict in found if verdict is not None]
 
 
-def _recorded(path: Path) -> Verdict | None:
-    """Read a verdict; one that is absent or damaged is tried again."""
+def _recorded(path: Path, tunings: int) -> Verdict | None:
+    """Read a verdict on so many tunings; one that is absent or damaged is tried again."""
     try:
-        return Verdict(**json.loads(path.read_text()))
+        verdict = Verdict(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
         return None
+    return verdict if verdict.chosen in range(tunings) else None
 
 
 def _try_all(requests: list[Request]) -> list[Verdict]:

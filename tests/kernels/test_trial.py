@@ -38,11 +38,12 @@ def test_a_verdict_is_paid_for_once(device: Device, monkeypatch):
 
 
 @pytest.mark.usefixtures("_private_cache")
-def test_a_damaged_verdict_is_tried_again(device: Device, tmp_path: Path):
+@pytest.mark.parametrize("damaged", ['{"usable": tr', '{"usable": true, "chosen": 7}', "[1]"])
+def test_a_damaged_verdict_is_tried_again(device: Device, tmp_path: Path, damaged: str):
     request = request_for(device)
     verdicts([request])
     path = tmp_path / "verdicts" / request.key
-    path.write_text('{"usable": tr')
+    path.write_text(damaged)
     assert verdicts([request])[0].usable
     assert json.loads(path.read_text())["usable"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -98,6 +99,8 @@ def kernels(
         click.echo(json.dumps({"rows": [asdict(row) for row in rows], "faster_from": faster}))
     else:
         _print_kernels(rows, mib)
+        if find_spec("mako") is None:
+            err.print(f"{REDUCTION_KERNEL} needs the extra 'bench'", markup=False)
         for device_spec, nbytes in faster.items():
             said = "at no size up to" if nbytes is None else f"from {size_text(nbytes)} on, up to"
             most = size_text(CROSSOVER_BYTES[1])

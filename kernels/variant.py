@@ -14,8 +14,10 @@ VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/group.clh."""
 _COUNTER_BYTES = 4
 """Of a counter in local memory (kernels/tables.clh)."""
-_TILE_BYTES = 32 << 10
-"""Accumulators that a CPU's work-item keeps for columns: they stay in the first cache."""
+_TILE_BYTES = 64 << 10
+"""Accumulators that a CPU's work-item keeps for columns: less was slower, more no faster, with
+Intel's runtime and with PoCL 3.1."""
+_COLUMN_LANES = 16
 
 
 @dataclass(frozen=True)
@@ -164,9 +166,10 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         strip=True,
         aligned=False,
         column_size=1,
-        column_lanes=lanes,
-        column_unroll=8,
-        tile=max(1, _TILE_BYTES // (lanes * accumulator.nbytes)),
+        column_lanes=_COLUMN_LANES,
+        # Rows in flight hide what it costs to load a vector's states: the more there are, the more.
+        column_unroll=8 if accumulator.nbytes <= 8 else 16,
+        tile=max(1, _TILE_BYTES // (_COLUMN_LANES * accumulator.nbytes)),
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
     )

@@ -106,6 +106,8 @@ class Fold:
     def combine(self, partials: Sequence[Partial]) -> Partial:
         """Combine partials of `outputs` accumulators each with the op, on the device."""
         accumulator, splits = self.accumulator, len(partials)
+        if splits == 1:
+            return partials[0]
         if not self.outputs:
             return zero_partial(accumulator, 0)
         raw = pack(accumulator, partials)
@@ -182,7 +184,7 @@ class Fold:
     def _add_rows(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
-        tuning = self.tuning
+        tuning = self.tuning.for_rows()
         team, splits, span = row_shape(tuning, box, self.splits)
         jobs = splits * self.outputs
         return self.launcher.launch(
@@ -190,6 +192,7 @@ class Fold:
             (max(1, min(tuning.groups, -(-jobs * team // tuning.local_size))), tuning.local_size),
             inputs,
             wait_for,
+            tuning=tuning,
             geo=self._upload_words(box),
             outputs=self.outputs,
             splits=splits,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.variant import Tuning
 
-_CPU_ACCUMULATORS = 1 << 14
+_CPU_ACCUMULATORS = 1 << 16
 """Accumulators beyond the outputs' own that a CPU keeps, at most."""
 SPLIT_BYTES = 64 << 20
 """Bytes that all of them hold, at most."""

@@ -431,6 +431,21 @@ def test_a_refused_launch_is_a_device_error_with_kernel_pass_and_code(opened: Op
         fold.add([buffer], box((100,), (0,)))
 
 
+def test_one_accumulator_an_output_is_a_partial_without_a_pass(opened: OpenedDevice):
+    rows, columns = 3, 100_000
+    bound = bound_of(("sum",), "float32")
+    tuning = choose(opened.device, bound.accumulator)
+    fold = Fold(opened, bound.accumulator, tuning, outputs=columns, splits=1)
+    data = np.arange(rows * columns, dtype="f4").reshape(rows, columns) % 1000
+    buffer = upload(opened, data)
+    for _ in range(2):
+        fold.add([buffer], box(data.shape, (0,)))
+        partial = fold.finish()
+        assert [name for name, _ in fold.profile()] == ["fold_columns"]
+        assert np.array_equal(bound.statistics[0].finish(partial.arrays), data.sum(axis=0))
+        assert fold.combine([partial]) is partial
+
+
 def test_profile_counts_every_launch(opened: OpenedDevice):
     bound = bound_of(("sum",), "float32")
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))

@@ -10,7 +10,7 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_inputs import inputs
 from chunkfold.kernels.bake_texts import joined
-from chunkfold.kernels.dtypes import FIELD, STORED, field_dtype
+from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
 
 
 def library(name: str) -> str:
@@ -73,7 +73,7 @@ def _helpers(accumulator: Accumulator) -> list[str]:
     value, lines = STORED[name].value, []
     magnitude = "fabs(x)" if value in ("float", "double") else "abs(x)"
     # What is narrow is an int in C's arithmetic, also its magnitude; lanes are told so.
-    narrow = value in ("char", "uchar", "short", "ushort")
+    narrow = value in NARROW
     on_lanes = f"CHF_TO(int, {magnitude})" if narrow else magnitude
     lines += [f"#define chf_magnitude(x) {magnitude}", f"#define chfv_magnitude(x) {on_lanes}"]
     if name.startswith("complex"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_texts import absent, joined, op_text
-from chunkfold.kernels.dtypes import FIELD, STORED, literal
+from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, literal
 from chunkfold.kernels.texts import fits_lanes, for_lanes, is_number
 
 _MASKS = {"int32": "int", "uint32": "int", "float32": "int"}
@@ -122,7 +122,7 @@ def _promoted(accumulator: Accumulator) -> str:
     lines = []
     for n, name in enumerate(accumulator.value):
         ctype = STORED[name].value
-        narrow = ctype in ("char", "uchar", "short", "ushort")
+        narrow = ctype in NARROW
         wide = "int" if narrow else ctype
         read = f"CHF_TO(int, v->x{n})" if narrow else f"v->x{n}"
         lines.append(f"const CHF_VEC({wide}) x{n} = {read};")

@@ -10,10 +10,10 @@ import numpy as np
 from chunkfold.kernels.accumulator import Accumulator, BoundField, BoundState, Component, Slot
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.context import Context, Fields
-from chunkfold.kernels.dtypes import field_dtype, kind_of, number_text, stored_name
+from chunkfold.kernels.dtypes import field_dtype, kind_of, number_text, stored_name, table_entries
 from chunkfold.kernels.errors import DeviceError, MonoidError, RangeError
 from chunkfold.kernels.lookup import is_known
-from chunkfold.kernels.monoid import COLLECTIVES, Monoid, table_entries
+from chunkfold.kernels.monoid import COLLECTIVES, Monoid
 
 
 @dataclass(frozen=True)

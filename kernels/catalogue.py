@@ -15,9 +15,8 @@ from chunkfold.kernels.integers import integer_mean, integer_prod, integer_sum
 from chunkfold.kernels.monoid import Accumulate, Monoid
 
 _ERROR: Any = {"on_empty": "error"}
-_INTEGER_SUM, _INTEGER_MEAN, _INTEGER_PROD = (
-    replace(make(np.dtype(np.int64)), adapt=make)
-    for make in (integer_sum, integer_mean, integer_prod)
+_INTEGER_SUM, _INTEGER_MEAN = (
+    replace(make(np.dtype(np.int64)), adapt=make) for make in (integer_sum, integer_mean)
 )
 _COMPLEX_PROD = {
     "re": "a.re * b.re - a.im * b.im",
@@ -54,7 +53,7 @@ _PROD = Monoid(
     op="a.s * b.s",
     finish=finishes.summed,
     instead={
-        "biu": _INTEGER_PROD,
+        "biu": integer_prod(),
         "c": Monoid(
             "prod",
             **_PARTS,

@@ -97,8 +97,6 @@ def _limited(device: Device, accumulator: Accumulator, wanted: Tuning, limit: in
 def _attempts(found: Iterable[tuple[Tuning, ...]]) -> Iterable[tuple[Tuning, ...]]:
     """Try equals together; each by itself, should that come to nothing: one may crash the child."""
     for equals in found:
-        if len(equals) == 1 or os.environ.get("CHUNKFOLD_TIES") == "table":
-            yield from ((tuning,) for tuning in equals)
-        else:
+        if len(equals) > 1 and os.environ.get("CHUNKFOLD_TIES") != "table":
             yield equals
-            yield from ((tuning,) for tuning in equals)
+        yield from ((tuning,) for tuning in equals)

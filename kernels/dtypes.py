@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,6 +11,8 @@ from types import MappingProxyType
 import numpy as np
 
 from chunkfold.kernels.errors import DeviceError, MonoidError
+
+_TABLE = re.compile(r"int64\[([1-9][0-9]{0,5})\]")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ STORED: Mapping[str, Stored] = MappingProxyType(
     }
 )
 """The element dtypes that kernels read."""
+
+NARROW = ("char", "uchar", "short", "ushort")
+"""Value types that C's arithmetic makes an int of."""
 
 FIELD: Mapping[str, str] = MappingProxyType(
     {
@@ -122,6 +128,16 @@ RULES: Mapping[str, Callable[[np.dtype, bool], str]] = MappingProxyType(
 def field_dtype(rule: str, value: np.dtype, fp64: bool) -> str:
     """Resolve a field's dtype, given literally or as the name of a rule."""
     return RULES[rule](value, fp64) if rule in RULES else rule
+
+
+def table_entries(dtype: str) -> int:
+    """Return the number of counters of a table's dtype; 0 if it is no table's.
+
+    >>> table_entries("int64[12]"), table_entries("int64")
+    (12, 0)
+    """
+    match = _TABLE.fullmatch(dtype)
+    return int(match[1]) if match else 0
 
 
 def from_order(keys: np.ndarray, value: np.dtype) -> np.ndarray:

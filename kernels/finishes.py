@@ -144,10 +144,13 @@ def complement(fields: Fields, context: Context) -> np.ndarray:
     return (~fields["bits"]).astype(context.dtype)
 
 
+BIN = np.dtype([("left", np.float64), ("right", np.float64), ("count", np.int64)])
+"""A bin of a histogram."""
+
+
 def _bins(left: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Put counts of shape (outputs, bins) beside the ends of their bins."""
-    dtype = [("left", np.float64), ("right", np.float64), ("count", np.int64)]
-    records = np.empty(counts.shape, dtype)
+    records = np.empty(counts.shape, BIN)
     records["left"], records["right"], records["count"] = left, right, counts
     return records
 

@@ -6,12 +6,14 @@ import itertools
 import math
 import reprlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels import finishes
+from chunkfold.kernels.context import Finish
 from chunkfold.kernels.dtypes import kind_of, order_field, to_order
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import Monoid
@@ -46,25 +48,22 @@ def histogram(edges: Sequence[float] | np.ndarray | None = None) -> Monoid:
         If edges are not at least two increasing numbers.
     """
     if edges is None:
-        return Monoid(
-            "histogram",
-            fields={"counts": "int64[8131]"},
-            zero=0,
-            lift="sixteenths(x)",
-            op="add",
-            finish=finishes.sixteenths,
-            casts=False,
-        )
+        return _counting(8131, "sixteenths(x)", finishes.sixteenths)
     given = _checked(edges)
+    # What it counts by depends on the elements' dtype.
+    return replace(_for_edges(given, np.dtype(np.float64)), adapt=partial(_for_edges, given))
+
+
+def _counting(bins: int, lift: str, finish: Finish, **constants: np.ndarray) -> Monoid:
     return Monoid(
         "histogram",
-        fields={"counts": f"int64[{len(given) - 1}]"},
+        fields={"counts": f"int64[{bins}]"},
         zero=0,
-        lift="-1",
+        lift=lift,
         op="add",
-        finish=partial(finishes.between, np.array(given, np.float64)),
+        finish=finish,
         casts=False,
-        adapt=partial(_for_edges, given),
+        constants=constants,
     )
 
 
@@ -92,27 +91,17 @@ def _for_edges(edges: list[int | float], dtype: np.dtype) -> Monoid:
     key = order_field(dtype, True)
     lower = [bound for edge in edges[:-1] if (bound := _least(edge, dtype)) is not None]
     top = _greatest(edges[-1], dtype)
-    parts: dict[str, Any] = {"lift": "-1", "constants": {}}
+    lift, constants = "-1", {}
     if lower and top is not None:
         keys = np.array([to_order(bound, dtype) for bound in lower], key)
-        parts["constants"] = {
-            "lower": keys,
-            "top": np.array([to_order(top, dtype)], key),
-        }
+        constants = {"lower": keys, "top": np.array([to_order(top, dtype)], key)}
         search = f"lower, {len(keys)}, top[0])"
         guess = _guess(edges)
-        parts["lift"] = (
+        lift = (
             f"bin_near(rank_high(x), {guess}, {search}" if guess else f"bin(rank_high(x), {search}"
         )
-    return Monoid(
-        "histogram",
-        fields={"counts": f"int64[{len(edges) - 1}]"},
-        zero=0,
-        op="add",
-        finish=partial(finishes.between, np.array(edges, np.float64)),
-        casts=False,
-        **parts,
-    )
+    finish = partial(finishes.between, np.array(edges, np.float64))
+    return _counting(len(edges) - 1, lift, finish, **constants)
 
 
 def _least(edge: float, dtype: np.dtype) -> int | float | None:

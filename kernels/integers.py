@@ -59,7 +59,7 @@ def integer_mean(dtype: np.dtype) -> Monoid:
     )
 
 
-def integer_prod(_dtype: np.dtype) -> Monoid:
+def integer_prod() -> Monoid:
     """Return the product of integers: magnitude and sign apart, zeros and overflow remembered.
 
     The magnitude of what is not zero never shrinks: if all of it fits 64 bits, every part does.

@@ -16,7 +16,7 @@ from chunkfold.kernels.launch import wait
 from chunkfold.kernels.monoid import COLLECTIVES
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import unpack
-from chunkfold.kernels.samples import as_stored
+from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.signature import signature
 from chunkfold.kernels.variant import Tuning
 
@@ -100,14 +100,11 @@ def _tried(
 
 def _samples(accumulator: Accumulator) -> list[np.ndarray]:
     """Return sample elements of each input; inputs differ."""
-    arrays = []
-    for number, (name, swapped) in enumerate(
-        zip(accumulator.stored, accumulator.swapped, strict=True)
-    ):
-        fractional = "float" in name or "complex" in name
-        values = np.array(_FLOATS if fractional else _INTEGERS)
-        arrays.append(as_stored(np.roll(values, number), name, swapped=swapped))
-    return arrays
+    values = [
+        np.roll(np.array(_FLOATS if "float" in name or "complex" in name else _INTEGERS), number)
+        for number, name in enumerate(accumulator.stored)
+    ]
+    return inputs_of(accumulator, values)
 
 
 def _difference(

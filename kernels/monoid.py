@@ -11,7 +11,7 @@ from typing import Literal, cast
 import numpy as np
 
 from chunkfold.kernels.context import Context, Fields, Finish
-from chunkfold.kernels.dtypes import FIELD, RULES, kind_of
+from chunkfold.kernels.dtypes import FIELD, RULES, kind_of, table_entries
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.texts import refused
 
@@ -33,7 +33,6 @@ COLLECTIVES = ("add", "min", "max")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
 """What kernels name where texts stand."""
-_TABLE = re.compile(r"int64\[([1-9][0-9]{0,5})\]")
 
 
 @dataclass(frozen=True)
@@ -296,13 +295,3 @@ class Monoid:
         refusal = refused(text)
         if refusal:
             raise MonoidError(f"{what} of monoid {self.name!r} {refusal}: {text!r}")
-
-
-def table_entries(dtype: str) -> int:
-    """Return the number of counters of a table's dtype; 0 if it is no table's.
-
-    >>> table_entries("int64[12]"), table_entries("int64")
-    (12, 0)
-    """
-    match = _TABLE.fullmatch(dtype)
-    return int(match[1]) if match else 0

@@ -12,7 +12,7 @@ from chunkfold.kernels.errors import ChunkfoldError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.opened import OpenedDevice
-from chunkfold.kernels.samples import as_stored
+from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.trial import Request
 
 _FEW_BYTES = 4 << 20
@@ -74,10 +74,10 @@ def _data(fold: Fold, nbytes: int) -> tuple[list[cl.Buffer], Box]:
     count = max(1, nbytes // accumulator.element_bytes)
     pattern = np.arange(1 << 12) * 37 % 101
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-    buffers = []
-    for name, swapped in zip(accumulator.stored, accumulator.swapped, strict=True):
-        elements = as_stored(pattern, name, swapped=swapped)
-        buffers.append(cl.Buffer(context, flags, hostbuf=np.resize(elements, count)))
+    buffers = [
+        cl.Buffer(context, flags, hostbuf=np.resize(elements, count))
+        for elements in inputs_of(accumulator, [pattern] * len(accumulator.stored))
+    ]
     return buffers, box((count,), (0,))
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+
+from chunkfold.kernels.accumulator import Accumulator
+
+
+def inputs_of(accumulator: Accumulator, values: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return numbers as they stand in memory in each input of an accumulator."""
+    given = zip(values, accumulator.stored, accumulator.swapped, strict=True)
+    return [as_stored(numbers, name, swapped=swapped) for numbers, name, swapped in given]
 
 
 def as_stored(values: np.ndarray, name: str, *, swapped: bool) -> np.ndarray:

@@ -20,7 +20,7 @@ from chunkfold.kernels.laws import broken_law
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.race import fastest_first, race
-from chunkfold.kernels.samples import as_stored
+from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.trial import KERNEL_FILES, Request, Verdict
 from chunkfold.kernels.variant import Tuning
 
@@ -89,12 +89,7 @@ def _local_limit(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning)
 def _compare(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
     for values in _samples(accumulator):
-        data = [
-            as_stored(value, name, swapped=swapped)
-            for value, name, swapped in zip(
-                values, accumulator.stored, accumulator.swapped, strict=True
-            )
-        ]
+        data = inputs_of(accumulator, values)
         whole = _folded(Fold(opened, accumulator, tuning), data, [box((_COUNT,), (0,))])
         cut = [
             box((_CUT,), (0,)),

@@ -7,8 +7,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 BIN = Path(sys.executable).parent
 
@@ -27,6 +28,22 @@ def finished(command: Sequence[object], seconds: float) -> subprocess.CompletedP
         timeout=seconds,
         check=False,
     )
+
+
+def dying_once(deaths: list[int]) -> Callable[..., Any]:
+    """Return a `subprocess.run` whose first child dies of a signal, as PoCL 3.1's compiler does.
+
+    `deaths` counts.
+    """
+    real = subprocess.run
+
+    def run(command, **kwargs):
+        if not deaths:
+            deaths.append(1)
+            command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"]
+        return real(command, **kwargs)
+
+    return run
 
 
 @contextlib.contextmanager

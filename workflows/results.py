@@ -15,6 +15,7 @@ import zarr
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Device
+from chunkfold.kernels.finishes import BIN
 from chunkfold.report import DeviceReport
 from chunkfold.run import Run
 
@@ -167,7 +168,7 @@ def _arrays(name: str, value: np.ndarray) -> list[tuple[str, np.ndarray]]:
     if value.dtype.names is None:
         return [(name, value)]
     parts = {field: np.ascontiguousarray(value[field]) for field in value.dtype.names}
-    if parts.keys() == {"left", "right", "count"} and value.ndim > 1:
+    if value.dtype == BIN and value.ndim > 1:
         for end in ("left", "right"):
             parts[end] = parts[end].reshape(-1, value.shape[-1])[:1].reshape(-1)
     return [(f"{name}/{field}", part) for field, part in parts.items()]

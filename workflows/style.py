@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from chunkfold.kernels.finishes import BIN
 from chunkfold.report import DeviceReport
 
 _MOST_ROWS = 40
@@ -60,8 +61,7 @@ def value_text(value: Any) -> str:
 
 def is_bins(value: Any) -> bool:
     """Whether a result is one histogram."""
-    names = value.dtype.names if isinstance(value, np.ndarray) and value.ndim == 1 else None
-    return names == ("left", "right", "count")
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == BIN
 
 
 def bin_table(bins: np.ndarray, elements: int) -> Table:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from chunkfold.kernels.choice import chosen, settled
 from chunkfold.kernels.race import race
 from chunkfold.kernels.trial import Request, verdicts
 from chunkfold.kernels.variant import tiers
+from tests.processes import dying_once
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 
@@ -65,17 +64,10 @@ def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
 
 
 def test_equals_that_crash_together_are_tried_one_by_one(device: Device, monkeypatch):
-    best, real, deaths = table(device)[0], subprocess.run, []
+    best = table(device)[0]
     for path in Path(os.environ["CHUNKFOLD_CACHE"]).glob("verdicts/*"):
         path.unlink()
-
-    def dying(command, **kwargs):
-        if not deaths:
-            deaths.append(1)
-            command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"]
-        return real(command, **kwargs)
-
-    monkeypatch.setattr(trial.subprocess, "run", dying)
+    monkeypatch.setattr(trial.subprocess, "run", dying_once([]))
     choice = chosen(device, SUM)
     assert (choice.tuning, choice.rivals) == (best, ())
 

@@ -16,6 +16,7 @@ import pytest
 from chunkfold.kernels import Accumulate, BuildError, Device, Monoid, as_monoid, bind, choose, trial
 from chunkfold.kernels.trial import Request, Verdict, verdicts
 from chunkfold.kernels.variant import tiers
+from tests.processes import dying_once
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 
@@ -50,16 +51,8 @@ def test_a_damaged_verdict_is_tried_again(device: Device, tmp_path: Path, damage
 
 @pytest.mark.usefixtures("_private_cache")
 def test_a_crash_costs_one_request_and_the_next_candidate_is_taken(device: Device, monkeypatch):
-    """A child that dies of a signal in its first request, as PoCL 3.1's compiler does."""
-    real, deaths = subprocess.run, []
-
-    def dying(command, **kwargs):
-        if not deaths:
-            deaths.append(1)
-            command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"]
-        return real(command, **kwargs)
-
-    monkeypatch.setattr(trial.subprocess, "run", dying)
+    deaths: list[int] = []
+    monkeypatch.setattr(trial.subprocess, "run", dying_once(deaths))
     tuning = choose(device, SUM)
     assert len(deaths) == 1
     known = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.limbs import Limbs
 from chunkfold.kernels.monoid import COLLECTIVES
 
 _INDEX = re.compile(r"\bi\b")
@@ -29,6 +30,8 @@ class BoundField:
     op: str
     entries: int | None = None
     """Of a table of counters, to one of which `lift` adds 1; None for a scalar."""
+    limbs: Limbs | None = None
+    """Of an exact sum of what `lift` gives, whose table they are."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,13 @@ class Component:
         return (self.fields, self.state, self.skipna, self.constants)
 
     @property
+    def limbs(self) -> Limbs | None:
+        """How its exact sum is kept, if it is one."""
+        return self.fields[0].limbs
+
+    @property
     def table(self) -> BoundField | None:
-        """The table of counters that it is, if it is one."""
+        """The table that it is, of counters or of limbs, if it is one."""
         return self.fields[0] if self.fields[0].entries is not None else None
 
 
@@ -142,6 +150,27 @@ class Accumulator:
         )
 
     @property
+    def exact(self) -> bool:
+        """Whether any sum is exact: tables then hold limbs, which must not overflow."""
+        return any(slot.field.limbs for slot in self.tables)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of what a stream of elements is folded into; of exact sums the expansions."""
+        tables = (f.limbs.terms if f.limbs else f.entries or 0 for f in self._table_fields)
+        return self.scalar_bytes + 8 * sum(tables)
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of what a work-item hands to its group: of exact sums also where limbs are."""
+        terms = (f.limbs.terms + 1 for f in self._table_fields if f.limbs)
+        return self.scalar_bytes + 8 * sum(terms)
+
+    @property
+    def _table_fields(self) -> tuple[BoundField, ...]:
+        return tuple(slot.field for slot in self.tables)
+
+    @property
     def scalar_bytes(self) -> int:
         """Bytes of one accumulator's scalars."""
         return sum(slot.dtype.itemsize for slot in self.scalars)
@@ -170,8 +199,8 @@ class Accumulator:
 
     @property
     def collective(self) -> bool:
-        """Whether every scalar's op is one that devices have built-ins for."""
-        return all(slot.field.op in COLLECTIVES for slot in self.scalars)
+        """Whether every op on what work-items hold is one that devices have built-ins for."""
+        return not self.exact and all(slot.field.op in COLLECTIVES for slot in self.scalars)
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_components import component
+from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_inputs import inputs
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
@@ -24,9 +25,10 @@ def header(accumulator: Accumulator) -> str:
     parts = [
         _preamble(accumulator),
         library("tables.clh") + '#line 1 "generated"' if accumulator.tables else "",
+        library("exact.clh") + '#line 1 "generated"' if accumulator.exact else "",
         inputs(accumulator),
         *(
-            component(number, part, accumulator)
+            (exact_component if part.limbs else component)(number, part, accumulator)
             for number, part in enumerate(accumulator.components)
         ),
         _whole(accumulator),
@@ -43,7 +45,8 @@ def needs_fp64(accumulator: Accumulator) -> bool:
     fields = [slot.field.dtype for slot in accumulator.scalars]
     constants = [dtype for c in accumulator.components for _, dtype, _ in c.constants]
     used = {*accumulator.stored, *accumulator.value, *fields, *states, *constants}
-    return not used.isdisjoint({"float64", "complex128"})
+    expansions = any(c.limbs and c.limbs.terms for c in accumulator.components)
+    return expansions or not used.isdisjoint({"float64", "complex128"})
 
 
 def _preamble(accumulator: Accumulator) -> str:
@@ -113,19 +116,21 @@ def _truncated(name: str) -> str:
 
 
 def _whole(accumulator: Accumulator) -> str:
-    """Lay the components side by side. Tables have states, but no place in an accumulator."""
+    """Lay the components side by side. Tables of counters have no place in an accumulator."""
     cs = [f"c{number}" for number in range(len(accumulator.components))]
-    scalars = [c for c, part in zip(cs, accumulator.components, strict=True) if part.table is None]
+    parts = list(zip(cs, accumulator.components, strict=True))
+    held = [c for c, part in parts if part.table is None or part.limbs]
+    exact = [c for c, part in parts if part.limbs]
 
     def each(template: str) -> str:
         return " ".join(template.format(c=c) for c in cs)
 
     def made(template: str) -> str:
         # C knows no empty structures.
-        return " ".join(template.format(c=c) for c in scalars) or "r.none = 0;"
+        return " ".join(template.format(c=c) for c in held) or "r.none = 0;"
 
     return f"""\
-typedef struct {{ {" ".join(f"{c}_t {c};" for c in scalars) or "int none;"} }} acc_t;
+typedef struct {{ {" ".join(f"{c}_t {c};" for c in held) or "int none;"} }} acc_t;
 typedef struct {{ {each("{c}_state {c};")} }} state_t;
 typedef struct {{ {each("{c}_states {c};")} }} states_t;
 static acc_t chf_zero(void) {{ acc_t r; {made("r.{c} = {c}_zero();")} return r; }}
@@ -156,32 +161,35 @@ static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 }}
 static void chf_ends(const states_t *s, acc_t *out)
 {{
-    {" ".join(f"{c}_state {c}_out[CHF_LANES]; {c}_ends(&s->{c}, {c}_out);" for c in scalars)}
+    {" ".join(f"{c}_state {c}_out[CHF_LANES]; {c}_ends(&s->{c}, {c}_out);" for c in held)}
     #pragma unroll
     for (int j = 0; j < CHF_LANES; j++) {{
-        {" ".join(f"out[j].{c} = {c}_end({c}_out[j]);" for c in scalars) or "out[j].none = 0;"}
+        {" ".join(f"out[j].{c} = {c}_end({c}_out[j]);" for c in held) or "out[j].none = 0;"}
     }}
-}}"""
+}}
+static void chf_keep(const acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
 
 
 def _attaching(accumulator: Accumulator) -> str:
     """Tell states where the counters of their tables are, one table behind the other."""
-    one, lane, offset = [], [], 0
+    one, lanes, settles, offset = [], [], [], 0
     for slot in accumulator.tables:
-        one.append(f"s->c{slot.component}.table = table + {offset};")
-        lane.append(f"s->c{slot.component}.l[j].table = table + {offset};")
+        c, limbs = f"c{slot.component}", slot.field.limbs
+        one.append(f"s->{c}.table = table + {offset};")
+        lanes.append(f"    {c}_attach(&s->{c}, table + {offset}, stride);")
+        if limbs:
+            settles.append(f"chf_settle_limbs(table + {offset}, {limbs.count});")
         offset += slot.entries
     if not offset:
         return "#define CHF_ENTRIES 0"
     return f"""\
 #define CHF_ENTRIES {offset}
 static void chf_attach(state_t *s, CHF_TABLE table) {{ {" ".join(one)} }}
-static void chf_attach_lane(states_t *s, int j, CHF_TABLE table) {{ {" ".join(lane)} }}
-static void chf_attach_lanes(states_t *s, CHF_TABLE table)
+static void chf_attach_lanes(states_t *s, CHF_TABLE table, ulong stride)
 {{
-    for (int j = 0; j < CHF_LANES; j++)
-        chf_attach_lane(s, j, table);
-}}"""
+{joined(lanes)}
+}}
+static void chf_settle(CHF_TABLE table) {{ {" ".join(settles)} }}"""
 
 
 def _memory(accumulator: Accumulator) -> str:
@@ -197,7 +205,7 @@ def _memory(accumulator: Accumulator) -> str:
 #define CHF_SLOT_BYTES {offset}
 static acc_t chf_get(__global const uchar *p, ulong n, ulong k)
 {{
-    acc_t a{"" if gets else " = chf_zero()"};
+    acc_t a{" = chf_zero()" if accumulator.exact or not gets else ""};
 {joined(gets)}
     return a;
 }}

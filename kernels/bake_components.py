@@ -31,7 +31,7 @@ static {c}_t {c}_zero(void)
 static {c}_t {c}_op({c}_t a, {c}_t b)
 {{
     {c}_t r;
-{joined(_assign(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f)) for f in part.fields)}
+{joined(assign(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f)) for f in part.fields)}
     return r;
 }}
 {_one(c, part, accumulator)}
@@ -47,7 +47,7 @@ def _wide(ctype: str) -> str:
 #define chfv_wide(e) CHF_TO({ctype}, e)"""
 
 
-def _assign(part: Component, target: str, dtype: str, what: str, text: str) -> str:
+def assign(part: Component, target: str, dtype: str, what: str, text: str) -> str:
     """Assign a monoid's text to one value, with line numbers that are the text's own."""
     return f"""\
     {target} = ({FIELD[dtype]})(
@@ -75,15 +75,15 @@ def _table(c: str, part: Component, accumulator: Accumulator) -> str:
     return f"""\
 typedef struct {{ CHF_TABLE table; }} {c}_state;
 static void {c}_begin({c}_state *state) {{ state->table = 0; }}
-{_head(c, part, accumulator)}
+{head(c, part, accumulator)}
     long counter;
-{_assign(part, "counter", "int64", f"lift of {field.name}", field.lift)}
+{assign(part, "counter", "int64", f"lift of {field.name}", field.lift)}
     if (counter >= 0 && counter < {field.entries})
         chf_count(state->table + counter);
 }}"""
 
 
-def _names(c: str, part: Component, accumulator: Accumulator) -> str:
+def names(c: str, part: Component, accumulator: Accumulator) -> str:
     """Name what texts may read."""
     value = [STORED[name].value for name in accumulator.value]
     xs = [f"const {value[n]} x{n} = v.x{n};" for n in range(len(value))]
@@ -94,33 +94,33 @@ def _names(c: str, part: Component, accumulator: Accumulator) -> str:
     return " ".join(["   ", *xs, f"const {value[0]} x = x0;", *constants])
 
 
-def _head(c: str, part: Component, accumulator: Accumulator) -> str:
+def head(c: str, part: Component, accumulator: Accumulator) -> str:
     """Begin a step: pass over an element that is absent."""
     skip = f"\n    if ({absent(accumulator)})\n        return;" if part.skipna else ""
     return f"""\
 static void {c}_step({c}_state *state, value_t v, ulong i)
 {{
-{_names(c, part, accumulator)}{skip}"""
+{names(c, part, accumulator)}{skip}"""
 
 
 def _one(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return the state of one element's stream: start, step, end."""
-    head = _head(c, part, accumulator)
+    begun = head(c, part, accumulator)
     if part.state is None:
         lifts = joined(
-            _assign(part, f"l.{f.name}", f.dtype, f"lift of {f.name}", f.lift) for f in part.fields
+            assign(part, f"l.{f.name}", f.dtype, f"lift of {f.name}", f.lift) for f in part.fields
         )
         return f"""\
 typedef {c}_t {c}_state;
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 static {c}_t {c}_lift(value_t v, ulong i)
 {{
-{_names(c, part, accumulator)}
+{names(c, part, accumulator)}
     {c}_t l;
 {lifts}
     return l;
 }}
-{head}
+{begun}
     *state = {c}_op(*state, {c}_lift(v, i));
 }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
@@ -136,18 +136,18 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
     }}"""
     else:
         step = joined(
-            _assign(part, f"s.{name}", state_dtypes[name], f"accumulate.step of {name}", text)
+            assign(part, f"s.{name}", state_dtypes[name], f"accumulate.step of {name}", text)
             for name, text in state.step
         )
     ends = joined(
-        _assign(part, f"r.{name}", dtypes[name], f"accumulate.end of {name}", text)
+        assign(part, f"r.{name}", dtypes[name], f"accumulate.end of {name}", text)
         for name, text in state.end
     )
     starts = " ".join(f"state->{name} = {literal(v, d)};" for name, d, v in state.fields)
     return f"""\
 typedef struct {{ {" ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)} }} {c}_state;
 static void {c}_begin({c}_state *state) {{ {starts} }}
-{head}
+{begun}
     {c}_state s = *state;
 {step}
     *state = s;

@@ -14,14 +14,14 @@ _MASKS = {"int32": "int", "uint32": "int", "float32": "int"}
 
 def lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return the source of component `c`'s lanes."""
-    if _on_vectors(part, accumulator):
+    if on_vectors(part, accumulator):
         return _vector_lanes(c, part, accumulator)
-    return _array_lanes(c, accumulator)
+    return array_lanes(c, part, accumulator)
 
 
-def _on_vectors(part: Component, accumulator: Accumulator) -> bool:
+def on_vectors(part: Component, accumulator: Accumulator) -> bool:
     """Whether a component's texts and inputs let kernels fold whole vectors."""
-    if not lanes_readable(accumulator) or part.table is not None:
+    if not lanes_readable(accumulator) or (part.table and not part.limbs):
         return False
     if part.state is not None:
         # Statements may do anything; the end runs once, element by element.
@@ -29,7 +29,8 @@ def _on_vectors(part: Component, accumulator: Accumulator) -> bool:
     return all(fits_lanes(text) for f in part.fields for text in (f.lift, op_text(f)))
 
 
-def _assign_lanes(part: Component, target: str, dtype: str, what: str, text: str) -> str:
+def assign_lanes(part: Component, target: str, dtype: str, what: str, text: str) -> str:
+    """Assign a monoid's text to lanes, with line numbers that are the text's own."""
     if is_number(text):
         return f"    {target} = (CHF_VEC({FIELD[dtype]}))({text});"
     return f"""\
@@ -40,8 +41,15 @@ def _assign_lanes(part: Component, target: str, dtype: str, what: str, text: str
     );"""
 
 
-def _array_lanes(c: str, accumulator: Accumulator) -> str:
+def array_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return lanes as so many states, each stepped by itself."""
+    attach = f"""
+static void {c}_attach({c}_states *s, CHF_TABLE table, ulong stride)
+{{
+    for (int j = 0; j < CHF_LANES; j++)
+        s->l[j].table = table + j * stride;
+}}"""
+    attach = attach if part.table else ""
     numbers = range(len(accumulator.value))
     if lanes_readable(accumulator):
         value = [STORED[name].value for name in accumulator.value]
@@ -74,7 +82,7 @@ static void {c}_ends(const {c}_states *s, {c}_state *out)
     #pragma unroll
     for (int j = 0; j < CHF_LANES; j++)
         out[j] = s->l[j];
-}}"""
+}}{attach}"""
 
 
 def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -106,9 +114,9 @@ typedef struct {{ {members} }} {c}_states;
 static void {c}_begins({c}_states *s) {{ {begins} }}
 static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
-    {_promoted(accumulator)}
+    {promoted(accumulator)}
     {index}
-    {_mask(part, accumulator)}
+    {mask(part, accumulator)}
 {body}
 }}
 static void {c}_ends(const {c}_states *s, {c}_state *out)
@@ -117,7 +125,7 @@ static void {c}_ends(const {c}_states *s, {c}_state *out)
 }}"""
 
 
-def _promoted(accumulator: Accumulator) -> str:
+def promoted(accumulator: Accumulator) -> str:
     """Widen narrow integers as C does for one element, so that a text means the same on lanes."""
     lines = []
     for n, name in enumerate(accumulator.value):
@@ -131,12 +139,13 @@ def _promoted(accumulator: Accumulator) -> str:
     return " ".join(lines)
 
 
-def _mask(part: Component, accumulator: Accumulator) -> str:
+def mask(part: Component, accumulator: Accumulator) -> str:
+    """Name the lanes whose elements are absent, if any may be."""
     if not part.skipna:
         return ""
     wide = accumulator.value[0] in ("float64", "time")
-    mask = "long" if wide else "int"
-    return f"const CHF_VEC({mask}) absent = {absent(accumulator)};"
+    lane = "long" if wide else "int"
+    return f"const CHF_VEC({lane}) absent = {absent(accumulator)};"
 
 
 def _kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
@@ -150,11 +159,11 @@ def _kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
 def _vector_op_step(c: str, part: Component) -> str:
     lines = [f"    const {c}_states a = *state;", f"    {c}_states b, r;"]
     for f in part.fields:
-        lines.append(_assign_lanes(part, f"b.{f.name}", f.dtype, f"lift of {f.name}", f.lift))
+        lines.append(assign_lanes(part, f"b.{f.name}", f.dtype, f"lift of {f.name}", f.lift))
         zero = f"(CHF_VEC({FIELD[f.dtype]}))({literal(f.zero, f.dtype)})"
         lines.append(_kept(part, f.dtype, f"b.{f.name}", zero))
     lines += [
-        _assign_lanes(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f))
+        assign_lanes(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f))
         for f in part.fields
     ]
     return joined([*lines, "    *state = r;"])
@@ -168,6 +177,6 @@ def _vector_state_step(c: str, part: Component) -> str:
     lines = [f"    {c}_states s = *state;"]
     for name, text in state.step:
         what = f"accumulate.step of {name}"
-        lines.append(_assign_lanes(part, f"s.{name}", dtypes[name], what, text))
+        lines.append(assign_lanes(part, f"s.{name}", dtypes[name], what, text))
         lines.append(_kept(part, dtypes[name], f"s.{name}", f"state->{name}"))
     return joined([*lines, "    *state = s;"])

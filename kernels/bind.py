@@ -10,8 +10,17 @@ import numpy as np
 from chunkfold.kernels.accumulator import Accumulator, BoundField, BoundState, Component, Slot
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.context import Context, Fields
-from chunkfold.kernels.dtypes import field_dtype, kind_of, number_text, stored_name, table_entries
+from chunkfold.kernels.dtypes import (
+    EXACT,
+    field_dtype,
+    is_table,
+    kind_of,
+    number_text,
+    stored_name,
+    table_entries,
+)
 from chunkfold.kernels.errors import DeviceError, MonoidError, RangeError
+from chunkfold.kernels.limbs import limbs_of
 from chunkfold.kernels.lookup import is_known
 from chunkfold.kernels.monoid import COLLECTIVES, Monoid
 
@@ -84,6 +93,7 @@ def bind(
     dtype: np.dtype | None = None,
     fp64: bool = True,
     ddof: float = 0,
+    exact: bool = False,
 ) -> Bound:
     """Decide every dtype and lay several monoids over one accumulator.
 
@@ -99,6 +109,8 @@ def bind(
         Whether every device of the run has float64.
     ddof
         Delta degrees of freedom of variances.
+    exact
+        Whether sums of floats are exact and rounded once.
 
     Raises
     ------
@@ -119,7 +131,7 @@ def bind(
                 f"{named.name!r} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
-        monoid = named.for_dtype(value)
+        monoid = named.for_dtype(value, exact=exact)
         slots: dict[str, str] = {}
         for component in _components(monoid, value, fp64):
             components.setdefault(component.identity, component)
@@ -169,11 +181,25 @@ def _castable(given: np.dtype, value: np.dtype) -> bool:
     return kinds[1] == "c" or "c" not in kinds
 
 
-def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
-    """Split a monoid where its fields do not depend on each other."""
+def _field(monoid: Monoid, name: str, value: np.dtype, fp64: bool) -> BoundField:
     assert isinstance(monoid.zero, Mapping)
     assert isinstance(monoid.lift, Mapping)
     assert isinstance(monoid.op, Mapping)
+    rule = monoid.fields[name]
+    limbs = limbs_of(value, EXACT[rule], fp64=fp64) if rule in EXACT else None
+    return BoundField(
+        name,
+        "int64" if is_table(rule) else field_dtype(rule, value, fp64),
+        number_text(monoid.zero[name]),
+        monoid.lift[name],
+        monoid.op[name],
+        limbs.entries if limbs else table_entries(rule) or None,
+        limbs,
+    )
+
+
+def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
+    """Split a monoid where its fields do not depend on each other."""
     rtol = None if is_known(monoid) else monoid.rtol
     skipna = monoid.skipna and kind_of(value) in "fcmM"
     constants = tuple(
@@ -184,17 +210,7 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
     def component(*fields: BoundField, state: BoundState | None = None) -> Component:
         return Component(monoid.name, fields, state, skipna, rtol, constants)
 
-    fields = [
-        BoundField(
-            name,
-            "int64" if table_entries(rule) else field_dtype(rule, value, fp64),
-            number_text(monoid.zero[name]),
-            monoid.lift[name],
-            monoid.op[name],
-            table_entries(rule) or None,
-        )
-        for name, rule in monoid.fields.items()
-    ]
+    fields = [_field(monoid, name, value, fp64) for name in monoid.fields]
     tables = [component(field) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
     if monoid.accumulate is not None:

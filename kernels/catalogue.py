@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels import finishes
+from chunkfold.kernels import exact, finishes
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.integers import integer_mean, integer_prod, integer_sum
 from chunkfold.kernels.monoid import Accumulate, Monoid
@@ -34,6 +34,7 @@ _SUM = Monoid(
     lift="x",
     op="add",
     finish=finishes.summed,
+    exact=exact.EXACT_SUM,
     instead={
         "biu": _INTEGER_SUM,
         "c": Monoid(
@@ -42,6 +43,7 @@ _SUM = Monoid(
             zero={"re": 0, "im": 0},
             op={"re": "add", "im": "add"},
             finish=finishes.complex_parts,
+            exact=exact.EXACT_COMPLEX_SUM,
         ),
     },
 )
@@ -70,6 +72,7 @@ _MEAN = Monoid(
     lift={"s": "x", "n": "1"},
     op={"s": "add", "n": "add"},
     finish=finishes.mean,
+    exact=exact.EXACT_MEAN,
     instead={
         "biu": _INTEGER_MEAN,
         "c": Monoid(
@@ -80,6 +83,7 @@ _MEAN = Monoid(
             op={"re": "add", "im": "add", "n": "add"},
             kinds="c",
             finish=finishes.complex_mean,
+            exact=exact.EXACT_COMPLEX_MEAN,
         ),
         # Pieces of 22 bits: their sums cannot wrap below 2**41 elements.
         "mM": Monoid(
@@ -188,14 +192,18 @@ _CATALOGUE = (
         lift={"m": "rank_high(x)", "i": "i"}, op={"m": "max", "i": "first(b.m, a.m, a.i, b.i)"},
     ),
     _MEAN,
-    Monoid("var", **_MOMENTS, finish=finishes.variance),
-    Monoid("std", **_MOMENTS, finish=finishes.deviation),
-    Monoid("sumsq", fields={"q": "sum"}, **_SQUARES, finish=finishes.summed),
+    Monoid("var", **_MOMENTS, finish=finishes.variance, exact=exact.EXACT_VAR),
+    Monoid("std", **_MOMENTS, finish=finishes.deviation, exact=exact.EXACT_STD),
+    Monoid(
+        "sumsq", fields={"q": "sum"}, **_SQUARES, finish=finishes.summed, exact=exact.EXACT_SUMSQ,
+    ),
     Monoid(
         "norm1", fields={"s": "mean"}, zero=0, lift="magnitude(x)", op="add",
-        finish=finishes.as_float,
+        finish=finishes.as_float, exact=exact.EXACT_NORM1,
     ),
-    Monoid("norm2", fields={"q": "mean"}, **_SQUARES, finish=finishes.root),
+    Monoid(
+        "norm2", fields={"q": "mean"}, **_SQUARES, finish=finishes.root, exact=exact.EXACT_NORM2,
+    ),
     Monoid(
         "norminf",
         fields={"hi": "order"},

@@ -50,7 +50,8 @@ static ulong chf_at(ulong j, ulong columns, ulong outputs, ulong output_stride)
  * blocks          of wide rows, over all reduced dims
  * offset, index   of the box's first element, in the buffer and in the whole array
  * fresh           1 if these accumulators hold nothing yet
- * tables          CHF_ENTRIES counters per accumulator, if there are any */
+ * tables          CHF_ENTRIES counters per accumulator, if there are any; vectors then do not cross
+ *                 from one of the folded rows to the next */
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduces, ulong fold,
                   ulong span, ulong blocks, ulong offset, ulong index, __global uchar *acc, ulong acc_n,
@@ -89,14 +90,15 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
 
     const ulong base = block * fold * outputs + output.output;
 #if CHF_ENTRIES
-    for (uint n = 0; n < vectors + (rest > 0); n++)
-        for (uint e = 0; e < (n < vectors ? CHF_LANES : rest); e++) {
-            const ulong k = base + chf_at(first + n * CHF_LANES + e, columns, outputs, column[3]);
-            if (n < vectors)
-                chf_attach_lane(&lanes[n], e, tables + k * CHF_ENTRIES);
-            else
-                chf_attach(&single[e], tables + k * CHF_ENTRIES);
-        }
+    for (uint n = 0; n < vectors; n++) {
+        const ulong k = base + chf_at(first + n * CHF_LANES, columns, outputs, column[3]);
+        chf_attach_lanes(&lanes[n], tables + k * CHF_ENTRIES, column[3] * CHF_ENTRIES);
+    }
+    for (uint e = 0; e < rest; e++) {
+        const ulong j = first + vectors * CHF_LANES + e;
+        const ulong k = base + chf_at(j, columns, outputs, column[3]);
+        chf_attach(&single[e], tables + k * CHF_ENTRIES);
+    }
 #endif
 
     const ulong stride = fold * row[1], di_row = fold * row[2];
@@ -130,6 +132,7 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         const uint count = n < vectors ? CHF_LANES : rest;
         for (uint e = 0; e < count; e++) {
             const ulong k = base + chf_at(first + n * CHF_LANES + e, columns, outputs, column[3]);
+            chf_keep(&out[e]);
             chf_put(acc, acc_n, k, fresh ? out[e] : chf_op(chf_get(acc, acc_n, k), out[e]));
         }
     }

@@ -130,6 +130,15 @@ def field_dtype(rule: str, value: np.dtype, fp64: bool) -> str:
     return RULES[rule](value, fp64) if rule in RULES else rule
 
 
+EXACT: Mapping[str, int] = MappingProxyType({"exact": 1, "exact_squares": 2})
+"""Field dtypes that sum without rounding, and the power of what is summed (kernels/limbs.py)."""
+
+
+def is_table(rule: str) -> bool:
+    """Whether a field of this dtype is a table of counters."""
+    return rule in EXACT or table_entries(rule) > 0
+
+
 def table_entries(dtype: str) -> int:
     """Return the number of counters of a table's dtype; 0 if it is no table's.
 

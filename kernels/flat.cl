@@ -38,7 +38,7 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
 #else
     CHF_TABLE table = kept;
 #endif
-    chf_attach_lanes(&lanes, table);
+    chf_attach_lanes(&lanes, table, 0);
     chf_attach(&rest, table);
 #endif
 #if CHF_STRIP
@@ -51,6 +51,7 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
     const acc_t a = chf_group_reduce(chf_gathered(&lanes, &rest), scratch);
     if (get_local_id(0) == 0) {
         const ulong group = get_group_id(0);
+        chf_keep(&a);
         chf_put(acc, acc_n, group, fresh ? a : chf_op(chf_get(acc, acc_n, group), a));
     }
 #if CHF_ENTRIES && CHF_TABLE_LOCAL

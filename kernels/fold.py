@@ -12,10 +12,12 @@ from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.launch import Launcher
+from chunkfold.kernels.limbs import MOST_DEPOSITS
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import (
     Partial,
     pack,
+    settled_partial,
     table_counts,
     with_tables,
     zero_partial,
@@ -53,6 +55,8 @@ class Fold:
         self._acc = self._passes.buffer(self.splits)
         self._used = 0
         """Splits that hold something; the accumulators of others are undefined."""
+        self._deposits = 0
+        """At most so many since carries were propagated, into the tables of one output."""
         entries = accumulator.entries
         # To the passes a table's counters are sums, each of an output of its own.
         self._tables = (
@@ -84,6 +88,9 @@ class Fold:
         else:
             event = self._add_rows(inputs, box, wait_for)
         self._passes.expect(box.elements)
+        self._deposits += box.reduces
+        if self._deposits >= MOST_DEPOSITS:
+            self._settle()
         self.launcher.queue.flush()  # so that whoever polls the event sees it end
         return event
 
@@ -97,11 +104,13 @@ class Fold:
         """
         if not self._used or not self.outputs:
             return zero_partial(self.accumulator, self.outputs)
+        self._settle()
         used, self._used = self._used, 0
         partial = self._passes.run(self._acc, used, self.splits * self.outputs)
         if self._tables is None:
             return partial
-        return with_tables(self.accumulator, partial, self._tables.finish())
+        partial = with_tables(self.accumulator, partial, self._tables.finish())
+        return partial if used == 1 else settled_partial(self.accumulator, partial)
 
     def combine(self, partials: Sequence[Partial]) -> Partial:
         """Combine partials of `outputs` accumulators each with the op, on the device."""
@@ -119,12 +128,26 @@ class Fold:
         if self._tables is None:
             return scalars
         counts = self._tables.combine([table_counts(accumulator, partial) for partial in partials])
-        return with_tables(accumulator, scalars, counts)
+        return settled_partial(accumulator, with_tables(accumulator, scalars, counts))
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish` or `combine` has proved done."""
         own = self.launcher.profile()
         return own if self._tables is None else merged([own, self._tables.profile()])
+
+    def _settle(self) -> None:
+        """Propagate the carries of limbs, so that more can be added to them."""
+        if not self.accumulator.exact:
+            return
+        assert self._tables is not None
+        size, count = self.tuning.column_size, self._used * self.outputs
+        self.launcher.launch(
+            ("passes.cl", "settle"),
+            (-(-count // size), size),
+            tables=self._tables.zeroed(self._used),
+            count=count,
+        )
+        self._deposits = 0
 
     def _held(self, splits: int) -> dict[str, Any]:
         """Return the arguments for accumulators that a launch writes: the first `splits`."""
@@ -150,7 +173,17 @@ class Fold:
     def _fill_zero(self, splits: int) -> None:
         """Make those of the first `splits` zero that hold nothing yet."""
         missing = (splits - self._used) * self.outputs
-        if missing > 0:
+        if missing > 0 and self.accumulator == COUNTS:
+            with device_errors(self.opened.device, "clearing tables"):
+                itemsize = self.accumulator.nbytes
+                cl.enqueue_fill_buffer(
+                    self.launcher.queue,
+                    self._acc,
+                    np.zeros(1, np.int64),
+                    self._used * self.outputs * itemsize,
+                    missing * itemsize,
+                )
+        elif missing > 0:
             size = self.tuning.column_size
             self.launcher.launch(
                 ("passes.cl", "fill_zero"),
@@ -207,7 +240,8 @@ class Fold:
     def _add_columns(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
-        shape = column_shape(self.tuning, box, self.splits)
+        tables = self._tables is not None
+        shape = column_shape(self.tuning, box, self.splits, tables=tables)
         main, rest = box.cut_rows(shape.fold)
         event = self._add_wide(inputs, main, shape, wait_for)
         return event if rest is None else self._add_columns(inputs, rest, wait_for)

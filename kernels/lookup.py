@@ -20,7 +20,7 @@ def _declared(monoid: Monoid) -> str:
 def _forms(monoid: Monoid) -> Iterator[Monoid]:
     """Yield all that a monoid may be for one dtype or another."""
     yield monoid
-    for other in monoid.instead.values():
+    for other in (*monoid.instead.values(), *([monoid.exact] if monoid.exact else [])):
         yield from _forms(other)
     if monoid.adapt is not None:
         yield from (monoid.adapt(np.dtype(name)) for name in ("int32", "int64"))

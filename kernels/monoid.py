@@ -11,7 +11,7 @@ from typing import Literal, cast
 import numpy as np
 
 from chunkfold.kernels.context import Context, Fields, Finish
-from chunkfold.kernels.dtypes import FIELD, RULES, kind_of, table_entries
+from chunkfold.kernels.dtypes import EXACT, FIELD, RULES, is_table, kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.texts import refused
 
@@ -87,8 +87,9 @@ class Monoid:
         default_factory=lambda: MappingProxyType({"s": "float64"}), kw_only=True
     )
     """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
-    "mean", "real", "order", which depend on the elements' dtype; or "int64[n]", a table of n
-    counters, whose zero is 0 and whose op is "add"."""
+    "mean", "real", "order", which depend on the elements' dtype; or a table, whose zero is 0 and
+    whose op is "add": "int64[n]", n counters, or "exact" or "exact_squares", the exact sum of
+    floats or of their squares."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)
@@ -123,6 +124,8 @@ class Monoid:
     """What to fold in its place where elements are of other kinds, by their letters."""
     adapt: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place from the elements' dtype, where texts depend on it."""
+    exact: Monoid | None = field(default=None, kw_only=True)
+    """What to fold in its place where results are to be exact, for elements of its kinds."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _IDENTIFIER.fullmatch(self.name):
@@ -150,8 +153,10 @@ class Monoid:
         if self.accumulate is not None:
             self._check_accumulate(self.accumulate)
 
-    def for_dtype(self, dtype: np.dtype) -> Monoid:
+    def for_dtype(self, dtype: np.dtype, *, exact: bool = False) -> Monoid:
         """Return the monoid that reduces elements of a dtype, which may be another one.
+
+        `exact` asks for the one without rounding, where there is one.
 
         Raises
         ------
@@ -161,7 +166,10 @@ class Monoid:
         kind = kind_of(dtype)
         for kinds, other in self.instead.items():
             if kind in kinds:
-                return replace(other.for_dtype(dtype), name=self.name, skipna=self.skipna)
+                found = other.for_dtype(dtype, exact=exact)
+                return replace(found, name=self.name, skipna=self.skipna)
+        if exact and self.exact is not None and kind in self.exact.kinds:
+            return replace(self.exact, name=self.name, skipna=self.skipna)
         if kind in self.kinds:
             return self if self.adapt is None else replace(self.adapt(dtype), skipna=self.skipna)
         able = "".join([self.kinds, *self.instead])
@@ -198,12 +206,12 @@ class Monoid:
                 raise MonoidError(
                     f"{what} name {name!r} of monoid {self.name!r} is not an identifier"
                 )
-            table = what == "field" and isinstance(dtype, str) and table_entries(dtype)
+            table = what == "field" and isinstance(dtype, str) and is_table(dtype)
             if not table and dtype not in FIELD and dtype not in RULES:
                 raise MonoidError(
                     f"{what} {name!r} of monoid {self.name!r} has dtype {dtype!r}; "
-                    f"use one of {', '.join([*FIELD, *RULES])}, or int64[n] for a table of 1 to "
-                    "999999 counters"
+                    f"use one of {', '.join([*FIELD, *RULES, *EXACT])}, or int64[n] for a table of "
+                    "1 to 999999 counters"
                 )
 
     def _check_numbers(self, part: str, numbers: Mapping[str, object]) -> None:
@@ -234,9 +242,9 @@ class Monoid:
         assert isinstance(self.zero, Mapping)
         assert isinstance(self.op, Mapping)
         for name, dtype in self.fields.items():
-            if table_entries(dtype) and (self.zero[name], self.op[name]) != (0, "add"):
+            if is_table(dtype) and (self.zero[name], self.op[name]) != (0, "add"):
                 raise MonoidError(
-                    f"field {name!r} of monoid {self.name!r} is a table of counters, whose zero "
+                    f"field {name!r} of monoid {self.name!r} is a table, whose zero "
                     f"is 0 and whose op is 'add', not {self.zero[name]!r} and {self.op[name]!r}"
                 )
 
@@ -273,7 +281,7 @@ class Monoid:
         ended = {
             name
             for name, dtype in self.fields.items()
-            if not table_entries(dtype) and (name not in apart or name in accumulate.end)
+            if not is_table(dtype) and (name not in apart or name in accumulate.end)
         }
         if not accumulate.end:
             raise MonoidError(f"accumulate of monoid {self.name!r} ends in no field")

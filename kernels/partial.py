@@ -9,6 +9,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.dtypes import literal_value
+from chunkfold.kernels.limbs import settled
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,13 @@ def table_counts(accumulator: Accumulator, partial: Partial) -> Partial:
     """Lay a partial's tables out as kernels do: those of an output behind one another."""
     rows = np.concatenate([partial.arrays[slot.name] for slot in accumulator.tables], axis=1)
     return Partial({COUNTS.slots[0].name: rows.reshape(-1)})
+
+
+def settled_partial(accumulator: Accumulator, partial: Partial) -> Partial:
+    """Propagate the carries of limbs: equal sums are then equal bytes."""
+    exact = {slot.name for slot in accumulator.tables if slot.field.limbs}
+    arrays = partial.arrays.items()
+    return Partial({name: settled(a) if name in exact else a for name, a in arrays})
 
 
 def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:

@@ -27,7 +27,7 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
 #if CHF_ENTRIES
     chf_attach(&rest, table);
     if (!single)
-        chf_attach_lanes(&lanes, table);
+        chf_attach_lanes(&lanes, table, 0);
 #endif
     while (from < to) {
         const place_t start = chf_place(dims, reduced, from);
@@ -81,8 +81,10 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
                               lid % team, team, tables + k * CHF_ENTRIES);
         }
         a = chf_team_reduce(a, scratch, team);
-        if (lid % team == 0 && job < jobs)
+        if (lid % team == 0 && job < jobs) {
+            chf_keep(&a);
             chf_put(acc, acc_n, k, fresh ? a : chf_op(chf_get(acc, acc_n, k), a));
+        }
     }
     if (get_global_id(0) == 0)
         seen[0] += outputs * reduces;

@@ -72,8 +72,11 @@ def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
     return team, used, -(-box.reduces // used)
 
 
-def column_shape(tuning: Tuning, box: Box, splits: int) -> ColumnShape:
-    """Lay `fold_columns` over a box, so that narrow and short ones fill vectors and device too."""
+def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False) -> ColumnShape:
+    """Lay `fold_columns` over a box, so that narrow and short ones fill vectors and device too.
+
+    Where columns have `tables`, vectors do not cross from one folded row to the next.
+    """
     column = box.kept[-1]
     if tuning.column_lanes > 1 and not _in_vectors(tuning, box):
         tuning = tuning.narrow()
@@ -82,6 +85,8 @@ def column_shape(tuning: Tuning, box: Box, splits: int) -> ColumnShape:
     fold = (
         _tile_fold(tuning, box) if tuning.strip and tile > 1 else _narrow_fold(tuning, box, items)
     )
+    if tables and column.size % tuning.column_lanes:
+        fold = 1
     fold = max(1, min(fold, splits))
     across = box.outputs // column.size * -(-fold * column.size // tile)
     blocks = max(1, min(-(-items // across), splits // fold, box.reduces // fold))

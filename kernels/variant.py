@@ -93,8 +93,12 @@ class Tuning:
 
 
 def local_tables(device: Device, accumulator: Accumulator) -> bool:
-    """Whether a work-group's counters fit local memory, and leave a quarter of it."""
-    return 0 < _COUNTER_BYTES * accumulator.entries <= device.local_bytes // 4 * 3
+    """Whether a work-group's counters fit local memory, and leave a quarter of it.
+
+    Limbs stay in global memory: little is deposited in them.
+    """
+    size = _COUNTER_BYTES * accumulator.entries
+    return not accumulator.exact and 0 < size <= device.local_bytes // 4 * 3
 
 
 def work_group_size(
@@ -108,7 +112,7 @@ def work_group_size(
     if accumulator.tables and "cl_khr_int64_base_atomics" not in device.extensions:
         return 1  # so that nothing shares a table
     # acc_t may be padded to the alignment of its widest field, and is never empty.
-    scratch = (accumulator.scalar_bytes + 7) // 8 * 8 or 4
+    scratch = (accumulator.item_bytes + 7) // 8 * 8 or 4
     tables = _COUNTER_BYTES * accumulator.entries if local_tables(device, accumulator) else 0
     size = min(
         wanted,
@@ -175,8 +179,8 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         column_size=1,
         column_lanes=_COLUMN_LANES,
         # Rows in flight hide what it costs to load a vector's states: the more there are, the more.
-        column_unroll=8 if accumulator.nbytes <= 8 else 16,
-        tile=max(1, _TILE_BYTES // (_COLUMN_LANES * accumulator.nbytes)),
+        column_unroll=8 if accumulator.state_bytes <= 8 else 16,
+        tile=max(1, _TILE_BYTES // (_COLUMN_LANES * max(1, accumulator.state_bytes))),
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
     )

@@ -20,7 +20,7 @@ from chunkfold.planning import Plan, make_plan
 from chunkfold.run import Run
 from chunkfold.source import Source, open_source
 
-MODES = ("fast",)
+MODES = ("fast", "exact")
 Op = str | Monoid
 Result = Any
 """A NumPy scalar or array; with a list of ops, a dict of them by name."""
@@ -63,7 +63,8 @@ def reduce(
     selection
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
     mode
-        "fast": float sums are off by no more than `docs/numerics.md` says.
+        "exact": sums, means, variances and norms of floats are computed without rounding and
+        rounded once. "fast": they are off by no more than `docs/numerics.md` says.
     variant
         Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one.
     client
@@ -106,17 +107,15 @@ def submit(
 
     What can be known to be wrong is raised here; the rest by `Run.result`.
     """
-    if mode not in MODES:
-        raise PlanError(f"mode is {mode!r}; there is: {', '.join(map(repr, MODES))}")
     backend = _backend(client)
     sources = _sources(source)
     monoids = _monoids(op, skipna=skipna)
     # Bind once before asking the cluster, so that bad input fails without one.
-    bound = _bound(sources, monoids, dtype, ddof)
+    bound = _bound(sources, monoids, dtype, ddof, mode)
     make_plan(sources, bound, axis=axis, selection=selection)
     crew = backend.crew()
     if not all(device.fp64 for device in crew.devices):
-        bound = _bound(sources, monoids, dtype, ddof, fp64=False)
+        bound = _bound(sources, monoids, dtype, ddof, mode, fp64=False)
     planned = _plan_for(sources, bound, axis, selection, crew)
     return Run(
         planned,
@@ -138,6 +137,7 @@ def plan(
     ddof: float = 0,
     skipna: bool = False,
     selection: Selection = None,
+    mode: str = "fast",
     workers: int = 1,
     threads: int = 1,
     client: Client | None = None,
@@ -148,7 +148,7 @@ def plan(
     blocks at once each.
     """
     sources = _sources(source)
-    bound = _bound(sources, _monoids(op, skipna=skipna), dtype, ddof)
+    bound = _bound(sources, _monoids(op, skipna=skipna), dtype, ddof, mode)
     client = client or _current_client()
     if client is None:
         return make_plan(
@@ -224,9 +224,12 @@ def _bound(
     monoids: list[Monoid],
     dtype: Any,
     ddof: float,
+    mode: str,
     *,
     fp64: bool = True,
 ) -> Bound:
+    if mode not in MODES:
+        raise PlanError(f"mode is {mode!r}; there are: {', '.join(map(repr, MODES))}")
     if isinstance(ddof, bool) or not isinstance(ddof, (int, float)) or not math.isfinite(ddof):
         raise PlanError(f"ddof is {ddof!r}; give a number")
     try:
@@ -236,4 +239,5 @@ def _bound(
     except (TypeError, ValueError, DeviceError) as error:
         raise PlanError(f"dtype={dtype!r}: {error}") from None
     dtypes = [source.dtype for source in sources]
-    return bind(monoids, dtypes, dtype=cast, fp64=fp64, ddof=ddof)
+    exact = mode == "exact"
+    return bind(monoids, dtypes, dtype=cast, fp64=fp64, ddof=ddof, exact=exact)

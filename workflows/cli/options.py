@@ -13,7 +13,7 @@ import click
 import numpy as np
 from distributed import Client
 
-from chunkfold.api import plan
+from chunkfold.api import MODES, plan
 from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
@@ -59,6 +59,14 @@ reduction = stacked(
     ),
     click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof."),
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
+    click.option(
+        "--mode",
+        type=click.Choice(MODES),
+        default="fast",
+        show_default=True,
+        help="exact: float sums, means, variances and norms without rounding, rounded once, the "
+        "same bits wherever they run; fast: with the error bound of docs/numerics.md.",
+    ),
     click.option("--dtype", help="Cast elements to this first, and the result to it."),
     click.option(
         "--select",
@@ -208,6 +216,7 @@ def arguments(
     axes: tuple[str, ...],
     ddof: float,
     skipna: bool,
+    mode: str,
     dtype: str | None,
     selection: str | None,
 ) -> dict[str, Any]:
@@ -218,6 +227,7 @@ def arguments(
         "axis": [_axis(word) for word in _words(axes)] if axes else None,
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,
+        "mode": mode,
         "dtype": dtype,
         "selection": parse_selection(selection),
     }

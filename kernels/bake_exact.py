@@ -1,0 +1,268 @@
+"""Bake an exact sum: expansions in registers, limbs for what is left over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
+from chunkfold.kernels.bake_components import assign, head
+from chunkfold.kernels.bake_lanes import array_lanes, assign_lanes, mask, on_vectors, promoted
+from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.limbs import Limbs
+
+
+def exact_component(number: int, part: Component, accumulator: Accumulator) -> str:
+    """Return the source of component `number`, an exact sum.
+
+    A stream of elements is folded into an expansion of a few doubles, whose sum it is: each
+    addition's error, which is a double too (TwoSum: Knuth, *The Art of Computer Programming* 2,
+    4.2.2, theorem B), enters the next term (Shewchuk, "Adaptive precision floating-point
+    arithmetic", 1997, GROW-EXPANSION). What is left behind the last one is deposited in limbs;
+    for ordinary data nothing is. What overflows, or is no number, is deposited itself.
+    """
+    c, field = f"c{number}", part.fields[0]
+    limbs = field.limbs
+    assert limbs is not None
+    if not limbs.terms:
+        return _integers(c, part, accumulator, limbs)
+    paired = limbs.degree == 2 and "float64" in _wide_values(accumulator)
+    vectors = on_vectors(part, accumulator)
+    return joined(
+        [
+            _expansion(c, limbs),
+            (_take_square_pair if paired else _take)(c, limbs),
+            _step(c, part, accumulator, field),
+            _vector_lanes(c, part, accumulator, paired=paired)
+            if vectors
+            else array_lanes(c, part, accumulator),
+        ]
+    )
+
+
+def _wide_values(accumulator: Accumulator) -> set[str]:
+    return {"float64" for name in accumulator.value if name in ("float64", "complex128")}
+
+
+def _terms(limbs: Limbs) -> list[str]:
+    return [f"a{n}" for n in range(limbs.terms)]
+
+
+def _cascade(error: str, terms: Sequence[str], old: str, new: str, ctype: str) -> list[str]:
+    """Add `error` to terms one by one; what is left of it stays there."""
+    lines = []
+    for term in terms:
+        was, now = old.format(term), new.format(term)
+        lines += [
+            f"{{ const {ctype} t = {was} + {error}, z = t - {was};",
+            f"  {error} = ({was} - (t - z)) + ({error} - z); {now} = t; }}",
+        ]
+    return lines
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return joined("    " + line for line in lines)
+
+
+def _spread(names: Sequence[str], source: str) -> str:
+    """Store the lanes of vectors in arrays `<name>_`."""
+    return " ".join(
+        f"double {name}_[CHF_LANES]; CHF_SPREAD({source.format(name)}, {name}_);" for name in names
+    )
+
+
+def _expansion(c: str, limbs: Limbs) -> str:
+    """Return what a work-item holds: its terms, and where its limbs are."""
+    terms = _terms(limbs)
+    took = " ".join(f"{c}_take_part(&a, b.{term});" for term in terms)
+    cascade = _lines(_cascade("left", terms, "s->{}", "now.{}", "double"))
+    kept = " ".join(
+        f"chf_deposit(s->table, {limbs.count}, {limbs.low}, s->{term});" for term in terms
+    )
+    return f"""\
+typedef struct {{ {" ".join(f"double {term};" for term in terms)} CHF_TABLE table; }} {c}_t;
+static {c}_t {c}_zero(void)
+{{
+    {c}_t z;
+    {" ".join(f"z.{term} = 0;" for term in terms)} z.table = 0;
+    return z;
+}}
+static void {c}_take_part({c}_t *s, double y)
+{{
+    {c}_t now = *s;
+    double left = y;
+{cascade}
+    if (left == 0) {{
+        *s = now;
+    }} else if (isfinite(left)) {{
+        *s = now;
+        chf_deposit(s->table, {limbs.count}, {limbs.low}, left);
+    }} else {{
+        chf_deposit(s->table, {limbs.count}, {limbs.low}, y);
+    }}
+}}
+static {c}_t {c}_op({c}_t a, {c}_t b)
+{{
+    a.table = a.table ? a.table : b.table;
+    {took}
+    return a;
+}}
+static void {c}_keep(const {c}_t *s) {{ {kept} }}"""
+
+
+def _take(c: str, limbs: Limbs) -> str:
+    """Take in a value, or its square where that is a double."""
+    return f"static void {c}_take({c}_t *s, double y) {{ {c}_take_part(s, {_power('y', limbs)}); }}"
+
+
+def _power(value: str, limbs: Limbs) -> str:
+    return value if limbs.degree == 1 else f"{value} * {value}"
+
+
+def _take_square_pair(c: str, limbs: Limbs) -> str:
+    """Take in the square of a double as two doubles, or by integers where they are none."""
+    return f"""\
+static void {c}_take({c}_t *s, double y)
+{{
+    const double size = fabs(y);
+    if (size == 0)
+        return;
+    if (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED) {{
+        const double square = y * y;
+        {c}_take_part(s, square);
+        {c}_take_part(s, fma(y, y, -square));
+    }} else {{
+        chf_deposit_square(s->table, {limbs.count}, {limbs.low}, y);
+    }}
+}}"""
+
+
+def _step(c: str, part: Component, accumulator: Accumulator, field: BoundField) -> str:
+    return f"""\
+typedef {c}_t {c}_state;
+static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
+{head(c, part, accumulator)}
+    double y;
+{assign(part, "y", "float64", f"lift of {field.name}", field.lift)}
+    {c}_take(state, y);
+}}
+static {c}_t {c}_end({c}_state s) {{ return s; }}
+static {c}_t {c}_lift(value_t v, ulong i) {{ return {c}_zero(); }}"""
+
+
+def _vector_lanes(c: str, part: Component, accumulator: Accumulator, *, paired: bool) -> str:
+    """Return lanes as vectors of terms; only what is left over is looked at lane by lane."""
+    field = part.fields[0]
+    limbs = field.limbs
+    assert limbs is not None
+    terms = _terms(limbs)
+    vector = "CHF_VEC(double)"
+    absent = f"y = select(y, ({vector})(0), CHF_TO(long, absent));" if part.skipna else ""
+    cascade = _lines(_cascade("left", terms, "now.{}", "now.{}", vector))
+    if paired:
+        odd = "!(size < CHF_MOST_SQUARED) | ((size <= CHF_LEAST_SQUARED) & (size != 0))"
+        errors = ["left", "behind"]
+        added = f"""\
+    {vector} left = y * y, behind = fma(y, y, -left);
+    const {vector} size = fabs(y);
+{cascade}
+{_lines(_cascade("behind", terms[1:], "now.{}", "now.{}", vector))}
+    const {vector} found = select(left, ({vector})(1), CHF_TO(long, ({odd}) | (behind != 0)));"""
+    else:
+        odd, errors = "!isfinite(left)", ["left"]
+        added = f"""\
+    {vector} left = {_power("y", limbs)};
+{cascade}
+    const {vector} found = left;"""
+    size = f"const {vector} size = fabs(y);" if paired else ""
+    passed = "".join(f", {error}" for error in errors)
+    taken = "".join(f", {vector} {error}" for error in errors)
+    deposits = " ".join(
+        f"chf_deposit(table, {limbs.count}, {limbs.low}, {error}_[j]);" for error in errors
+    )
+    gathers = " ".join(f"state->{term} = CHF_GATHER(0, {term}_);" for term in terms)
+    loads = " ".join(f"one.{term} = {term}_[j];" for term in terms)
+    stores = " ".join(f"{term}_[j] = one.{term};" for term in terms)
+    members = " ".join(f"{vector} {term};" for term in terms)
+    ends = " ".join(f"out[j].{term} = {term}_[j];" for term in terms)
+    return f"""\
+typedef struct {{ {members} CHF_TABLE table; ulong stride; }} {c}_states;
+static void {c}_begins({c}_states *s)
+{{
+    {" ".join(f"s->{term} = ({vector})(0);" for term in terms)} s->table = 0; s->stride = 0;
+}}
+static void {c}_attach({c}_states *s, CHF_TABLE table, ulong stride)
+{{
+    s->table = table;
+    s->stride = stride;
+}}
+/* Out of line: it is rare, and large. */
+static __attribute__((noinline)) void {c}_mend({c}_states *state, const {c}_states *now,
+                                               {vector} y{taken})
+{{
+    {size}
+    if (!CHF_ANY({odd})) {{
+        {_spread(errors, "{}")}
+        for (int j = 0; j < CHF_LANES; j++) {{
+            CHF_TABLE table = state->table + j * state->stride;
+            {deposits}
+        }}
+        *state = *now;
+        return;
+    }}
+    {_spread(["y"], "{}")}
+    {_spread(terms, "state->{}")}
+    for (int j = 0; j < CHF_LANES; j++) {{
+        {c}_t one;
+        {loads}
+        one.table = state->table + j * state->stride;
+        {c}_take(&one, y_[j]);
+        {stores}
+    }}
+    {gathers}
+}}
+static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
+{{
+    {promoted(accumulator)}
+    {mask(part, accumulator)}
+    {vector} y;
+{assign_lanes(part, "y", "float64", f"lift of {field.name}", field.lift)}
+    {absent}
+    {c}_states now = *state;
+{added}
+    if (!chf_any_left(found)) {{
+        *state = now;
+        return;
+    }}
+    {c}_states kept = *state;
+    {c}_mend(&kept, &now, y{passed});
+    *state = kept;
+}}
+static void {c}_ends(const {c}_states *s, {c}_state *out)
+{{
+    {_spread(terms, "s->{}")}
+    for (int j = 0; j < CHF_LANES; j++) {{
+        {ends}
+        out[j].table = s->table + j * s->stride;
+    }}
+}}"""
+
+
+def _integers(c: str, part: Component, accumulator: Accumulator, limbs: Limbs) -> str:
+    """Return the form for devices without float64: every element is deposited from its bits."""
+    field = part.fields[0]
+    deposit = f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, y, {limbs.degree - 1});"
+    return f"""\
+typedef struct {{ CHF_TABLE table; }} {c}_t;
+typedef {c}_t {c}_state;
+static {c}_t {c}_zero(void) {{ {c}_t z; z.table = 0; return z; }}
+static {c}_t {c}_op({c}_t a, {c}_t b) {{ return a; }}
+static void {c}_keep(const {c}_t *s) {{}}
+static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
+{head(c, part, accumulator)}
+    float y;
+{assign(part, "y", "float32", f"lift of {field.name}", field.lift)}
+    {deposit}
+}}
+static {c}_t {c}_end({c}_state s) {{ return s; }}
+static {c}_t {c}_lift(value_t v, ulong i) {{ return {c}_zero(); }}
+{array_lanes(c, part, accumulator)}"""

@@ -1,0 +1,103 @@
+"""Superaccumulators: where the limbs of an exact sum stand, and what integer they are.
+
+A sum of floats is an integer times a power of two, however large and small they are. Kernels keep
+it in limbs of 32 bits, each in a counter of 64 (Kulisch, *Computer Arithmetic and Validity*, 2008,
+ch. 8), so that adding needs no carry for 2**31 deposits. Behind the limbs stand three counters: of
+NaN, of infinity and of minus infinity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chunkfold.kernels.dtypes import kind_of
+
+SPECIALS = 3
+"""Counters behind the limbs: of NaN, infinity, minus infinity."""
+MOST_DEPOSITS = 1 << 30
+"""Deposits into one table after which its carries are due."""
+_MASK = 0xFFFFFFFF
+_RANGES = {"float16": (-24, 16), "bfloat16": (-133, 128), "float32": (-149, 128),
+           "float64": (-1074, 1024)}  # fmt: skip
+"""Exponents of the least bit that a value may have, and of what is above all values."""
+_TERMS = {("float16", 1): 1, ("bfloat16", 1): 1, ("float32", 1): 1, ("float64", 1): 2,
+          ("float16", 2): 1, ("bfloat16", 2): 1, ("float32", 2): 2, ("float64", 2): 3}  # fmt: skip
+"""Doubles that hold the sum of ordinary values, or of their squares, without an error left over."""
+
+
+@dataclass(frozen=True)
+class Limbs:
+    """How an exact sum of values, or of their squares, is kept."""
+
+    low: int
+    """The least bit of the first limb is 2**low."""
+    count: int
+    """Limbs: enough for 2**63 values; the last one has the sign."""
+    terms: int
+    """Doubles of the expansion that a work-item keeps; 0 without float64."""
+    degree: int
+    """1 for values, 2 for squares."""
+
+    @property
+    def entries(self) -> int:
+        """Counters of the table."""
+        return self.count + SPECIALS
+
+
+def limbs_of(dtype: np.dtype, degree: int, *, fp64: bool = True) -> Limbs:
+    """Return how sums of floats of a dtype, or of parts of complex numbers, are kept.
+
+    >>> limbs_of(np.dtype("float32"), 1)
+    Limbs(low=-149, count=11, terms=1, degree=1)
+    """
+    name = part_of(dtype).name
+    least, top = _RANGES[name]
+    bits = degree * (top - least) + 64
+    return Limbs(degree * least, -(-bits // 32), _TERMS[name, degree] if fp64 else 0, degree)
+
+
+def part_of(dtype: np.dtype) -> np.dtype:
+    """Return the dtype of a complex number's parts; that of others is their own.
+
+    >>> part_of(np.dtype("complex64")), part_of(np.dtype("float16"))
+    (dtype('float32'), dtype('float16'))
+    """
+    return np.dtype(f"float{4 * dtype.itemsize}") if kind_of(dtype) == "c" else dtype
+
+
+def settled(tables: np.ndarray) -> np.ndarray:
+    """Propagate the carries of tables (outputs, entries): each value then has one form.
+
+    Limbs are below 2**32 and not negative, but for the last one, which has the sign; counters of
+    what is no number are 0 or 1. The same as `chf_settle_limbs` in kernels/exact.clh.
+    """
+    out = tables.copy()
+    last = tables.shape[1] - SPECIALS - 1
+    for n in range(last):
+        out[:, n + 1] += out[:, n] >> 32
+        out[:, n] &= _MASK
+    out[:, -SPECIALS:] = out[:, -SPECIALS:] != 0
+    return out
+
+
+def integers(tables: np.ndarray) -> list[int]:
+    """Return what settled tables (outputs, entries) hold, in units of 2**low."""
+    digits = tables[:, :-SPECIALS].astype(np.uint32)  # the sign's limb in two's complement
+    width = 4 * digits.shape[1]
+    raw = digits.astype("<u4").tobytes()
+    return [
+        int.from_bytes(raw[at : at + width], "little", signed=True)
+        for at in range(0, len(raw), width)
+    ]
+
+
+def specials(tables: np.ndarray) -> np.ndarray:
+    """Return what the sum is because of NaN and infinities, else 0: float64 of shape (outputs,)."""
+    nan, above, below = (tables[:, -SPECIALS + n] > 0 for n in range(SPECIALS))
+    out = np.zeros(len(tables))
+    out[above] = np.inf
+    out[below] = -np.inf
+    out[nan | (above & below)] = np.nan
+    return out

@@ -196,8 +196,7 @@ static void {c}_attach({c}_states *s, CHF_TABLE table, ulong stride)
     s->stride = stride;
 }}
 /* Out of line: it is rare, and large. */
-static __attribute__((noinline)) void {c}_mend({c}_states *state, const {c}_states *now,
-                                               {vector} y{taken})
+static CHF_RARE void {c}_mend({c}_states *state, const {c}_states *now, {vector} y{taken})
 {{
     {size}
     if (!CHF_ANY({odd})) {{
@@ -233,8 +232,9 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
         *state = now;
         return;
     }}
-    {c}_states kept = *state;
-    {c}_mend(&kept, &now, y{passed});
+    /* Copies: what has an address is kept in memory. */
+    {c}_states kept = *state, next = now;
+    {c}_mend(&kept, &next, y{passed});
     *state = kept;
 }}
 static void {c}_ends(const {c}_states *s, {c}_state *out)

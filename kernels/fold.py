@@ -104,8 +104,9 @@ class Fold:
         """
         if not self._used or not self.outputs:
             return zero_partial(self.accumulator, self.outputs)
-        self._settle()
-        used, self._used = self._used, 0
+        if self._used == 1:  # else those of splits are added first
+            self._settle()
+        used, self._used, self._deposits = self._used, 0, 0
         partial = self._passes.run(self._acc, used, self.splits * self.outputs)
         if self._tables is None:
             return partial
@@ -173,7 +174,8 @@ class Fold:
     def _fill_zero(self, splits: int) -> None:
         """Make those of the first `splits` zero that hold nothing yet."""
         missing = (splits - self._used) * self.outputs
-        if missing > 0 and self.accumulator == COUNTS:
+        if missing > 0 and self.accumulator == COUNTS and self.tuning.strip:
+            # A CPU's work-items are dear; on a GPU it is the other way round.
             with device_errors(self.opened.device, "clearing tables"):
                 itemsize = self.accumulator.nbytes
                 cl.enqueue_fill_buffer(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chunkfold.kernels.dtypes import kind_of
+from chunkfold.kernels.errors import MonoidError
 
 SPECIALS = 3
 """Counters behind the limbs: of NaN, infinity, minus infinity."""
@@ -49,10 +50,17 @@ class Limbs:
 def limbs_of(dtype: np.dtype, degree: int, *, fp64: bool = True) -> Limbs:
     """Return how sums of floats of a dtype, or of parts of complex numbers, are kept.
 
+    Raises
+    ------
+    MonoidError
+        If the dtype is neither.
+
     >>> limbs_of(np.dtype("float32"), 1)
     Limbs(low=-149, count=11, terms=1, degree=1)
     """
     name = part_of(dtype).name
+    if name not in _RANGES:
+        raise MonoidError(f"exact sums are of floats and complex numbers, not of {dtype}")
     least, top = _RANGES[name]
     bits = degree * (top - least) + 64
     return Limbs(degree * least, -(-bits // 32), _TERMS[name, degree] if fp64 else 0, degree)

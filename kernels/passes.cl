@@ -17,16 +17,16 @@ void fill_zero(__global uchar *acc, ulong acc_n, ulong begin, ulong count)
         chf_put(acc, acc_n, begin + k, chf_zero());
 }
 
-#if CHF_ENTRIES
 /* Propagate the carries of `count` accumulators' limbs, before another addition could overflow one. */
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void settle(__global long *tables, ulong count)
 {
     const ulong k = get_global_id(0);
+#if CHF_ENTRIES
     if (k < count)
         chf_settle(tables + k * CHF_ENTRIES);
-}
 #endif
+}
 
 /* Count `count` accumulators; both counters go behind `out_n` accumulators of `out`. */
 static void chf_seen(__global ulong *seen, ulong count, __global uchar *out, ulong out_n)

@@ -204,6 +204,8 @@ def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | Non
     """Say why a variant cannot fold this accumulator on this device by rule; None if it can."""
     if variant == "tree":
         return None
+    if accumulator.exact:
+        return f"{variant}_reduce_add rounds, which exact sums do not: use mode 'fast'"
     if not accumulator.collective:
         return f"{variant}_reduce_<op> exists for add, min and max only"
     if variant == "work_group":

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from chunkfold.kernels import (
     Bound,
     Fold,
+    Monoid,
+    MonoidError,
     OpenedDevice,
     Partial,
     Tuning,
@@ -25,7 +27,7 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels import fold as fold_module
 from chunkfold.kernels.limbs import SPECIALS, integers, settled
-from tests.conftest import SHAPES, ran, tried
+from tests.conftest import DEVICES, SHAPES, ran, tried
 from tests.exactly import expected, scaled
 from tests.kernels.test_fold import upload
 
@@ -118,6 +120,14 @@ def test_every_shape_of_kernel_gives_the_same_bits(opened: OpenedDevice, dtype: 
             want = folded(opened, bound, want_tuning, data, axes)[1].arrays
             for name, array in got.items():
                 assert array.tobytes() == want[name].tobytes(), (kind, axes, name)
+
+
+def test_exact_sums_ran_in_every_shape_that_they_may_have():
+    """Runs behind the suite above."""
+    trees = {shape for shape in SHAPES if shape.startswith(("tree", "vectors"))}
+    everywhere = {device.spec for device in DEVICES}
+    for shape in trees:
+        assert ran[f"exact {shape}"] == everywhere
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -256,6 +266,12 @@ def test_partials_of_nothing_are_zero(opened: OpenedDevice):
         fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator), outputs=3)
         got = bound.statistics[0].finish(fold.finish().arrays)
         assert np.array_equal(got, [want] * 3, equal_nan=True)
+
+
+def test_exact_fields_are_of_floats():
+    mine = Monoid("mine", fields={"s": "exact"}, zero=0, lift="x", op="add")
+    with pytest.raises(MonoidError, match="exact sums are of floats and complex numbers, not of i"):
+        bind([mine], [np.dtype("int32")])
 
 
 def test_statistics_share_their_sums():

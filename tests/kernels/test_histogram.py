@@ -279,8 +279,8 @@ def test_what_are_no_edges_is_refused(edges: object):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"op": "max"}, "is a table of counters, whose zero is 0 and whose op is 'add'"),
-        ({"zero": 1}, "is a table of counters"),
+        ({"op": "max"}, "is a table, whose zero is 0 and whose op is 'add'"),
+        ({"zero": 1}, "is a table, whose"),
         ({"fields": {"t": "int64[0]"}}, "has dtype 'int64\\[0\\]'"),
         ({"fields": {"t": "float64[4]"}}, "or int64\\[n\\] for a table"),
         ({"constants": {"k": np.zeros((2, 2))}}, "is no array of one axis"),

@@ -24,7 +24,7 @@ SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 
 
 @pytest.mark.parametrize(
-    "module", ["assemble", "device", "dtypes", "geometry", "opened", "samples", "texts"]
+    "module", ["assemble", "device", "dtypes", "geometry", "limbs", "opened", "samples", "texts"]
 )
 def test_examples_in_docstrings_hold(module: str):
     found = doctest.testmod(importlib.import_module(f"chunkfold.kernels.{module}"))

@@ -113,6 +113,19 @@ def test_every_variant_can_be_forced_where_it_exists(store: Path):
                 assert json.loads(done.stdout)["devices"][0]["variant"] == variant
 
 
+def test_exact_sums_do_not_round(tmp_path: Path):
+    array = zarr.create_array(str(tmp_path / "e.zarr"), shape=(3,), chunks=(1,), dtype="f8")
+    array[...] = [1e308, 1e308, -1e308]
+    words = ("reduce", tmp_path / "e.zarr", "--op", "sum,norm2", "-q")
+    assert (
+        chunkfold(*words, "--mode", "exact").stdout == "sum 1e+308\nnorm2 1.7320508075688773e+308\n"
+    )
+    refused = chunkfold(*words, "--mode", "exact", "--variant", "work_group", code=2)
+    assert "reduce_add rounds, which exact sums do not: use mode 'fast'" in " ".join(
+        refused.stderr.split()
+    )
+
+
 def test_a_histogram_is_drawn_and_written(store: Path, tmp_path: Path):
     words = ("reduce", store / "a", "--op", "histogram", "-q")
     done = chunkfold(*words, "--edges", "0:1200:3", "--out", tmp_path / "h.zarr")
@@ -168,6 +181,7 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("reduce", "STORE/a", "--device", "quantum"), "no OpenCL device matches 'quantum'; there"),
         (("reduce", "STORE/a", "--out", "no/such/folder/x.json"), "is not a folder"),
         (("reduce", "STORE/a", "--out", "/proc/x.json"), "output /proc/x.json cannot be written"),
+        (("reduce", "STORE/a", "--mode", "best"), "'best' is not one of 'fast', 'exact'"),
         (("demo", "--size", "0"), "0.0 is not in the range x>0"),
         (("demo", "--folder", "/proc/x"), "--folder /proc/x cannot be made"),
         (("worker", "tcp://127.0.0.1:9", "--threads", "0"), "0 is not in the range x>=1"),

@@ -1,0 +1,87 @@
+"""One answer: the same bits for any chunks, devices and number of workers, and the right ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkfold as cf
+from chunkfold import planning
+from chunkfold.cluster import connect
+from tests.conftest import DEVICES
+from tests.exactly import expected
+from tests.pipeline.test_reduce import stored
+
+OPS = ["sum", "mean", "var", "std", "sumsq", "norm1", "norm2"]
+SHAPE = (9, 10, 11)
+
+
+def hard(dtype: str, seed: int = 0) -> np.ndarray:
+    """Values of both signs over many powers of two, most of which cancel."""
+    rng = np.random.default_rng(seed)
+    flat = rng.standard_normal(np.prod(SHAPE)) * 2.0 ** rng.uniform(-30, 30, np.prod(SHAPE))
+    flat[1::2] = -flat[: len(flat) - 1 : 2]
+    flat[::7] += 2.0**-40
+    return rng.permutation(flat).reshape(SHAPE).astype(dtype)
+
+
+@pytest.fixture(autouse=True)
+def _small_leaves(monkeypatch):
+    monkeypatch.setattr(planning, "LEAF_BYTES", 256)
+    monkeypatch.setattr(planning, "BLOCK_BYTES", (512, 1024))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_chunks_do_not_change_a_bit_and_all_are_right(dtype: str):
+    array = hard(dtype)
+    wanted = [expected(op, array.ravel().tolist(), dtype) for op in OPS]
+    columns = array.reshape(SHAPE[0], -1).T.tolist()
+    means = np.array([expected("mean", column, dtype) for column in columns], dtype)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        chunks = tuple(int(rng.integers(1, n + 1)) for n in SHAPE)
+        source = stored(array, chunks=chunks)
+        results = cf.reduce(source, OPS, mode="exact")
+        assert [results[op].tobytes() for op in OPS] == [one.tobytes() for one in wanted]
+        along = cf.reduce(source, "mean", axis=0, mode="exact")
+        assert along.tobytes() == means.tobytes()
+
+
+def test_workers_do_not_change_a_bit(tmp_path: Path):
+    """One to four workers, of one runtime and of several."""
+    array = hard("float32", seed=2)
+    made = zarr.create_array(str(tmp_path / "a.zarr"), shape=SHAPE, chunks=(2, 3, 4), dtype="f4")
+    made[...] = array
+    wanted = [expected(op, array.ravel().tolist(), "float32").tobytes() for op in OPS]
+    halves = [f"{device.spec}/2" for device in DEVICES]
+    for specs in ([DEVICES[0].spec], halves[:1], [*halves[:1], DEVICES[-1].spec], halves):
+        with (
+            cf.LocalOpenCLCluster(specs, dashboard_address=None) as cluster,
+            connect(cluster.scheduler_address) as client,
+        ):
+            results = cf.reduce(tmp_path / "a.zarr", OPS, mode="exact", client=client)
+        assert [results[op].tobytes() for op in OPS] == wanted
+
+
+def test_fast_is_close_where_exact_is_right():
+    array = np.array([1e8, 1.0, -1e8] * 999 + [2.0**-20], "f4")
+    source = stored(array, chunks=(100,))
+    assert cf.reduce(source, mode="exact") == np.float32(999 + 2.0**-20)
+    assert cf.reduce(source, mode="fast") == pytest.approx(999)
+
+
+def test_a_plan_says_what_exactness_takes():
+    source = stored(np.zeros((8, 100), "f4"), chunks=(1, 100))
+    fast, exact = (cf.plan(source, "mean", axis=0, mode=mode) for mode in ("fast", "exact"))
+    assert exact.memory.accumulators > fast.memory.accumulators
+
+
+def test_integers_and_extremes_are_the_same_in_both_modes():
+    array = np.arange(-500, 490, dtype="i4").reshape(SHAPE)
+    source = stored(array, chunks=(4, 5, 6))
+    ops = ["sum", "mean", "min", "argmax", "count_nonzero"]
+    fast, exact = (cf.reduce(source, ops, mode=mode) for mode in ("fast", "exact"))
+    assert fast == exact

@@ -25,22 +25,16 @@ def exact_component(number: int, part: Component, accumulator: Accumulator) -> s
     assert limbs is not None
     if not limbs.terms:
         return _integers(c, part, accumulator, limbs)
-    paired = limbs.degree == 2 and "float64" in _wide_values(accumulator)
-    vectors = on_vectors(part, accumulator)
+    take = _take_square_pair if limbs.paired else _take
+    lanes = _vector_lanes if on_vectors(part, accumulator) else array_lanes
     return joined(
         [
             _expansion(c, limbs),
-            (_take_square_pair if paired else _take)(c, limbs),
+            take(c, limbs),
             _step(c, part, accumulator, field),
-            _vector_lanes(c, part, accumulator, paired=paired)
-            if vectors
-            else array_lanes(c, part, accumulator),
+            lanes(c, part, accumulator),
         ]
     )
-
-
-def _wide_values(accumulator: Accumulator) -> set[str]:
-    return {"float64" for name in accumulator.value if name in ("float64", "complex128")}
 
 
 def _terms(limbs: Limbs) -> list[str]:
@@ -149,7 +143,7 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}
 static {c}_t {c}_lift(value_t v, ulong i) {{ return {c}_zero(); }}"""
 
 
-def _vector_lanes(c: str, part: Component, accumulator: Accumulator, *, paired: bool) -> str:
+def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return lanes as vectors of terms; only what is left over is looked at lane by lane."""
     field = part.fields[0]
     limbs = field.limbs
@@ -158,7 +152,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator, *, paired: 
     vector = "CHF_VEC(double)"
     absent = f"y = select(y, ({vector})(0), CHF_TO(long, absent));" if part.skipna else ""
     cascade = _lines(_cascade("left", terms, "now.{}", "now.{}", vector))
-    if paired:
+    if limbs.paired:
         odd = "!(size < CHF_MOST_SQUARED) | ((size <= CHF_LEAST_SQUARED) & (size != 0))"
         errors = ["left", "behind"]
         added = f"""\
@@ -173,7 +167,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator, *, paired: 
     {vector} left = {_power("y", limbs)};
 {cascade}
     const {vector} found = left;"""
-    size = f"const {vector} size = fabs(y);" if paired else ""
+    size = f"const {vector} size = fabs(y);" if limbs.paired else ""
     passed = "".join(f", {error}" for error in errors)
     taken = "".join(f", {vector} {error}" for error in errors)
     deposits = " ".join(

@@ -42,6 +42,11 @@ class Limbs:
     """1 for values, 2 for squares."""
 
     @property
+    def paired(self) -> bool:
+        """Whether what is added may be too long for a double: squares of float64."""
+        return self.degree == 2 and 2 * _RANGES["float64"][0] == self.low
+
+    @property
     def entries(self) -> int:
         """Counters of the table."""
         return self.count + SPECIALS

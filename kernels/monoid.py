@@ -30,6 +30,8 @@ KINDS = {
 """NumPy's kinds of elements."""
 COLLECTIVES = ("add", "min", "max")
 """Ops that may be named instead of written out; devices may have built-ins for them."""
+_EXACT_LIFTS = ("x", "magnitude(x)", "re(x)", "im(x)")
+"""What is in the range of the elements' dtype, for which limbs are made."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
 """What kernels name where texts stand."""
@@ -89,7 +91,7 @@ class Monoid:
     """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
     "mean", "real", "order", which depend on the elements' dtype; or a table, whose zero is 0 and
     whose op is "add": "int64[n]", n counters, or "exact" or "exact_squares", the exact sum of
-    floats or of their squares."""
+    floats or of their squares, of which `lift` gives "x", "magnitude(x)", "re(x)" or "im(x)"."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)
@@ -241,7 +243,13 @@ class Monoid:
     def _check_tables(self) -> None:
         assert isinstance(self.zero, Mapping)
         assert isinstance(self.op, Mapping)
+        assert isinstance(self.lift, Mapping)
         for name, dtype in self.fields.items():
+            if dtype in EXACT and self.lift[name] not in _EXACT_LIFTS:
+                raise MonoidError(
+                    f"lift[{name!r}] of monoid {self.name!r} is {self.lift[name]!r}, but exact "
+                    f"sums are of elements as they are; use one of {', '.join(_EXACT_LIFTS)}"
+                )
             if is_table(dtype) and (self.zero[name], self.op[name]) != (0, "add"):
                 raise MonoidError(
                     f"field {name!r} of monoid {self.name!r} is a table, whose zero "

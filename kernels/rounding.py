@@ -13,6 +13,8 @@ _FORMATS = {"float16": (11, -24), "bfloat16": (8, -133), "float32": (24, -149),
 """Bits of a significand, and the exponent of the least bit there is."""
 _DIGITS = 5
 """Limbs of a quotient that are formed: 96 bits at least."""
+_SLAB = 1 << 14
+"""Outputs that are divided at a time: what is made of more does not fit a cache."""
 
 
 def quotients(tables: np.ndarray, low: int, divisors: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -30,6 +32,15 @@ def quotients(tables: np.ndarray, low: int, divisors: np.ndarray, dtype: np.dtyp
     if len(divisors) and divisors.max() >= 1 << 32:
         pairs = zip(integers(tables), divisors.tolist(), strict=True)
         return np.array([ratio(value, n, low, dtype) for value, n in pairs], dtype)
+    out = np.empty(len(tables), dtype)
+    for at in range(0, len(tables), _SLAB):
+        slab = slice(at, at + _SLAB)
+        out[slab] = _divided(tables[slab], low, divisors[slab], dtype)
+    return out
+
+
+def _divided(tables: np.ndarray, low: int, divisors: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Divide by whole numbers below 2**32."""
     negative = tables[:, -SPECIALS - 1] < 0
     # Limbs of the magnitude, the highest first, with zeros behind for windows that reach there.
     signed = tables[:, :-SPECIALS]

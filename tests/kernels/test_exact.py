@@ -272,6 +272,8 @@ def test_exact_fields_are_of_floats():
     mine = Monoid("mine", fields={"s": "exact"}, zero=0, lift="x", op="add")
     with pytest.raises(MonoidError, match="exact sums are of floats and complex numbers, not of i"):
         bind([mine], [np.dtype("int32")])
+    with pytest.raises(MonoidError, match=r"lift\['s'\] of monoid 'mine' is 'x \* 2', but exact"):
+        replace(mine, lift="x * 2")
 
 
 def test_statistics_share_their_sums():

@@ -251,7 +251,7 @@ def test_full_limbs_are_settled_before_they_overflow(opened: OpenedDevice, limit
     for _ in range(3):
         fold.add([buffer], box(data.shape, (0,)))
     partial = fold.finish()
-    assert fold.profile()["settle", 0].launches == 5
+    assert fold.profile()["settle", 0].launches == 4
     (name,) = partial.arrays
     start = used * sum(limit << 32 * n for n in range(entries - SPECIALS))
     added = 3 * sum(map(scaled, data.tolist()))

@@ -186,6 +186,11 @@ def _field(monoid: Monoid, name: str, value: np.dtype, fp64: bool) -> BoundField
     assert isinstance(monoid.lift, Mapping)
     assert isinstance(monoid.op, Mapping)
     rule = monoid.fields[name]
+    if rule in EXACT and (kind_of(value) == "c") != (monoid.lift[name] in ("re(x)", "im(x)")):
+        raise MonoidError(
+            f"lift[{name!r}] of monoid {monoid.name!r} is {monoid.lift[name]!r}, which is not "
+            f"exact for {value}: complex numbers have re(x) and im(x), floats x and magnitude(x)"
+        )
     limbs = limbs_of(value, EXACT[rule], fp64=fp64) if rule in EXACT else None
     return BoundField(
         name,

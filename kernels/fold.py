@@ -27,6 +27,9 @@ from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.shapes import ColumnShape, column_shape, most_splits, row_shape
 from chunkfold.kernels.variant import Tuning
 
+COMBINED_BYTES = 64 << 20
+"""Partials that are combined in one go, unless there are only two."""
+
 
 class Fold:
     """Folds any number of buffers into one partial of `outputs` accumulators per slot.
@@ -114,7 +117,14 @@ class Fold:
         return partial if used == 1 else settled_partial(self.accumulator, partial)
 
     def combine(self, partials: Sequence[Partial]) -> Partial:
-        """Combine partials of `outputs` accumulators each with the op, on the device."""
+        """Combine partials of `outputs` accumulators each with the op, on the device.
+
+        Large ones two at a time: they are copied on their way there.
+        """
+        size = max(1, self.outputs * self.accumulator.nbytes)
+        at_once = max(2, COMBINED_BYTES // size)
+        while len(partials) > at_once:
+            partials = [self.combine(partials[:at_once]), *partials[at_once:]]
         accumulator, splits = self.accumulator, len(partials)
         if splits == 1:
             return partials[0]

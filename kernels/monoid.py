@@ -152,6 +152,10 @@ class Monoid:
             for name, text in getattr(self, part).items():
                 self._check_source(f"{part}[{name!r}]", text)
         self._check_tables()
+        if self.exact is not None and (
+            not isinstance(self.exact, Monoid) or self.exact.inputs != self.inputs
+        ):
+            raise MonoidError(f"exact of monoid {self.name!r} is no Monoid of as many inputs")
         if self.accumulate is not None:
             self._check_accumulate(self.accumulate)
 

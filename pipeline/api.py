@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -230,8 +230,9 @@ def _bound(
 ) -> Bound:
     if mode not in MODES:
         raise PlanError(f"mode is {mode!r}; there are: {', '.join(map(repr, MODES))}")
-    if isinstance(ddof, bool) or not isinstance(ddof, (int, float)) or not math.isfinite(ddof):
-        raise PlanError(f"ddof is {ddof!r}; give a number")
+    plain = isinstance(ddof, (int, float)) and not isinstance(ddof, bool)
+    if not plain or not -(2**63) <= ddof < 2**63:
+        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a number of 64 bits at most")
     try:
         cast = None if dtype is None else np.dtype(dtype)
         if cast is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
 from chunkfold.kernels import Bound
+from chunkfold.kernels.fold import COMBINED_BYTES
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.source import Source
@@ -238,10 +239,14 @@ def _memory(
     accumulator = bound.accumulator
     tables = SPLIT_BYTES if accumulator.tables else 0
     outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
+    partial = outputs * accumulator.nbytes
+    # Partials wait for their siblings, and are copied thrice on their way through the device.
+    waiting = FAN_IN * partial if layout.parts > 1 else 0
+    combining = 3 * max(2 * partial, min(FAN_IN * partial, COMBINED_BYTES)) if waiting else 0
     return Memory(
         staging=threads * BUFFERS * leaf_bytes * len(sources),
         decoding=threads * READERS * 2 * max(leaf_bytes, in_flight),
-        accumulators=threads * (3 * outputs * accumulator.nbytes + tables),
+        accumulators=threads * (3 * partial + tables) + waiting + combining,
     )
 
 

@@ -274,6 +274,23 @@ def test_exact_fields_are_of_floats():
         bind([mine], [np.dtype("int32")])
     with pytest.raises(MonoidError, match=r"lift\['s'\] of monoid 'mine' is 'x \* 2', but exact"):
         replace(mine, lift="x * 2")
+    with pytest.raises(MonoidError, match=r"'re.x.', which is not exact for float32: complex"):
+        bind([replace(mine, lift="re(x)")], [np.dtype("float32")])
+    with pytest.raises(MonoidError, match="exact of monoid 'mine' is no Monoid of as many inputs"):
+        replace(mine, exact="yes")
+
+
+def test_many_large_partials_are_combined_two_at_a_time(opened: OpenedDevice, monkeypatch):
+    monkeypatch.setattr(fold_module, "COMBINED_BYTES", 1)
+    bound = bound_of("mean", "float32")
+    data = rows_of("wild", "float32", 10, rows=9)
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator), outputs=COUNT)
+    partials = []
+    for row in data:
+        fold.add([upload(opened, row)], box((1, COUNT), (0,)))
+        partials.append(fold.finish())
+    whole = bound.statistics[0].finish(fold.combine(partials).arrays)
+    assert same(whole, [expected("mean", column, "float32") for column in data.T.tolist()]).all()
 
 
 def test_statistics_share_their_sums():

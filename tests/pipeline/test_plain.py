@@ -209,7 +209,8 @@ def test_the_memory_bound_has_every_term():
     assert plan.leaf_bytes == 11 * 13 * 4
     assert memory.staging == 3 * BUFFERS * 11 * 13 * 4
     assert memory.decoding == 3 * READERS * 2 * 11 * 13 * 4
-    assert memory.accumulators == 3 * 3 * 13 * bound_for("f4").accumulator.nbytes
+    partial = 13 * bound_for("f4").accumulator.nbytes
+    assert memory.accumulators == 3 * 3 * partial + FAN_IN * partial + 3 * FAN_IN * partial
     assert memory.total == memory.staging + memory.decoding + memory.accumulators
     counting = bind([histogram(range(18))], [np.dtype("f4")])
     memory = make_plan((source,), counting, threads=3).memory

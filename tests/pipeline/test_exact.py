@@ -34,14 +34,14 @@ def _small_leaves(monkeypatch):
     monkeypatch.setattr(planning, "BLOCK_BYTES", (512, 1024))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_chunks_do_not_change_a_bit_and_all_are_right(dtype: str):
+@pytest.mark.parametrize(("dtype", "times"), [("float32", 20), ("float64", 5)])
+def test_chunks_do_not_change_a_bit_and_all_are_right(dtype: str, times: int):
     array = hard(dtype)
     wanted = [expected(op, array.ravel().tolist(), dtype) for op in OPS]
     columns = array.reshape(SHAPE[0], -1).T.tolist()
     means = np.array([expected("mean", column, dtype) for column in columns], dtype)
     rng = np.random.default_rng(1)
-    for _ in range(20):
+    for _ in range(times):
         chunks = tuple(int(rng.integers(1, n + 1)) for n in SHAPE)
         source = stored(array, chunks=chunks)
         results = cf.reduce(source, OPS, mode="exact")

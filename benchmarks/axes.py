@@ -6,13 +6,12 @@ python benchmarks/axes.py [--device SPEC] [--rounds 7]
 from __future__ import annotations
 
 import argparse
-import math
 
 import numpy as np
-import pyopencl as cl
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
+from chunkfold.kernels import OpenedDevice, devices
 from chunkfold.kernels.bench.measure import best_read
+from chunkfold.kernels.bench.peers import ours, placed
 from chunkfold.kernels.bench.timing import medians
 
 LAYOUTS = [
@@ -39,25 +38,13 @@ def main() -> None:
         opened = OpenedDevice(device)
         for shape, axes in LAYOUTS:
             array = np.resize(np.arange(1 << 20, dtype="f4"), shape)
-            flags = (
-                cl.mem_flags.USE_HOST_PTR if device.unified_memory else cl.mem_flags.COPY_HOST_PTR
-            )
-            buffer = cl.Buffer(opened.context, cl.mem_flags.READ_ONLY | flags, hostbuf=array)
-            outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
+            buffer = placed(opened, array)
             ceiling = best_read(opened, buffer, array.nbytes)
             for ops in OPS:
                 names = ops.split("+")
-                bound = bind([as_monoid(op) for op in names], [array.dtype])
-                tuning = choose(device, bound.accumulator)
-                fold = Fold(opened, bound.accumulator, tuning, outputs=outputs)
-
-                def ours(fold: Fold = fold, buffer: cl.Buffer = buffer) -> object:
-                    fold.add([buffer], box(shape, axes))  # noqa: B023 # called in this round only
-                    return fold.finish()
-
                 seconds = medians(
                     {
-                        "ours": ours,
+                        "ours": ours(opened, ops, array, buffer, axes),
                         "ceiling": ceiling,
                         "numpy": lambda: [getattr(np, op)(array, axis=axes) for op in names],  # noqa: B023
                     },

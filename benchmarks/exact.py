@@ -6,13 +6,12 @@ python benchmarks/exact.py [--device SPEC] [--mib 256] [--rounds 5]
 from __future__ import annotations
 
 import argparse
-import math
 
 import numpy as np
-import pyopencl as cl
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
+from chunkfold.kernels import OpenedDevice, devices
 from chunkfold.kernels.bench.measure import best_read
+from chunkfold.kernels.bench.peers import ours, placed
 from chunkfold.kernels.bench.timing import medians
 
 OPS = ["sum", "mean", "sumsq", "var"]
@@ -60,25 +59,14 @@ def main() -> None:
                 pattern = made(rng, dtype)
                 for layout, shape, axes in layouts(count)[: 1 if made is wild else None]:
                     array = np.resize(pattern, shape)
-                    shared = device.unified_memory
-                    flags = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
-                    buffer = cl.Buffer(
-                        opened.context, cl.mem_flags.READ_ONLY | flags, hostbuf=array
-                    )
-                    outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
+                    buffer = placed(opened, array)
                     ceiling = best_read(opened, buffer, array.nbytes)
                     for op in OPS:
-                        contenders = {"ceiling": ceiling}
-                        for name, exact in (("fast", False), ("exact", True)):
-                            bound = bind([as_monoid(op)], [array.dtype], exact=exact)
-                            tuning = choose(device, bound.accumulator)
-                            fold = Fold(opened, bound.accumulator, tuning, outputs=outputs)
-
-                            def run(fold: Fold = fold) -> object:
-                                fold.add([buffer], box(shape, axes))  # noqa: B023 # this round's
-                                return fold.finish()
-
-                            contenders[name] = run
+                        contenders = {
+                            "ceiling": ceiling,
+                            "fast": ours(opened, op, array, buffer, axes),
+                            "exact": ours(opened, op, array, buffer, axes, exact=True),
+                        }
                         seconds = medians(contenders, options.rounds)
                         rates = {name: array.nbytes / s / 1e9 for name, s in seconds.items()}
                         print(

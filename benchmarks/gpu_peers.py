@@ -11,10 +11,9 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
-import pyopencl as cl
 
-from chunkfold.kernels import Box, Fold, OpenedDevice, as_monoid, bind, box, choose, devices
-from chunkfold.kernels.bench.peers import reduction_kernel
+from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, choose, devices
+from chunkfold.kernels.bench.peers import folding, placed, reduction_kernel
 from chunkfold.kernels.bench.timing import medians
 
 DTYPES = ["float32", "float64", "int32", "int64"]
@@ -62,18 +61,12 @@ def main() -> None:
     print(f"TB/s, sum of {options.gib} GiB on {device}; wall time, and (device time)")
     for dtype in DTYPES:
         array = np.resize(np.arange(1 << 22).astype(dtype), nbytes // np.dtype(dtype).itemsize)
-        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-        buffer = cl.Buffer(opened.context, flags, hostbuf=array)
+        buffer = placed(opened, array)
         tensor = torch.from_numpy(array).cuda()
         cupy_array = cupy.from_dlpack(tensor)
         bound = bind([as_monoid("sum")], [array.dtype])
         fold = Fold(opened, bound.accumulator, choose(device, bound.accumulator))
-        whole = box(array.shape, (0,))
-
-        def ours(fold: Fold = fold, buffer: cl.Buffer = buffer, whole: Box = whole) -> object:
-            fold.add([buffer], whole)
-            return fold.finish()
-
+        ours = folding(fold, array, buffer)
         peer = reduction_kernel(opened, "sum", array, buffer)
         assert peer is not None, "ReductionKernel needs mako"
         wall = medians(

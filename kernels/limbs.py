@@ -20,9 +20,29 @@ SPECIALS = 3
 MOST_DEPOSITS = 1 << 30
 """Deposits into one table after which its carries are due."""
 _MASK = 0xFFFFFFFF
-_RANGES = {"float16": (-24, 16), "bfloat16": (-133, 128), "float32": (-149, 128),
-           "float64": (-1074, 1024)}  # fmt: skip
-"""Exponents of the least bit that a value may have, and of what is above all values."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format (IEEE 754, 3.3)."""
+
+    precision: int
+    """Bits of a significand."""
+    top: int
+    """Every finite value is below 2**top."""
+
+    @property
+    def least(self) -> int:
+        """Exponent of the least bit that a value may have: a subnormal's."""
+        return 3 - self.top - self.precision
+
+
+FORMATS = {
+    "float16": Format(11, 16),
+    "bfloat16": Format(8, 128),
+    "float32": Format(24, 128),
+    "float64": Format(53, 1024),
+}
 _TERMS = {("float16", 1): 1, ("bfloat16", 1): 1, ("float32", 1): 1, ("float64", 1): 2,
           ("float16", 2): 1, ("bfloat16", 2): 1, ("float32", 2): 2, ("float64", 2): 3}  # fmt: skip
 """Doubles that hold the sum of ordinary values, or of their squares, without an error left over."""
@@ -44,7 +64,7 @@ class Limbs:
     @property
     def paired(self) -> bool:
         """Whether what is added may be too long for a double: squares of float64."""
-        return self.degree == 2 and 2 * _RANGES["float64"][0] == self.low
+        return self.degree == 2 and self.low == 2 * FORMATS["float64"].least
 
     @property
     def entries(self) -> int:
@@ -64,11 +84,12 @@ def limbs_of(dtype: np.dtype, degree: int, *, fp64: bool = True) -> Limbs:
     Limbs(low=-149, count=11, terms=1, degree=1)
     """
     name = part_of(dtype).name
-    if name not in _RANGES:
+    if name not in FORMATS:
         raise MonoidError(f"exact sums are of floats and complex numbers, not of {dtype}")
-    least, top = _RANGES[name]
-    bits = degree * (top - least) + 64
-    return Limbs(degree * least, -(-bits // 32), _TERMS[name, degree] if fp64 else 0, degree)
+    form = FORMATS[name]
+    bits = degree * (form.top - form.least) + 64
+    terms = _TERMS[name, degree] if fp64 else 0
+    return Limbs(degree * form.least, -(-bits // 32), terms, degree)
 
 
 def part_of(dtype: np.dtype) -> np.dtype:

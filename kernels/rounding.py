@@ -6,11 +6,8 @@ import math
 
 import numpy as np
 
-from chunkfold.kernels.limbs import SPECIALS, integers, settled
+from chunkfold.kernels.limbs import FORMATS, SPECIALS, integers, settled
 
-_FORMATS = {"float16": (11, -24), "bfloat16": (8, -133), "float32": (24, -149),
-            "float64": (53, -1074)}  # fmt: skip
-"""Bits of a significand, and the exponent of the least bit there is."""
 _DIGITS = 5
 """Limbs of a quotient that are formed: 96 bits at least."""
 _SLAB = 1 << 14
@@ -77,14 +74,14 @@ def _nearest(
     dtype: np.dtype,
 ) -> np.ndarray:
     """Round (high << 64 | mid << 32 | lower) * 2**exponent and a little more if it is sticky."""
-    precision, least = _FORMATS[dtype.name]
+    form = FORMATS[dtype.name]
     u = np.uint64
     zeros = u(32) - np.frexp(high.astype(np.float64))[1].astype(u)
     zeros = np.where(high == 0, u(0), zeros)
     window = (high << (u(32) + zeros)) | (mid << zeros) | (lower >> (u(32) - zeros))
     sticky = sticky | ((lower << zeros & u(0xFFFFFFFF)) != 0)
     exponent = exponent + 32 - zeros.astype(np.int64)
-    drop = np.clip(np.maximum(64 - precision, least - exponent), 0, 66)
+    drop = np.clip(np.maximum(64 - form.precision, form.least - exponent), 0, 66)
     kept = np.where(drop < 64, window >> np.minimum(drop, 63).astype(u), u(0))
     half = u(1) << np.clip(drop - 1, 0, 63).astype(u)
     odd = (kept & u(1)) != 0
@@ -121,8 +118,8 @@ def root(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:
 
 def _rounded(value: int, sticky: bool, exponent: int, dtype: np.dtype) -> float:
     """Round value * 2**exponent, and a little more if it is sticky; value has 64 bits at least."""
-    precision, least = _FORMATS[dtype.name]
-    drop = max(value.bit_length() - precision, least - exponent)
+    form = FORMATS[dtype.name]
+    drop = max(value.bit_length() - form.precision, form.least - exponent)
     kept, half = value >> drop, value >> (drop - 1) & 1
     if half and (sticky or value & ((1 << (drop - 1)) - 1) or kept & 1):
         kept += 1

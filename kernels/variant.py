@@ -73,8 +73,9 @@ class Tuning:
 
     def for_rows(self) -> Tuning:
         """Return the tuning for short runs: a CPU's lanes are gathered at the end of each."""
-        lanes = min(self.lanes, _ROW_LANES) if self.strip else self.lanes
-        return replace(self, lanes=lanes, width=lanes if self.strip else self.width)
+        if not self.strip or self.lanes <= _ROW_LANES:
+            return self
+        return replace(self, lanes=_ROW_LANES, width=_ROW_LANES)
 
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""

@@ -11,9 +11,8 @@ import numpy as np
 def nearest(value: Fraction, dtype: str) -> np.floating:
     """Return the float of a dtype that is nearest to a rational; of two, the even one."""
     kind = np.dtype(dtype).type
-    most = Fraction(float(np.finfo(kind).max))
-    step = most - Fraction(float(np.nextafter(kind(np.finfo(kind).max), kind(0))))
-    if abs(value) >= most + step / 2:
+    most, beyond = _ends(kind)
+    if abs(value) >= beyond:
         return kind(-math.inf if value < 0 else math.inf)
     with np.errstate(over="ignore", under="ignore"):
         guess = kind(float(min(max(value, -most), most)))
@@ -25,6 +24,13 @@ def nearest(value: Fraction, dtype: str) -> np.floating:
     return kind(math.copysign(found, -1 if value < 0 else 1))  # what underflows keeps its sign
 
 
+def _ends(kind: type[np.floating]) -> tuple[Fraction, Fraction]:
+    """Return the greatest finite value, and the least one that rounds to infinity."""
+    most = np.finfo(kind).max
+    step = Fraction(float(most)) - Fraction(float(np.nextafter(most, kind(0))))
+    return Fraction(float(most)), Fraction(float(most)) + step / 2
+
+
 def _odd(value: np.floating) -> bool:
     return bool(np.array([value]).view(f"u{value.dtype.itemsize}")[0] & 1)
 
@@ -32,9 +38,8 @@ def _odd(value: np.floating) -> bool:
 def nearest_root(value: Fraction, dtype: str) -> np.floating:
     """Return the float of a dtype that is nearest to the square root of a rational."""
     kind = np.dtype(dtype).type
-    most = Fraction(float(np.finfo(kind).max))
-    step = most - Fraction(float(np.nextafter(kind(np.finfo(kind).max), kind(0))))
-    if value >= (most + step / 2) ** 2:
+    most, beyond = _ends(kind)
+    if value >= beyond**2:
         return kind(np.inf)
     with np.errstate(over="ignore", under="ignore"):
         scale = max(0, (value.denominator.bit_length() - value.numerator.bit_length()) // 2) + 600

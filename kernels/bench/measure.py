@@ -9,12 +9,12 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.bench.ceiling import read_kernels
-from chunkfold.kernels.bench.peers import numpy_of, ours, reduction_kernel, rung
+from chunkfold.kernels.bench.peers import numpy_of, ours, placed, reduction_kernel, rung
 from chunkfold.kernels.bench.timing import Timed, medians
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.ladder import LADDER
-from chunkfold.kernels.opened import OpenedDevice, device_errors
+from chunkfold.kernels.opened import OpenedDevice
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
 CROSSOVER_BYTES = (1 << 10, 1 << 26)
@@ -140,7 +140,4 @@ def _data(opened: OpenedDevice, dtype: str, nbytes: int) -> tuple[np.ndarray, cl
         raise DeviceError(f"dtype {dtype!r} is not measured: take an integer or a float")
     pattern = np.random.default_rng(0).integers(0, 100, _PATTERN).astype(kind)
     array = np.resize(pattern, nbytes // pattern.itemsize)
-    shared = device.unified_memory
-    flags = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
-    with device_errors(device, f"allocating {nbytes} bytes"):
-        return array, cl.Buffer(opened.context, cl.mem_flags.READ_ONLY | flags, hostbuf=array)
+    return array, placed(opened, array)

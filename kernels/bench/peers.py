@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,19 +16,36 @@ from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import box
 from chunkfold.kernels.ladder import Rung, RungFold
 from chunkfold.kernels.lookup import as_monoid
-from chunkfold.kernels.opened import OpenedDevice
+from chunkfold.kernels.opened import OpenedDevice, device_errors
 
 _EXPRESSIONS = {"sum": ("0", "a+b"), "min": (None, "min(a,b)"), "max": (None, "max(a,b)")}
 
 
-def ours(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer) -> Timed:
+def placed(opened: OpenedDevice, array: np.ndarray) -> cl.Buffer:
+    """Put an array where the device reads it fastest: where it is, if the device shares memory."""
+    shared = opened.device.unified_memory
+    flags = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
+    with device_errors(opened.device, f"allocating {array.nbytes} bytes"):
+        return cl.Buffer(opened.context, cl.mem_flags.READ_ONLY | flags, hostbuf=array)
+
+
+def ours(
+    opened: OpenedDevice,
+    op: str,
+    array: np.ndarray,
+    buffer: cl.Buffer,
+    axes: tuple[int, ...] = (0,),
+    *,
+    exact: bool = False,
+) -> Timed:
     """Fold the whole buffer with the production kernels and read the partial back.
 
     `op` may be several, joined by "+", folded in one pass.
     """
-    bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype])
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
-    return _folding(fold, array, buffer)
+    bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype], exact=exact)
+    outputs = math.prod(n for axis, n in enumerate(array.shape) if axis not in axes)
+    tuning = choose(opened.device, bound.accumulator)
+    return folding(Fold(opened, bound.accumulator, tuning, outputs=outputs), array, buffer, axes)
 
 
 def rung(
@@ -43,11 +61,14 @@ def rung(
         opened.program(step.file, bound.accumulator, fold.tuning)
     except BuildError as error:
         return f"does not build: {str(error).splitlines()[0]}"
-    return _folding(fold, array, buffer)
+    return folding(fold, array, buffer)
 
 
-def _folding(fold: Fold, array: np.ndarray, buffer: cl.Buffer) -> Timed:
-    whole = box(array.shape, (0,))
+def folding(
+    fold: Fold, array: np.ndarray, buffer: cl.Buffer, axes: tuple[int, ...] = (0,)
+) -> Timed:
+    """Fold the whole buffer, the shape of which is the array's, and read the partial back."""
+    whole = box(array.shape, axes)
 
     def run() -> object:
         fold.add([buffer], whole)

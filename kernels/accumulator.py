@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,7 +32,21 @@ class BoundField:
     entries: int | None = None
     """Of a table of counters, to one of which `lift` adds 1; None for a scalar."""
     limbs: Limbs | None = None
-    """Of an exact sum of what `lift` gives, whose table they are."""
+    """Of an exact sum of what `lift` gives: the table is theirs, if there is one."""
+    terms: int = 0
+    """Doubles whose sum is the exact one, of an exact sum that has no table."""
+
+    def with_terms(self) -> BoundField:
+        """Return an exact sum as an expansion; others as they are."""
+        if self.limbs is None or not self.limbs.terms:
+            return self
+        return replace(self, dtype="float64", entries=None, terms=self.limbs.kept)
+
+    def with_limbs(self) -> BoundField:
+        """Return an exact sum as a table of limbs; others as they are."""
+        if self.limbs is None:
+            return self
+        return replace(self, dtype="int64", entries=self.limbs.entries, terms=0)
 
 
 @dataclass(frozen=True)
@@ -86,11 +101,19 @@ class Slot:
 
     component: int
     field: BoundField
+    term: int | None = None
+    """Which double it is of an expansion; None if it is a whole field."""
 
     @property
     def name(self) -> str:
         """Unique within an accumulator."""
-        return f"c{self.component}_{self.field.name}"
+        term = "" if self.term is None else self.term
+        return f"c{self.component}_{self.field.name}{term}"
+
+    @property
+    def member(self) -> str:
+        """What kernels call it in the component's accumulator."""
+        return self.field.name if self.term is None else f"a{self.term}"
 
     @property
     def dtype(self) -> np.dtype:
@@ -133,10 +156,11 @@ class Accumulator:
     def scalars(self) -> tuple[Slot, ...]:
         """Arrays of one item an output, widest first so that each is aligned behind the others."""
         slots = [
-            Slot(number, field)
+            Slot(number, field, term)
             for number, component in enumerate(self.components)
             if component.table is None
             for field in component.fields
+            for term in (range(field.terms) if field.terms else [None])
         ]
         return tuple(sorted(slots, key=lambda slot: -slot.dtype.itemsize))
 
@@ -149,9 +173,35 @@ class Accumulator:
             if component.table is not None
         )
 
+    def for_outputs(self, outputs: int) -> Accumulator:
+        """Return the form for so many outputs: many have expansions, for limbs are large."""
+        return self if outputs == 1 else self._with(BoundField.with_terms)
+
+    def with_limbs(self) -> Accumulator:
+        """Return the form whose exact sums hold whatever is added: tables of limbs."""
+        return self._with(BoundField.with_limbs)
+
+    def _with(self, form: Callable[[BoundField], BoundField]) -> Accumulator:
+        parts = [replace(c, fields=tuple(map(form, c.fields))) for c in self.components]
+        return replace(self, components=tuple(parts))
+
+    @property
+    def sums(self) -> Mapping[str, BoundField]:
+        """The exact sums, by the names that their slots begin with."""
+        return {
+            Slot(number, part.fields[0]).name: part.fields[0]
+            for number, part in enumerate(self.components)
+            if part.limbs
+        }
+
     @property
     def exact(self) -> bool:
-        """Whether any sum is exact: tables then hold limbs, which must not overflow."""
+        """Whether any sum is exact."""
+        return any(part.limbs for part in self.components)
+
+    @property
+    def in_limbs(self) -> bool:
+        """Whether any table holds limbs, which must not overflow."""
         return any(slot.field.limbs for slot in self.tables)
 
     @property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import resources
 
 import numpy as np
 
-from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.bake_compact import compact_component
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_inputs import inputs
@@ -25,10 +27,11 @@ def header(accumulator: Accumulator) -> str:
     parts = [
         _preamble(accumulator),
         library("tables.clh") + '#line 1 "generated"' if accumulator.tables else "",
-        library("exact.clh") + '#line 1 "generated"' if accumulator.exact else "",
+        library("expansions.clh") + '#line 1 "generated"' if accumulator.exact else "",
+        library("limbs.clh") + '#line 1 "generated"' if accumulator.in_limbs else "",
         inputs(accumulator),
         *(
-            (exact_component if part.limbs else component)(number, part, accumulator)
+            _baker(part)(number, part, accumulator)
             for number, part in enumerate(accumulator.components)
         ),
         _whole(accumulator),
@@ -37,6 +40,12 @@ def header(accumulator: Accumulator) -> str:
         _collectives(accumulator),
     ]
     return "\n".join(parts)
+
+
+def _baker(part: Component) -> Callable[[int, Component, Accumulator], str]:
+    if part.limbs is None:
+        return component
+    return exact_component if part.table else compact_component
 
 
 def needs_fp64(accumulator: Accumulator) -> bool:
@@ -120,7 +129,7 @@ def _whole(accumulator: Accumulator) -> str:
     cs = [f"c{number}" for number in range(len(accumulator.components))]
     parts = list(zip(cs, accumulator.components, strict=True))
     held = [c for c, part in parts if part.table is None or part.limbs]
-    exact = [c for c, part in parts if part.limbs]
+    exact = [c for c, part in parts if part.limbs and part.table]
 
     def each(template: str) -> str:
         return " ".join(template.format(c=c) for c in cs)
@@ -194,10 +203,13 @@ static void chf_settle(CHF_TABLE table) {{ {" ".join(settles)} }}"""
 
 def _memory(accumulator: Accumulator) -> str:
     """Read and write the scalars of a partial: one array per slot, behind one another."""
-    gets, puts, offset = [], [], 0
+    gets, offset = [], 0
+    # Expansions leave for memory in the one form that their value has.
+    sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
+    puts = [f"    c{number}_settle(&a.c{number});" for number in sums]
     for slot in accumulator.scalars:
         ctype = FIELD[slot.field.dtype]
-        member = f"a.c{slot.component}.{slot.field.name}"
+        member = f"a.c{slot.component}.{slot.member}"
         gets.append(f"    {member} = ((__global const {ctype} *)(p + {offset}UL * n))[k];")
         puts.append(f"    ((__global {ctype} *)(p + {offset}UL * n))[k] = {member};")
         offset += slot.dtype.itemsize
@@ -205,7 +217,7 @@ def _memory(accumulator: Accumulator) -> str:
 #define CHF_SLOT_BYTES {offset}
 static acc_t chf_get(__global const uchar *p, ulong n, ulong k)
 {{
-    acc_t a{" = chf_zero()" if accumulator.exact or not gets else ""};
+    acc_t a{" = chf_zero()" if accumulator.in_limbs or not gets else ""};
 {joined(gets)}
     return a;
 }}

@@ -41,7 +41,7 @@ def _terms(limbs: Limbs) -> list[str]:
     return [f"a{n}" for n in range(limbs.terms)]
 
 
-def _cascade(error: str, terms: Sequence[str], old: str, new: str, ctype: str) -> list[str]:
+def cascade(error: str, terms: Sequence[str], old: str, new: str, ctype: str) -> list[str]:
     """Add `error` to terms one by one; what is left of it stays there."""
     lines = []
     for term in terms:
@@ -68,7 +68,7 @@ def _expansion(c: str, limbs: Limbs) -> str:
     """Return what a work-item holds: its terms, and where its limbs are."""
     terms = _terms(limbs)
     took = " ".join(f"{c}_take_part(&a, b.{term});" for term in terms)
-    cascade = _lines(_cascade("left", terms, "s->{}", "now.{}", "double"))
+    adds = _lines(cascade("left", terms, "s->{}", "now.{}", "double"))
     kept = " ".join(
         f"chf_deposit(s->table, {limbs.count}, {limbs.low}, s->{term});" for term in terms
     )
@@ -84,7 +84,7 @@ static void {c}_take_part({c}_t *s, double y)
 {{
     {c}_t now = *s;
     double left = y;
-{cascade}
+{adds}
     if (left == 0) {{
         *s = now;
     }} else if (isfinite(left)) {{
@@ -105,10 +105,11 @@ static void {c}_keep(const {c}_t *s) {{ {kept} }}"""
 
 def _take(c: str, limbs: Limbs) -> str:
     """Take in a value, or its square where that is a double."""
-    return f"static void {c}_take({c}_t *s, double y) {{ {c}_take_part(s, {_power('y', limbs)}); }}"
+    return f"static void {c}_take({c}_t *s, double y) {{ {c}_take_part(s, {power('y', limbs)}); }}"
 
 
-def _power(value: str, limbs: Limbs) -> str:
+def power(value: str, limbs: Limbs) -> str:
+    """Return what of a value is summed, as an expression."""
     return value if limbs.degree == 1 else f"{value} * {value}"
 
 
@@ -151,21 +152,21 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     terms = _terms(limbs)
     vector = "CHF_VEC(double)"
     absent = f"y = select(y, ({vector})(0), CHF_TO(long, absent));" if part.skipna else ""
-    cascade = _lines(_cascade("left", terms, "now.{}", "now.{}", vector))
+    adds = _lines(cascade("left", terms, "now.{}", "now.{}", vector))
     if limbs.paired:
         odd = "!(size < CHF_MOST_SQUARED) | ((size <= CHF_LEAST_SQUARED) & (size != 0))"
         errors = ["left", "behind"]
         added = f"""\
     {vector} left = y * y, behind = fma(y, y, -left);
     const {vector} size = fabs(y);
-{cascade}
-{_lines(_cascade("behind", terms[1:], "now.{}", "now.{}", vector))}
+{adds}
+{_lines(cascade("behind", terms[1:], "now.{}", "now.{}", vector))}
     const {vector} found = select(left, ({vector})(1), CHF_TO(long, ({odd}) | (behind != 0)));"""
     else:
         odd, errors = "!isfinite(left)", ["left"]
         added = f"""\
-    {vector} left = {_power("y", limbs)};
-{cascade}
+    {vector} left = {power("y", limbs)};
+{adds}
     const {vector} found = left;"""
     size = f"const {vector} size = fabs(y);" if limbs.paired else ""
     passed = "".join(f", {error}" for error in errors)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator, BoundField, BoundState, Component, Slot
 from chunkfold.kernels.catalogue import CATALOGUE
-from chunkfold.kernels.context import Context, Fields
+from chunkfold.kernels.context import Context
 from chunkfold.kernels.dtypes import (
     EXACT,
     field_dtype,
@@ -20,9 +21,11 @@ from chunkfold.kernels.dtypes import (
     table_entries,
 )
 from chunkfold.kernels.errors import DeviceError, MonoidError, RangeError
-from chunkfold.kernels.limbs import limbs_of
+from chunkfold.kernels.limbs import Limbs, limbs_of
 from chunkfold.kernels.lookup import is_known
 from chunkfold.kernels.monoid import COLLECTIVES, Monoid
+from chunkfold.kernels.partial import Partial
+from chunkfold.kernels.sums import exact_sums
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,16 @@ class Statistic:
 
     monoid: Monoid
     slots: Mapping[str, str]
-    """Slot that holds each of the monoid's fields."""
+    """Slot that holds each of the monoid's fields; those of an expansion begin with the name."""
+    limbs: Mapping[str, Limbs]
+    """How those fields are kept that are exact sums."""
     value: np.dtype
     """Dtype of the values that were lifted."""
     result: np.dtype | None
     """Dtype the caller asked for, if any."""
     ddof: float
+    rounds: bool
+    """Whether folding rounds: any field is a float that is not a minimum or a maximum."""
 
     @property
     def name(self) -> str:
@@ -45,11 +52,11 @@ class Statistic:
 
     def finish(
         self,
-        arrays: Mapping[str, np.ndarray],
+        partial: Partial,
         shape: tuple[int, ...] = (),
         axes: tuple[int, ...] = (),
     ) -> np.ndarray:
-        """Finish the root partial's arrays into one result per output.
+        """Finish the root partial into one result per output.
 
         `shape` and `axes` are what was reduced (see `Context`).
 
@@ -60,8 +67,12 @@ class Statistic:
         RangeError
             If a result does not fit its dtype.
         """
-        fields: Fields = {name: arrays[slot] for name, slot in self.slots.items()}
-        outputs = next(iter(fields.values())).shape[:1]
+        fields: dict[str, Any] = {
+            name: exact_sums(partial, slot, self.limbs[name])
+            if name in self.limbs
+            else partial.arrays[slot]
+            for name, slot in self.slots.items()
+        }
         try:
             context = Context(self.value, shape, axes, self.ddof, self.result)
             done = np.asarray(self.monoid.finish(fields, context))
@@ -71,9 +82,10 @@ class Statistic:
             raise MonoidError(
                 f"finish of {self.name!r} raised {type(error).__name__}: {error}"
             ) from error
-        if done.shape[:1] != outputs:
+        if done.shape[:1] != (partial.outputs,):
             raise MonoidError(
-                f"finish of {self.name!r} made shape {done.shape} of fields of {outputs[0]} outputs"
+                f"finish of {self.name!r} made shape {done.shape} of fields of "
+                f"{partial.outputs} outputs"
             )
         return done if self.result is None else done.astype(self.result)
 
@@ -133,12 +145,16 @@ def bind(
             )
         monoid = named.for_dtype(value, exact=exact)
         slots: dict[str, str] = {}
+        limbs: dict[str, Limbs] = {}
+        rounds = False
         for component in _components(monoid, value, fp64):
             components.setdefault(component.identity, component)
             number = list(components).index(component.identity)
             slots |= {field.name: Slot(number, field).name for field in component.fields}
+            limbs |= {field.name: field.limbs for field in component.fields if field.limbs}
+            rounds |= any(map(_rounds, component.fields))
         result = dtype if monoid.casts else None
-        statistics.append(Statistic(monoid, slots, value, result, ddof))
+        statistics.append(Statistic(monoid, slots, limbs, value, result, ddof, rounds))
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
         value=(stored_name(value),) * len(dtypes),
@@ -146,6 +162,10 @@ def bind(
         swapped=tuple(not given.isnative for given in dtypes),
     )
     return Bound(accumulator, tuple(statistics))
+
+
+def _rounds(field: BoundField) -> bool:
+    return field.dtype.startswith("float") and field.op not in ("min", "max")
 
 
 def _common(dtypes: Sequence[np.dtype]) -> np.dtype:

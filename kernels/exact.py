@@ -2,73 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.context import Context, Fields
+from chunkfold.kernels import nearly
+from chunkfold.kernels.context import Context
 from chunkfold.kernels.finishes import complex_parts
-from chunkfold.kernels.limbs import integers, limbs_of, part_of, specials
+from chunkfold.kernels.limbs import integers, part_of, specials
 from chunkfold.kernels.monoid import Monoid
+from chunkfold.kernels.nearly import Nearly, quotient
 from chunkfold.kernels.rounding import quotients, ratio, root
+from chunkfold.kernels.sums import ExactSums
 
-Rounded = Callable[[int, int, int, np.dtype], float]
-"""`ratio` or `root`: numerator, denominator, exponent of the unit, dtype."""
+Fields = Mapping[str, Any]
+"""As other finishes are given, but exact fields are `ExactSums`."""
+Exactly = Callable[[np.ndarray], np.ndarray]
+"""Computes the results of the outputs that it is given, by integers."""
+_SLAB = 1 << 14
+"""Outputs that are finished at a time: what is made of more does not fit a cache."""
 
 
-def _divided(tables: np.ndarray, by: np.ndarray, context: Context, degree: int) -> np.ndarray:
+def _finished(
+    sums: Sequence[ExactSums],
+    quickly: Callable[[Sequence[Sequence[np.ndarray]], slice], Nearly],
+    exactly: Exactly,
+    dtype: np.dtype,
+) -> np.ndarray:
+    """Round what sums make: from their expansions where that is certain, else by integers.
+
+    `quickly` is given the terms of each sum for a slab of outputs.
+    """
+    outputs = sums[0].outputs
+    assert not any(one.lost.any() for one in sums), "of sums that were lost"
+    out, sure = np.empty(outputs, dtype), np.zeros(outputs, bool)
+    if all(one.terms for one in sums):
+        for at in range(0, outputs, _SLAB):
+            slab = slice(at, at + _SLAB)
+            with np.errstate(all="ignore"):  # what comes of what is no number is not certain
+                terms = [[term[slab] for term in one.terms] for one in sums]
+                out[slab], sure[slab] = quickly(terms, slab).rounded(dtype)
+        for one in sums:
+            sure[one.wide.at] = False
+            odd = ~one.finite
+            out[odd], sure[odd] = one.terms[0][odd].astype(dtype), True
+    left = np.flatnonzero(~sure)
+    if len(left):
+        out[left] = exactly(left)
+    return out
+
+
+def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Divide exact sums by whole numbers; 0 / 0 is NaN, and what is no number stays that."""
-    dtype = part_of(context.dtype)
-    done = quotients(tables, limbs_of(dtype, degree).low, np.maximum(by, 1), dtype)
-    odd = specials(tables)
-    done = np.where(odd == 0, done, odd.astype(dtype))
-    return np.where(by == 0, np.array(np.nan, dtype), done)
+    divisors = np.maximum(by, 1)
+
+    def exactly(at: np.ndarray) -> np.ndarray:
+        tables = sums.tables(at)
+        odd = specials(tables)
+        done = quotients(tables, sums.limbs.low, divisors[at], dtype)
+        return np.where(odd == 0, done, odd.astype(dtype))
+
+    def quickly(terms: Sequence[Sequence[np.ndarray]], slab: slice) -> Nearly:
+        return quotient(terms[0], divisors[slab].astype(float))
+
+    done = _finished([sums], quickly, exactly, dtype)
+    done[by == 0] = np.nan
+    return done
 
 
-def _sum(name: str, degree: int, fields: Fields, context: Context) -> np.ndarray:
-    tables = fields[name]
-    return _divided(tables, np.ones(len(tables), np.int64), context, degree)
+def _sum(name: str, fields: Fields, context: Context) -> np.ndarray:
+    ones = np.ones(fields[name].outputs, np.int64)
+    return _divided(fields[name], ones, part_of(context.dtype))
 
 
 def _mean(name: str, fields: Fields, context: Context) -> np.ndarray:
-    return _divided(fields[name], fields["n"], context, 1)
+    return _divided(fields[name], fields["n"], part_of(context.dtype))
 
 
 def _complex_sum(fields: Fields, context: Context) -> np.ndarray:
-    return complex_parts({name: _sum(name, 1, fields, context) for name in _PARTS}, context)
+    return complex_parts({name: _sum(name, fields, context) for name in _PARTS}, context)
 
 
 def _complex_mean(fields: Fields, context: Context) -> np.ndarray:
     return complex_parts({name: _mean(name, fields, context) for name in _PARTS}, context)
 
 
-def _spread(rounded: Rounded, fields: Fields, context: Context) -> np.ndarray:
-    """Return variances, or their roots: (n * q - s * s) / (n * (n - ddof)), in integers.
+def _variance(fields: Fields, context: Context) -> np.ndarray:
+    return _spread(ratio, lambda near: near, fields, context)
+
+
+def _deviation(fields: Fields, context: Context) -> np.ndarray:
+    return _spread(root, nearly.root, fields, context)
+
+
+def _spread(
+    rounded: Callable[[int, int, int, np.dtype], float],
+    near: Callable[[Nearly], Nearly],
+    fields: Fields,
+    context: Context,
+) -> np.ndarray:
+    """Return variances, or their roots: (n * q - s * s) / (n * (n - ddof)).
 
     There is no rounding before the last, so nothing cancels.
     """
-    unit, ddof = 2 * limbs_of(context.dtype, 1).low, Fraction(context.ddof)
+    s, q, n = fields["s"], fields["q"], fields["n"]
+    dtype, ddof, unit = context.dtype, context.ddof, s.limbs.low
 
     def of_one(n: int, s: int, q: int) -> float:
-        degrees = n - ddof
+        degrees = n - Fraction(ddof)
         over, under = (n * q - s * s) * degrees.denominator, n * degrees.numerator
         if under <= 0:
             return np.inf if over and n else np.nan
-        return rounded(over, under, unit, context.dtype)
+        return rounded(over, under, 2 * unit, dtype)
 
-    rows = zip(fields["n"].tolist(), integers(fields["s"]), integers(fields["q"]), strict=True)
-    done = np.array([of_one(*row) for row in rows], np.float64)
-    return np.where(specials(fields["q"]) == 0, done, np.nan).astype(context.dtype)
+    def exactly(at: np.ndarray) -> np.ndarray:
+        tables = q.tables(at)
+        rows = zip(n[at].tolist(), integers(s.tables(at)), integers(tables), strict=True)
+        done = np.array([of_one(*row) for row in rows], np.float64)
+        return np.where(specials(tables) == 0, done, np.nan).astype(dtype)
+
+    def quickly(terms: Sequence[Sequence[np.ndarray]], slab: slice) -> Nearly:
+        count = n[slab].astype(float)
+        over = nearly.spread(count, *terms)
+        by = count * (count - ddof)
+        done = near(quotient([over.value, over.off], np.where(by > 0, by, 1), over.within))
+        whole = by == n[slab] * (n[slab] - int(ddof)) if float(ddof).is_integer() else False
+        certain = done.certain & over.certain & (by > 0) & whole
+        return replace(done, certain=certain | (count == 0))
+
+    done = _finished([s, q], quickly, exactly, dtype)
+    done[~q.finite | (n == 0)] = np.nan
+    return done
 
 
 def _norm2(fields: Fields, context: Context) -> np.ndarray:
-    low = limbs_of(context.dtype, 2).low
-    roots = [root(value, 1, low, context.dtype) for value in integers(fields["q"])]
-    odd = specials(fields["q"])
-    return np.where(odd == 0, np.array(roots, np.float64), odd).astype(context.dtype)
+    q, dtype = fields["q"], context.dtype
+
+    def exactly(at: np.ndarray) -> np.ndarray:
+        tables = q.tables(at)
+        odd = specials(tables)
+        roots = [root(value, 1, q.limbs.low, dtype) for value in integers(tables)]
+        return np.where(odd == 0, np.array(roots, np.float64), odd).astype(dtype)
+
+    def quickly(terms: Sequence[Sequence[np.ndarray]], _slab: slice) -> Nearly:
+        return nearly.root(quotient(terms[0], np.ones_like(terms[0][0])))
+
+    return _finished([q], quickly, exactly, dtype)
 
 
 _PARTS = {"re": "exact", "im": "exact"}
@@ -82,7 +165,7 @@ _MOMENTS: Any = {
     "kinds": "f",
 }
 
-EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift="x", finish=partial(_sum, "s", 1), **_ONE)
+EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift="x", finish=partial(_sum, "s"), **_ONE)
 EXACT_COMPLEX_SUM = Monoid(
     "sum", fields=_PARTS, zero={"re": 0, "im": 0}, **_COMPLEX, kinds="c", finish=_complex_sum
 )
@@ -105,11 +188,11 @@ EXACT_COMPLEX_MEAN = Monoid(
     finish=_complex_mean,
 )
 EXACT_NORM1 = Monoid(
-    "norm1", fields={"s": "exact"}, lift="magnitude(x)", finish=partial(_sum, "s", 1), **_ONE
+    "norm1", fields={"s": "exact"}, lift="magnitude(x)", finish=partial(_sum, "s"), **_ONE
 )
 EXACT_SUMSQ = Monoid(
-    "sumsq", fields={"q": "exact_squares"}, lift="x", finish=partial(_sum, "q", 2), **_ONE
+    "sumsq", fields={"q": "exact_squares"}, lift="x", finish=partial(_sum, "q"), **_ONE
 )
 EXACT_NORM2 = Monoid("norm2", fields={"q": "exact_squares"}, lift="x", finish=_norm2, **_ONE)
-EXACT_VAR = Monoid("var", finish=partial(_spread, ratio), **_MOMENTS)
-EXACT_STD = Monoid("std", finish=partial(_spread, root), **_MOMENTS)
+EXACT_VAR = Monoid("var", finish=_variance, **_MOMENTS)
+EXACT_STD = Monoid("std", finish=_deviation, **_MOMENTS)

@@ -24,10 +24,11 @@ from chunkfold.kernels.partial import (
 )
 from chunkfold.kernels.passes import Passes
 from chunkfold.kernels.profile import Profile, merged
-from chunkfold.kernels.shapes import ColumnShape, column_shape, most_splits, row_shape
+from chunkfold.kernels.shapes import ColumnShape, column_shape, each_shape, most_splits, row_shape
+from chunkfold.kernels.sums import remade
 from chunkfold.kernels.variant import Tuning
 
-COMBINED_BYTES = 64 << 20
+COMBINED_BYTES = 256 << 20
 """Partials that are combined in one go, unless there are only two."""
 
 
@@ -104,6 +105,8 @@ class Fold:
         ------
         DeviceError
             If anything enqueued so far failed.
+
+        Exact sums that are expansions may have lost something: see `kernels.sums.any_lost`.
         """
         if not self._used or not self.outputs:
             return zero_partial(self.accumulator, self.outputs)
@@ -133,13 +136,16 @@ class Fold:
         raw = pack(accumulator, partials)
         raw = raw if raw.size else np.zeros(1, np.uint8)  # no buffer is empty
         with device_errors(self.opened.device, "uploading partials"):
-            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            shared = self.opened.device.unified_memory
+            copied = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
+            flags = cl.mem_flags.READ_ONLY | copied
             source = cl.Buffer(self.opened.context, flags, hostbuf=raw)
         scalars = self._passes.run(source, splits, splits * self.outputs)
         if self._tables is None:
-            return scalars
+            return remade(accumulator, scalars, partials)
         counts = self._tables.combine([table_counts(accumulator, partial) for partial in partials])
-        return settled_partial(accumulator, with_tables(accumulator, scalars, counts))
+        joined = settled_partial(accumulator, with_tables(accumulator, scalars, counts))
+        return remade(accumulator, joined, partials)
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish` or `combine` has proved done."""
@@ -148,13 +154,12 @@ class Fold:
 
     def _settle(self) -> None:
         """Propagate the carries of limbs, so that more can be added to them."""
-        if not self.accumulator.exact:
+        if self._tables is None or not self.accumulator.in_limbs:
             return
-        assert self._tables is not None
-        size, count = self.tuning.column_size, self._used * self.outputs
+        count = self._used * self.outputs
         self.launcher.launch(
             ("passes.cl", "settle"),
-            (-(-count // size), size),
+            each_shape(self.tuning, count),
             tables=self._tables.zeroed(self._used),
             count=count,
         )
@@ -196,10 +201,9 @@ class Fold:
                     missing * itemsize,
                 )
         elif missing > 0:
-            size = self.tuning.column_size
             self.launcher.launch(
                 ("passes.cl", "fill_zero"),
-                (-(-missing // size), size),
+                each_shape(self.tuning, missing),
                 acc=self._acc,
                 acc_n=self.splits * self.outputs,
                 begin=self._used * self.outputs,

@@ -57,9 +57,17 @@ class Limbs:
     count: int
     """Limbs: enough for 2**63 values; the last one has the sign."""
     terms: int
-    """Doubles of the expansion that a work-item keeps; 0 without float64."""
+    """Doubles of the expansion that every element goes through; 0 without float64."""
     degree: int
     """1 for values, 2 for squares."""
+
+    @property
+    def kept(self) -> int:
+        """Doubles of an expansion that has no limbs behind it: 159 bits at least.
+
+        Ordinary values do not fill them, nor do most that are far off.
+        """
+        return max(3, self.terms + 1)
 
     @property
     def paired(self) -> bool:
@@ -105,7 +113,7 @@ def settled(tables: np.ndarray) -> np.ndarray:
     """Propagate the carries of tables (outputs, entries): each value then has one form.
 
     Limbs are below 2**32 and not negative, but for the last one, which has the sign; counters of
-    what is no number are 0 or 1. The same as `chf_settle_limbs` in kernels/exact.clh.
+    what is no number are 0 or 1. The same as `chf_settle_limbs` in kernels/limbs.clh.
     """
     out = tables.copy()
     last = tables.shape[1] - SPECIALS - 1

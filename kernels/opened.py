@@ -65,6 +65,7 @@ class OpenedDevice:
     def _build(self, kernel_file: str, accumulator: Accumulator, tuning: Tuning) -> cl.Program:
         source = program_source(self.device, kernel_file, accumulator, tuning)
         options = [*language_options(self.device), *tuning.options(kernel_file)]
+        options.append(f"-DCHF_CPU={int(self.device.kind == 'cpu')}")
         try:
             program: cl.Program = cl.Program(self.context, source).build(
                 options, devices=[self.handle], cache_dir=str(cache_in_slot("programs"))

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.dtypes import literal_value
 from chunkfold.kernels.limbs import settled
+from chunkfold.kernels.pages import page_aligned
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Limbs of some outputs."""
+
+    at: np.ndarray
+    """The outputs, int64, ascending."""
+    tables: np.ndarray
+    """Settled limbs of each, (outputs, entries)."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +29,8 @@ class Partial:
     """One array per slot of an accumulator: (outputs,), or (outputs, entries) of a table."""
 
     arrays: Mapping[str, np.ndarray]
+    wide: Mapping[str, Wide] = field(default_factory=dict)
+    """The exact sums that their expansions do not hold, by the name of the sum."""
 
     @property
     def outputs(self) -> int:
@@ -26,7 +40,8 @@ class Partial:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in self.arrays.values())
+        rows = sum(wide.at.nbytes + wide.tables.nbytes for wide in self.wide.values())
+        return rows + sum(array.nbytes for array in self.arrays.values())
 
 
 def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
@@ -44,11 +59,14 @@ def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
 
 def pack(accumulator: Accumulator, partials: Sequence[Partial]) -> np.ndarray:
     """Lay partials of equal outputs out as splits of one, in the kernels' byte order."""
-    rows = [
-        np.concatenate([partial.arrays[slot.name] for partial in partials]).view(np.uint8)
-        for slot in accumulator.scalars
-    ]
-    return np.concatenate([np.empty(0, np.uint8), *rows])
+    size = sum(partial.outputs for partial in partials)
+    raw, offset = page_aligned(size * accumulator.scalar_bytes), 0
+    for slot in accumulator.scalars:
+        nbytes = size * slot.dtype.itemsize
+        into = raw[offset : offset + nbytes].view(slot.dtype)
+        np.concatenate([partial.arrays[slot.name] for partial in partials], out=into)
+        offset += nbytes
+    return raw
 
 
 def with_tables(accumulator: Accumulator, scalars: Partial, counts: Partial) -> Partial:
@@ -84,3 +102,31 @@ def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
             for slot in accumulator.slots
         }
     )
+
+
+def assembled(
+    accumulator: Accumulator,
+    outputs: tuple[int, ...],
+    tiles: Iterable[tuple[tuple[slice, ...], Partial]],
+) -> Partial:
+    """Put partials, each of a box of the outputs, together to one of all of them."""
+    whole = zero_partial(accumulator, math.prod(outputs))
+    rows: dict[str, list[Wide]] = {}
+    for place, partial in tiles:
+        shape = tuple(along.stop - along.start for along in place)
+        for name, array in partial.arrays.items():
+            grid = whole.arrays[name].reshape(outputs + array.shape[1:])
+            grid[place] = array.reshape(shape + array.shape[1:])
+        for name, wide in partial.wide.items():
+            within = np.unravel_index(wide.at, shape)
+            at = [n + along.start for n, along in zip(within, place, strict=True)]
+            moved = np.ravel_multi_index(at, outputs)
+            rows.setdefault(name, []).append(Wide(np.asarray(moved), wide.tables))
+    return Partial(whole.arrays, {name: joined(several) for name, several in rows.items()})
+
+
+def joined(several: Sequence[Wide]) -> Wide:
+    """Put rows of different outputs in order."""
+    at = np.concatenate([wide.at for wide in several])
+    order = np.argsort(at)
+    return Wide(at[order], np.concatenate([wide.tables for wide in several])[order])

@@ -8,12 +8,22 @@
 #include "monoid.clh"
 #include "group.clh"
 
+/* Every k below `count`, shared by all work-items: a CPU's take a strip each. */
+#if CHF_STRIP
+#define CHF_EACH(k, count) \
+    const ulong each = ((count) + get_global_size(0) - 1) / get_global_size(0); \
+    const ulong end = min((get_global_id(0) + 1) * each, (count)); \
+    for (ulong k = get_global_id(0) * each; k < end; k++)
+#else
+#define CHF_EACH(k, count) \
+    for (ulong k = get_global_id(0); k < (count); k += get_global_size(0))
+#endif
+
 /* `count` accumulators from `begin` on become the zero element. */
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void fill_zero(__global uchar *acc, ulong acc_n, ulong begin, ulong count)
 {
-    const ulong k = get_global_id(0);
-    if (k < count)
+    CHF_EACH(k, count)
         chf_put(acc, acc_n, begin + k, chf_zero());
 }
 
@@ -21,9 +31,8 @@ void fill_zero(__global uchar *acc, ulong acc_n, ulong begin, ulong count)
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void settle(__global long *tables, ulong count)
 {
-    const ulong k = get_global_id(0);
 #if CHF_ENTRIES
-    if (k < count)
+    CHF_EACH(k, count)
         chf_settle(tables + k * CHF_ENTRIES);
 #endif
 }
@@ -57,21 +66,21 @@ void pass_rows(__global const uchar *source, ulong source_n, ulong splits, ulong
         chf_seen(seen, splits * outputs, out, out_splits * outputs);
 }
 
-/* A work-item per output and span. */
+/* A work-item takes some outputs and spans. */
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ulong outputs, ulong span,
                   __global uchar *out, ulong out_splits, __global ulong *seen)
 {
-    const ulong k = get_global_id(0);
-    if (k >= out_splits * outputs)
-        return;
-    const ulong output = k % outputs;
-    const ulong from = min(k / outputs * span, splits);
-    const ulong to = min(from + span, splits);
-    acc_t a = chf_zero();
-    for (ulong split = from; split < to; split++)
-        a = chf_op(a, chf_get(source, source_n, split * outputs + output));
-    chf_put(out, out_splits * outputs, k, a);
-    if (k == 0)
-        chf_seen(seen, splits * outputs, out, out_splits * outputs);
+    const ulong count = out_splits * outputs;
+    CHF_EACH(k, count) {
+        const ulong output = k % outputs;
+        const ulong from = min(k / outputs * span, splits);
+        const ulong to = min(from + span, splits);
+        acc_t a = chf_zero();
+        for (ulong split = from; split < to; split++)
+            a = chf_op(a, chf_get(source, source_n, split * outputs + output));
+        chf_put(out, count, k, a);
+    }
+    if (get_global_id(0) == 0)
+        chf_seen(seen, splits * outputs, out, count);
 }

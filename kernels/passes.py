@@ -9,7 +9,7 @@ from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.launch import Launcher
 from chunkfold.kernels.opened import device_errors
 from chunkfold.kernels.partial import Partial, unpack
-from chunkfold.kernels.shapes import pass_span
+from chunkfold.kernels.shapes import each_shape, pass_span
 
 _COUNTERS = np.zeros(2, np.uint64)
 """Elements and accumulators that kernels have seen, to begin with."""
@@ -67,8 +67,7 @@ class Passes:
                 self._targets[left] = self.buffer(left)
             target = self._targets[left]
             if columns:
-                name, size = "pass_columns", tuning.column_size
-                groups = -(-left * self.outputs // size)
+                name, (groups, size) = "pass_columns", each_shape(tuning, left * self.outputs)
             else:
                 name, size = "pass_rows", tuning.local_size
                 groups = left * self.outputs

@@ -120,6 +120,13 @@ def _tile_fold(tuning: Tuning, box: Box) -> int:
     return min(most, row.size) // step * step
 
 
+def each_shape(tuning: Tuning, count: int) -> tuple[int, int]:
+    """Return groups, and work-items of one, of kernels that treat `count` things one by one."""
+    size = tuning.column_size
+    groups = -(-count // size)
+    return (min(groups, tuning.groups) if tuning.strip else groups), size
+
+
 def pass_span(tuning: Tuning, splits: int) -> int:
     """Return how many accumulators a pass folds into one.
 

@@ -10,8 +10,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.launch import wait
 from chunkfold.kernels.opened import OpenedDevice, device_errors
-
-_PAGE = 4096
+from chunkfold.kernels.pages import page_aligned
 
 
 class StagingBuffer:
@@ -31,7 +30,7 @@ class StagingBuffer:
         flags = cl.mem_flags
         with device_errors(opened.device, f"allocating {nbytes} bytes of staging memory"):
             if opened.device.unified_memory:
-                self._memory = _page_aligned(nbytes)
+                self._memory = page_aligned(nbytes)
                 self.buffer = cl.Buffer(
                     opened.context, flags.READ_ONLY | flags.USE_HOST_PTR, hostbuf=self._memory
                 )
@@ -103,11 +102,3 @@ def _mapped(
     )
     queue.flush()
     return memory, event
-
-
-def _page_aligned(nbytes: int) -> np.ndarray:
-    """Allocate host memory that devices can use in place."""
-    raw = np.empty(nbytes + _PAGE, np.uint8)
-    start = -raw.ctypes.data % _PAGE
-    aligned: np.ndarray = raw[start : start + nbytes]
-    return aligned

@@ -138,6 +138,8 @@ def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np
     value = accumulator.value[0]
     plain = (
         slot.field.entries is None
+        and not slot.term
+        and (slot.field.limbs is None or slot.field.limbs.degree == 1)
         and slot.field.lift == "x"
         and slot.field.op in ("add", "min", "max")
     )

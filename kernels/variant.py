@@ -162,7 +162,9 @@ def _cpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
     # One work-item streams like a thread. Vectors of 8 or 16 elements reached the memory's speed
     # with both PoCL 3.1 and Intel's runtime; 16 were 20% faster for some reductions, slower for
     # others, and always faster for small elements.
-    widths = (16,) if min(_itemsizes(accumulator)) <= 2 else (8, 16)
+    # Exact sums are bound by arithmetic: 8 and 16 were alike, and compilers are slow on both.
+    small = min(_itemsizes(accumulator)) <= 2
+    widths = (16,) if small else (8,) if accumulator.exact else (8, 16)
     return tuple(_cpu_tuning(device, accumulator, variant, lanes) for lanes in widths)
 
 

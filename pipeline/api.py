@@ -20,7 +20,7 @@ from chunkfold.planning import Plan, make_plan
 from chunkfold.run import Run
 from chunkfold.source import Source, open_source
 
-MODES = ("fast", "exact")
+MODES = ("exact", "fast")
 Op = str | Monoid
 Result = Any
 """A NumPy scalar or array; with a list of ops, a dict of them by name."""
@@ -36,7 +36,7 @@ def reduce(
     ddof: float = 0,
     skipna: bool = False,
     selection: Selection = None,
-    mode: str = "fast",
+    mode: str = "exact",
     variant: str | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -64,7 +64,8 @@ def reduce(
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
     mode
         "exact": sums, means, variances and norms of floats are computed without rounding and
-        rounded once. "fast": they are off by no more than `docs/numerics.md` says.
+        rounded once: the same bits for any chunks, devices and workers. "fast": they are off by no
+        more than `docs/numerics.md` says, and arithmetic takes less time.
     variant
         Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one.
     client
@@ -98,7 +99,7 @@ def submit(
     ddof: float = 0,
     skipna: bool = False,
     selection: Selection = None,
-    mode: str = "fast",
+    mode: str = "exact",
     variant: str | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -137,7 +138,7 @@ def plan(
     ddof: float = 0,
     skipna: bool = False,
     selection: Selection = None,
-    mode: str = "fast",
+    mode: str = "exact",
     workers: int = 1,
     threads: int = 1,
     client: Client | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +18,9 @@ from chunkfold.grid import Piece, slabs
 from chunkfold.kernels import Accumulator, Box, Fold, Partial, Tuning
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
+from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.layout import Layout
-from chunkfold.planning import BUFFERS, READERS, Block
+from chunkfold.planning import AGAIN_BYTES, BUFFERS, READERS, Block
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.source import Source
 from chunkfold.worker import WorkerDevice
@@ -137,20 +139,49 @@ class _Stream:
         self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         self._told = time.monotonic()
         self._stuck = False
+        self._counting = True
+        """False while elements are read that were counted before."""
 
     def fold_tile(self, tile: int, parts: tuple[int, int]) -> Partial:
-        """Fold some parts of a tile."""
-        work = self._work
+        """Fold some parts of a tile.
+
+        Exact sums that their expansions have lost are folded once more, in limbs.
+        """
+        accumulator, shape = self._work.accumulator, self._work.layout.tile_shape(tile)
+        everything = tuple(slice(0, length) for length in shape)
+        partial = self._folded(accumulator, tile, parts, everything)
+        missing = any_lost(accumulator, partial).reshape(shape)
+        if not missing.any():
+            return partial
+        self._counting = False
+        limbs = accumulator.with_limbs()
+        places = np.arange(partial.outputs).reshape(shape)
+        for slab in slabs(shape, limbs.nbytes, AGAIN_BYTES):
+            window = _around(missing, slab)
+            if window is not None:
+                again = self._folded(limbs, tile, parts, window)
+                partial = restored(accumulator, partial, places[window].reshape(-1), again)
+        self._counting = True
+        return partial
+
+    def _folded(
+        self,
+        accumulator: Accumulator,
+        tile: int,
+        parts: tuple[int, int],
+        window: tuple[slice, ...],
+    ) -> Partial:
+        """Fold some parts of a tile for a box of its outputs."""
         fold = Fold(
             self._owned.opened,
-            work.accumulator,
-            self._tuning,
-            outputs=work.layout.tile_outputs(tile),
+            accumulator,
+            self._owned.tuning(accumulator, self._work.variant),
+            outputs=math.prod(along.stop - along.start for along in window),
             queue=self._folds,
         )
         reads = deque[tuple[_Read, Slot, Future[float]]]()
         try:
-            for read in self._reads(tile, parts):
+            for read in self._reads(tile, parts, window):
                 if len(reads) == BUFFERS:
                     self._consume(fold, *reads.popleft())
                 slot = self._slot()
@@ -206,8 +237,9 @@ class _Stream:
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)
-        self.elements += read.box.elements
-        self.nbytes += sum(sizes)
+        if self._counting:
+            self.elements += read.box.elements
+            self.nbytes += sum(sizes)
         if time.monotonic() - self._told > PROGRESS_EVERY_S:
             self._told = time.monotonic()
             self._watch.progress(self.nbytes, False)
@@ -227,14 +259,33 @@ class _Stream:
             return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._work.sources)
         return self._free.popleft()
 
-    def _reads(self, tile: int, parts: tuple[int, int]) -> Iterator[_Read]:
+    def _reads(
+        self, tile: int, parts: tuple[int, int], window: tuple[slice, ...]
+    ) -> Iterator[_Read]:
         layout = self._work.layout
         itemsize = max(source.dtype.itemsize for source in self._work.sources)
+        kept = dict(zip(layout.kept, window, strict=True))
         for part in range(*parts):
             pieces = layout.leaf(tile, part)
-            shape = tuple(piece.length for piece in pieces)
-            for within in slabs(shape, itemsize, self._buffer_bytes):
+            whole = [kept.get(n, slice(0, piece.length)) for n, piece in enumerate(pieces)]
+            shape = [along.stop - along.start for along in whole]
+            for slab in slabs(shape, itemsize, self._buffer_bytes):
+                within = tuple(
+                    slice(along.start + cut.start, along.start + cut.stop)
+                    for along, cut in zip(whole, slab, strict=True)
+                )
                 yield _read_of(layout, pieces, within, indexed=self._work.accumulator.uses_index)
+
+
+def _around(chosen: np.ndarray, slab: tuple[slice, ...]) -> tuple[slice, ...] | None:
+    """Return the least box within a slab that has all that is chosen there; None if nothing is."""
+    found = np.nonzero(chosen[slab])
+    if not len(found[0]):
+        return None
+    return tuple(
+        slice(along.start + int(places.min()), along.start + int(places.max()) + 1)
+        for along, places in zip(slab, found, strict=True)
+    )
 
 
 def _read_of(

@@ -45,6 +45,11 @@ class Layout:
         return math.prod(self.axes[n].pieces for n in self.reduced)
 
     @property
+    def outputs(self) -> int:
+        """Number of results."""
+        return math.prod(self.shape[n] for n in self.kept)
+
+    @property
     def elements(self) -> int:
         """Number of elements selected."""
         return math.prod(self.shape)
@@ -62,9 +67,18 @@ class Layout:
             self.axes[n].piece(number) for n, number in zip(self.kept, numbers, strict=True)
         )
 
+    def tile_place(self, tile: int) -> tuple[slice, ...]:
+        """Return where a tile's outputs stand among all."""
+        pieces = self.tile_pieces(tile)
+        return tuple(slice(piece.position, piece.position + piece.length) for piece in pieces)
+
+    def tile_shape(self, tile: int) -> tuple[int, ...]:
+        """Return the extents of a tile's outputs."""
+        return tuple(piece.length for piece in self.tile_pieces(tile))
+
     def tile_outputs(self, tile: int) -> int:
         """Return the number of outputs of a tile."""
-        return math.prod(piece.length for piece in self.tile_pieces(tile))
+        return math.prod(self.tile_shape(tile))
 
     def leaf_box(self, pieces: Sequence[Piece], within: Sequence[slice], *, indexed: bool) -> Box:
         """Describe a part of a leaf that stands C-contiguous in a buffer of its own.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
-from chunkfold.kernels import Bound
+from chunkfold.kernels import Accumulator, Bound
 from chunkfold.kernels.fold import COMBINED_BYTES
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
@@ -26,6 +26,8 @@ BUFFERS = 3
 """Staging buffers of a running block."""
 READERS = 2
 """Threads that read and decode for a running block."""
+AGAIN_BYTES = 64 << 20
+"""Limbs that a block keeps at a time, where expansions did not hold its sums."""
 MEMORY_SHARE = 0.6
 """Share of a worker's memory limit beyond which distributed may pause it for good."""
 
@@ -63,7 +65,11 @@ class Plan:
 
     sources: tuple[Source, ...]
     """Aligned inputs; the first one's grid makes the leaves."""
+    accumulator: Accumulator
+    """What is folded, in the form that suits the number of outputs."""
     ops: tuple[str, ...]
+    rounding: tuple[str, ...]
+    """Those of them whose additions or multiplications round, so that their last bits may vary."""
     layout: Layout
     blocks: tuple[Block, ...]
     leaf_bytes: int
@@ -89,6 +95,14 @@ class Plan:
         return self.layout.elements * sum(source.dtype.itemsize for source in self.sources)
 
     @property
+    def answer(self) -> str:
+        """What may be expected of the results' last bits."""
+        if not self.rounding:
+            return "exact: the same bits for any chunks, devices and workers"
+        others = "" if len(self.rounding) == len(self.ops) else "; the others exact"
+        return f"{', '.join(self.rounding)} rounded in every operation{others}"
+
+    @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
         return len(tree(self.runs_per_tile)) - 1
@@ -110,6 +124,7 @@ class Plan:
                 f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
             ),
+            f"answer    {self.answer}",
             f"leaves    {layout.tiles * layout.parts:,} of at most {size_text(self.leaf_bytes)}",
             (
                 f"blocks    {len(self.blocks):,} tasks on {self.workers} worker(s), "
@@ -168,14 +183,17 @@ def make_plan(
         for entry, factor in zip(chosen, factors, strict=True)
     )
     layout = Layout(axes, reduced)
+    accumulator = bound.accumulator.for_outputs(layout.outputs)
     leaf_bytes = itemsize * math.prod(_longest(axis) for axis in axes)
     plan = Plan(
         sources=sources,
+        accumulator=accumulator,
         ops=tuple(statistic.name for statistic in bound.statistics),
+        rounding=tuple(one.name for one in bound.statistics if one.rounds),
         layout=layout,
         blocks=_blocks(layout, leaf_bytes, itemsize, workers),
         leaf_bytes=leaf_bytes,
-        memory=_memory(layout, bound, sources, leaf_bytes, threads),
+        memory=_memory(layout, accumulator, sources, leaf_bytes, threads),
         workers=workers,
         threads=threads,
     )
@@ -227,7 +245,11 @@ def _blocks(layout: Layout, leaf_bytes: int, itemsize: int, workers: int) -> tup
 
 
 def _memory(
-    layout: Layout, bound: Bound, sources: tuple[Source, ...], leaf_bytes: int, threads: int
+    layout: Layout,
+    accumulator: Accumulator,
+    sources: tuple[Source, ...],
+    leaf_bytes: int,
+    threads: int,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -236,13 +258,14 @@ def _memory(
     input at a time.
     """
     in_flight = max(_touched(layout, source) for source in sources)
-    accumulator = bound.accumulator
-    tables = SPLIT_BYTES if accumulator.tables else 0
     outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
     partial = outputs * accumulator.nbytes
-    # Partials wait for their siblings, and are copied thrice on their way through the device.
+    again = min(AGAIN_BYTES, outputs * accumulator.with_limbs().nbytes)
+    tables = SPLIT_BYTES if accumulator.tables else 3 * again if accumulator.exact else 0
+    # Partials wait for their siblings, and are copied to the device and combined there.
     waiting = FAN_IN * partial if layout.parts > 1 else 0
-    combining = 3 * max(2 * partial, min(FAN_IN * partial, COMBINED_BYTES)) if waiting else 0
+    together = max(2 * partial, min(FAN_IN * partial, COMBINED_BYTES))
+    combining = 2 * (together + partial) if waiting else 0
     return Memory(
         staging=threads * BUFFERS * leaf_bytes * len(sources),
         decoding=threads * READERS * 2 * max(leaf_bytes, in_flight),

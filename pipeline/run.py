@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 import uuid
@@ -18,7 +17,7 @@ from chunkfold.engine import Engine
 from chunkfold.errors import PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Bound
-from chunkfold.kernels.partial import zero_partial
+from chunkfold.kernels.partial import assembled
 from chunkfold.planning import Plan
 from chunkfold.report import DeviceReport, Report, merge
 
@@ -56,7 +55,7 @@ class Run:
         self._value: Any = None
         _refuse_empty(plan, bound)
         self._work = Work(
-            self.id, plan.sources, plan.layout, plan.leaf_bytes, bound.accumulator, variant
+            self.id, plan.sources, plan.layout, plan.leaf_bytes, plan.accumulator, variant
         )
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
@@ -139,21 +138,16 @@ class Run:
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> Any:
         """Put every root where it belongs among the outputs, then finish them all at once."""
         layout = self.plan.layout
+        tiles = [
+            (layout.tile_place(first + offset), partial)
+            for (first, _), folded in roots
+            for offset, partial in enumerate(folded.partials)
+        ]
         outputs = tuple(layout.shape[n] for n in layout.kept)
-        nothing = zero_partial(self._bound.accumulator, math.prod(outputs))
-        whole = {
-            name: array.reshape(outputs + array.shape[1:]) for name, array in nothing.arrays.items()
-        }
-        for (first, _), folded in roots:
-            for offset, partial in enumerate(folded.partials):
-                pieces = layout.tile_pieces(first + offset)
-                place = tuple(slice(p.position, p.position + p.length) for p in pieces)
-                lengths = tuple(p.length for p in pieces)
-                for name, array in partial.arrays.items():
-                    whole[name][place] = array.reshape(lengths + array.shape[1:])
+        whole = assembled(self.plan.accumulator, outputs, tiles)
         results = {}
         for statistic in self._bound.statistics:
-            done = statistic.finish(nothing.arrays, layout.shape, layout.reduced)
+            done = statistic.finish(whole, layout.shape, layout.reduced)
             result = done.reshape(self._result_shape() + done.shape[1:])
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return next(iter(results.values())) if self._single else results

@@ -45,6 +45,7 @@ def run_json(run: Run, results: Mapping[str, Any], seconds: float) -> dict[str, 
     return {
         "sources": [source.name for source in run.plan.sources],
         "results": {name: jsonable(value) for name, value in results.items()},
+        "rounding": list(run.plan.rounding),
         "elements": run.plan.layout.elements,
         "bytes": run.plan.nbytes,
         "seconds": round(seconds, 6),

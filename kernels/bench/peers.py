@@ -44,8 +44,9 @@ def ours(
     """
     bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype], exact=exact)
     outputs = math.prod(n for axis, n in enumerate(array.shape) if axis not in axes)
-    tuning = choose(opened.device, bound.accumulator)
-    return folding(Fold(opened, bound.accumulator, tuning, outputs=outputs), array, buffer, axes)
+    accumulator = bound.accumulator.for_outputs(outputs)
+    tuning = choose(opened.device, accumulator)
+    return folding(Fold(opened, accumulator, tuning, outputs=outputs), array, buffer, axes)
 
 
 def rung(

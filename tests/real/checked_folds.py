@@ -14,7 +14,16 @@ from pathlib import Path
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels import Bound, Fold, OpenedDevice, all_devices, as_monoid, bind, box
+from chunkfold.kernels import (
+    Accumulator,
+    Bound,
+    Fold,
+    OpenedDevice,
+    all_devices,
+    as_monoid,
+    bind,
+    box,
+)
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.ladder import LADDER, RungFold
 from chunkfold.kernels.partial import zero_partial
@@ -52,15 +61,30 @@ def filled_by_copy(
 def fold_everything(opened: OpenedDevice) -> int:
     """Fold every box in every shape that suits a device without built-ins; return how many."""
     monoids = [*(as_monoid(op) for op in OPS), histogram(EDGES)]
-    exact = bind([as_monoid(op) for op in EXACT], [np.dtype("float64")], exact=True)
+    single, double = (
+        bind([as_monoid(op) for op in EXACT], [np.dtype(name)], exact=True)
+        for name in ("float32", "float64")
+    )
     integers = bind(monoids, [np.dtype("int32")])
-    return fold_boxes(opened, integers, BOXES) + fold_boxes(opened, exact, FEW_BOXES)
+    # Neighbours so far apart that limbs are needed, or all terms of an expansion.
+    return (
+        fold_boxes(opened, integers, integers.accumulator, BOXES)
+        + fold_boxes(opened, double, double.accumulator, FEW_BOXES, (1e-20, 1, 1e15))
+        + fold_boxes(opened, double, double.accumulator.for_outputs(2), FEW_BOXES[:2])
+        + fold_boxes(opened, single, single.accumulator.for_outputs(2), FEW_BOXES, (1e-6, 1, 1e6))
+    )
 
 
-def fold_boxes(opened: OpenedDevice, bound: Bound, boxes: list) -> int:
-    """Fold boxes in every shape; return how many."""
-    dtype = np.dtype(bound.accumulator.stored[0])
-    base = forced(opened.device, bound.accumulator, "tree")[0]
+def fold_boxes(
+    opened: OpenedDevice,
+    bound: Bound,
+    accumulator: Accumulator,
+    boxes: list,
+    scales: tuple[float, ...] = (1,),
+) -> int:
+    """Fold boxes in every shape, of neighbours that differ by `scales`; return how many."""
+    dtype = np.dtype(accumulator.stored[0])
+    base = forced(opened.device, accumulator, "tree")[0]
     limit = opened.device.max_work_group_size
     done = 0
     for local in (1, 2, min(16, limit)):
@@ -68,23 +92,22 @@ def fold_boxes(opened: OpenedDevice, bound: Bound, boxes: list) -> int:
             width = {"lanes": 2, "width": 4, "unroll": 1 + (not strip), "aligned": not strip}
             columns = {"column_size": 4, "column_lanes": 2, "column_unroll": 2, "tile": 1 + strip}
             shape_of = {"local_size": local, "groups": 3, "strip": strip}
-            tables = {"local_tables": not (strip or local == 1 or bound.accumulator.exact)}
+            tables = {"local_tables": not (strip or local == 1 or accumulator.exact)}
             tuning = replace(base, **shape_of, **width, **columns, **tables)
             for shape, axes in boxes:
                 array = (np.arange(math.prod(shape)) * 37 % 11).astype(dtype).reshape(shape)
-                if dtype.kind == "f":  # far apart, so that limbs are needed
-                    array *= np.array([1e-20, 1, 1e15], dtype)[np.arange(shape[-1]) % 3]
+                array *= np.array(scales).astype(dtype)[np.arange(shape[-1]) % len(scales)]
                 outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
                 # oclgrind watches every byte of them, and limbs are many.
-                splits = 2 if bound.accumulator.exact else 64
-                fold = Fold(opened, bound.accumulator, tuning, outputs=outputs, splits=splits)
+                splits = 2 if accumulator.exact else 64
+                fold = Fold(opened, accumulator, tuning, outputs=outputs, splits=splits)
                 flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
                 buffer = cl.Buffer(opened.context, flags, hostbuf=array)
                 fold.add([buffer], box(shape, axes))
-                nothing = zero_partial(bound.accumulator, outputs)
+                nothing = zero_partial(accumulator, outputs)
                 partial = fold.combine([fold.finish(), *[nothing] * min(splits, 20)])
                 for statistic in bound.statistics:
-                    got = statistic.finish(partial.arrays)
+                    got = statistic.finish(partial)
                     got = got["count"] if statistic.name == "histogram" else got
                     want = numpy_of(statistic.name, array, axes)
                     assert np.allclose(got, want, rtol=1e-4), (statistic.name, shape, axes)
@@ -120,7 +143,7 @@ def climb_ladder(opened: OpenedDevice) -> int:
             fold.add([cl.Buffer(opened.context, flags, hostbuf=array)], box((count,), (0,)))
             partial = fold.finish()
             for statistic in bound.statistics:
-                got = statistic.finish(partial.arrays, (count,), (0,))
+                got = statistic.finish(partial, (count,), (0,))
                 assert got == getattr(np, statistic.name)(array), (rung, count)
             done += 1
     return done

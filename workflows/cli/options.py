@@ -62,7 +62,7 @@ reduction = stacked(
     click.option(
         "--mode",
         type=click.Choice(MODES),
-        default="fast",
+        default=MODES[0],
         show_default=True,
         help="exact: float sums, means, variances and norms without rounding, rounded once, the "
         "same bits wherever they run; fast: with the error bound of docs/numerics.md.",

@@ -70,7 +70,7 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
-      chunkfold reduce store.zarr/temperature --op mean --mode exact
+      chunkfold reduce store.zarr/temperature --op mean --mode fast
       chunkfold reduce store.zarr/temperature --op histogram --edges 200:320:60
       chunkfold reduce original.zarr copy.zarr --op first_mismatch --op max_abs_diff
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786

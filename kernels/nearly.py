@@ -1,0 +1,119 @@
+"""Arithmetic on expansions that knows its error: results that are certain to round right.
+
+Rounding exact sums by integers takes microseconds an output. Nearly all are decided by a leading
+double and an estimate of what is left, with a bound: only the others need the integers (Ziv, "Fast
+evaluation of elementary mathematical functions with correctly rounded last bit", 1991).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+_SPLIT = 134217729.0  # 2**27 + 1
+_LEAST, _MOST = 2.0**-900, 2.0**960
+"""Magnitudes between which products, quotients and their errors are doubles."""
+_ROUNDED = ("float16", "float32", "float64")
+"""Dtypes that NumPy rounds doubles to in one step."""
+
+
+@dataclass(frozen=True)
+class Nearly:
+    """Reals: `value + off`, give or take `within`; value is the double nearest to that sum."""
+
+    value: np.ndarray
+    off: np.ndarray
+    within: np.ndarray
+    certain: np.ndarray
+    """bool: whether that holds; outside the range of doubles it does not."""
+
+    def rounded(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+        """Round to nearest; return the results, and which of them are certain."""
+        if dtype.name not in _ROUNDED:
+            return np.zeros(len(self.value), dtype), np.zeros(len(self.value), bool)
+        low, high = self.off - self.within, self.off + self.within
+        if dtype == np.float64:
+            sure = (self.value + low == self.value) & (self.value + high == self.value)
+            return self.value, sure & self.certain
+        # Towards zero, and odd unless exact: then another rounding, to fewer bits, is as the first.
+        sure = (low > 0) | (high < 0) | ((self.off == 0) & (self.within == 0))
+        bits = self.value.view(np.int64)
+        bits = bits - ((self.off != 0) & ((self.off < 0) == (self.value > 0)))
+        return (bits | (self.off != 0)).view(np.float64).astype(dtype), sure & self.certain
+
+
+def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sum and its error (Knuth, *The Art of Computer Programming* 2, 4.2.2)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the product and its error (Dekker, "A floating-point technique", 1971)."""
+    product = a * b
+    (ah, al), (bh, bl) = _halves(a), _halves(b)
+    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
+
+
+def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    wide = _SPLIT * a
+    high = wide - (wide - a)
+    return high, a - high
+
+
+def quotient(
+    terms: Sequence[np.ndarray], by: np.ndarray, within: np.ndarray | float = 0.0
+) -> Nearly:
+    """Divide sums of terms, known to `within`, by doubles that are whole and above zero."""
+    first, *tail = terms
+    value = first / by
+    product, error = two_product(value, by)
+    rest = (first - product) - error
+    size = np.abs(rest)
+    for term in reversed(tail):
+        rest, lower = two_sum(rest, term)
+        rest = rest + lower
+        size = size + np.abs(term)
+    size = np.where(size == 0, 0.0, size * 2.0**-49) + within
+    total, off = two_sum(value, rest / by)
+    inside = (np.abs(first) < _MOST) & (np.abs(value) > _LEAST) & (by < 2.0**53)
+    return Nearly(total, off, size / by * (1 + 2.0**-50), inside | (first == 0))
+
+
+def root(of: Nearly) -> Nearly:
+    """Take square roots of what is not negative."""
+    value = np.sqrt(of.value)
+    product, error = two_product(value, value)
+    rest = ((of.value - product) - error) + of.off
+    scale = np.where(value == 0, 1.0, 2 * value)
+    step = rest / scale
+    within = of.within + np.abs(rest) * 2.0**-50 + step * step * 2
+    total, off = two_sum(value, step)
+    return Nearly(total, off, within / scale * (1 + 2.0**-50), of.certain)
+
+
+def spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> Nearly:
+    """Return n * sum(q) - sum(s)**2 of counts and expansions: products and errors, distilled."""
+    fine = np.ones(len(n), bool)
+    parts = []
+    s = [term for term in s if term.any()]
+    pairs = [(n, term) for term in q if term.any()]
+    pairs += [(-a if a is b else -2 * a, b) for k, a in enumerate(s) for b in s[k:]]
+    for a, b in pairs:
+        product, error = two_product(a, b)
+        size = np.abs(product)
+        fine &= (a == 0) | (b == 0) | ((size > _LEAST) & (size < _MOST))
+        parts += [product, error]
+    if not parts:
+        nothing = np.zeros(len(n))
+        return Nearly(nothing, nothing, nothing, fine)
+    for _ in range(3):
+        for k in range(len(parts) - 1, 0, -1):
+            parts[k - 1], parts[k] = two_sum(parts[k - 1], parts[k])
+    rest = size = np.zeros(len(n))
+    for part in reversed(parts[1:]):
+        rest, size = rest + part, size + np.abs(part)
+    return Nearly(*two_sum(parts[0], rest), size * (len(parts) * 2.0**-52), fine)

@@ -1,0 +1,122 @@
+"""Exact sums of many outputs: expansions, in every shape of kernel, in one form for each value."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from chunkfold.kernels import Accumulator, Fold, OpenedDevice, Tuning, as_monoid, bind, box
+from chunkfold.kernels import fold as fold_module
+from chunkfold.kernels.sums import exact_sums, rewritten
+from tests.conftest import DEVICES, SHAPES, ran, tried
+from tests.exactly import expected
+from tests.kernels.test_exact import (
+    COUNT,
+    FLOATS,
+    KINDS,
+    bits,
+    chosen,
+    every,
+    folded,
+    hard_rows,
+    rows_of,
+    same,
+)
+from tests.kernels.test_fold import upload
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_of_kernel_gives_the_same_bits(opened: OpenedDevice, shape: str):
+    dtype = "float32" if shape in ("tree-64", "vectors") else "float64"
+    bound = bind([as_monoid("sum"), as_monoid("var")], [np.dtype(dtype)], exact=True)
+    forms = bound.accumulator, bound.accumulator.for_outputs(2)
+    tunings = {form: tried(opened.device, form, shape) for form in forms}
+    if None in tunings.values():
+        return  # no built-in does it
+    ran.setdefault(f"exact {shape}", set()).add(opened.device.spec)
+    for kind in KINDS:
+        data = rows_of(kind, dtype, 2, rows=60)
+        for axes in ((0, 1), (0,), (1,)):
+            got = folded(opened, bound, data, axes, lambda _, form: tunings[form])
+            assert bits(got) == bits(folded(opened, bound, data, axes)), (kind, axes)
+
+
+def test_exact_sums_ran_in_every_shape_that_they_may_have():
+    """Runs behind the suite above."""
+    trees = {shape for shape in SHAPES if shape.startswith(("tree", "vectors"))}
+    everywhere = {device.spec for device in DEVICES}
+    for shape in trees:
+        assert ran[f"exact {shape}"] == everywhere
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_expansions_have_the_form_that_limbs_give_them(opened: OpenedDevice, dtype: str):
+    """Of each value there is one form, whoever made it."""
+    bound = every(dtype)
+    accumulator = bound.accumulator.for_outputs(2)
+    limbs = accumulator.with_limbs()
+    data, _ = hard_rows(dtype)
+    # Half a unit of the sum and a little more, or less: then the next double, or none, is nearest.
+    ties = np.zeros((8, COUNT), dtype)
+    units = (2.0, 2.0**-10, 2.0**-24) if dtype == "float16" else (2.0**60, 2.0**7, 2.0**-60)
+    for row, signs in enumerate(itertools.product((1, -1), repeat=3)):
+        ties[row, : len(signs)] = np.multiply(units, signs)
+    data = np.concatenate([data, ties])
+    partials = []
+    for form in (accumulator, limbs):
+        fold = Fold(opened, form, chosen(opened, form), outputs=len(data))
+        fold.add([upload(opened, data)], box(data.shape, (1,)))
+        partials.append(fold.finish())
+    for name, field in accumulator.sums.items():
+        held = np.flatnonzero(~exact_sums(partials[0], name, field.limbs).lost)
+        again = rewritten(partials[0], name, field.limbs, held, partials[1].arrays[name][held])
+        assert len(held) > len(data) // 4
+        assert bits(again) == bits(partials[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_expansions_combine_to_one_form(opened: OpenedDevice, dtype: str):
+    """Of three cuts, one has sums that expansions do not hold, but what all make may be held."""
+    bound = every(dtype)
+    accumulator = bound.accumulator.for_outputs(2)
+    columns = np.concatenate([rows_of(kind, dtype, 11, rows=30) for kind in KINDS]).T.copy()
+    far = rows_of("wild", dtype, 12, rows=6, count=columns.shape[1])
+    columns = np.concatenate([columns, far, -far])
+    whole = folded(opened, bound, columns, (0,))
+    fold = Fold(opened, accumulator, chosen(opened, accumulator), outputs=columns.shape[1])
+    for cuts in ((1,), (3, 4), (40,), (COUNT + 2, COUNT + 6)):
+        pieces = np.split(columns, cuts)
+        partials = [folded(opened, bound, piece, (0,)) for piece in pieces]
+        found = [len(rows.at) for partial in partials for rows in partial.wide.values()]
+        assert 0 < min(found) < columns.shape[1]
+        assert bits(fold.combine(partials)) == bits(whole), cuts
+
+
+def test_many_large_partials_are_combined_two_at_a_time(opened: OpenedDevice, monkeypatch):
+    monkeypatch.setattr(fold_module, "COMBINED_BYTES", 1)
+    bound = every("float32")
+    mean = next(one for one in bound.statistics if one.name == "mean")
+    data = rows_of("wild", "float32", 10, rows=9)
+    form = bound.accumulator
+    fold = Fold(opened, form, chosen(opened, form), outputs=COUNT)
+    partials = []
+    for row in data:
+        fold.add([upload(opened, row)], box((1, COUNT), (0,)))
+        partials.append(fold.finish())
+    whole = mean.finish(fold.combine(partials))
+    assert same(whole, [expected("mean", column, "float32") for column in data.T.tolist()]).all()
+
+
+def test_a_launch_without_vectors_is_as_exact(opened: OpenedDevice):
+    bound = every("float64")
+
+    def plain(opened: OpenedDevice, form: Accumulator) -> Tuning:
+        return replace(chosen(opened, form).plain(), local_size=1)
+
+    data = rows_of("cancelling", "float64", 9)
+    for axes in ((1,), (0, 1)):
+        got = folded(opened, bound, data, axes, plain)
+        assert bits(got) == bits(folded(opened, bound, data, axes))

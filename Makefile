@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-real lint typecheck format bench clean
+.PHONY: help demo test test-shapes test-real lint typecheck format bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compar
 
 test: $(TESTED) ## The whole suite, without root
 	@$(BIN)/python -m pytest -m 'not real' --numprocesses 2 --dist loadfile
+
+test-shapes: $(TESTED) ## Every shape of kernel with every dtype, of which the suite takes some
+	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels/test_fold.py --numprocesses 2
 
 test-real: $(TESTED) ## The parts that need root or real servers
 	@$(BIN)/python -m pytest -m real

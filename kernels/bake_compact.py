@@ -66,23 +66,23 @@ static void {c}_settle({c}_t *s)
 def _mend(state: str, limbs: Limbs, ctype: str, prefix: str) -> str:
     """Return how `y` is added where the first terms leave something over: seldom.
 
-    `now` has the first terms as they are without it; `bad` says where y is not what was meant.
-    The same text serves doubles and vectors of them.
+    `now` has the first terms with y added, and `left` what that left over; `bad` says where y is
+    not what was meant. The same text serves doubles and vectors of them.
     """
     terms, errors = _terms(limbs), _errors(limbs)
     when, last = f"{prefix}when", terms[-1]
     first, cold = terms[: limbs.terms], terms[limbs.terms :]
-    bad = f"({ctype})(1)", f"({ctype})(0)"
+    one, none = f"({ctype})(1)", f"({ctype})(0)"
     lines = [
-        f"{ctype} odd = {when}(isfinite(left), {bad[1]}, {bad[0]});",
-        f"{ctype} over = {when}(isfinite(y) & isfinite(s->a0), odd, {bad[1]});",
+        f"{ctype} odd = {when}(isfinite(left), {none}, {one});",
+        f"{ctype} over = {when}(isfinite(y) & isfinite(s->a0), odd, {none});",
     ]
     if limbs.paired:
-        lines += [f"{name} = {when}(bad, {bad[0]}, {name});" for name in ("odd", "over")]
+        lines += [f"{name} = {when}(bad, {one}, {name});" for name in ("odd", "over")]
     lines += [f"s->a0 = {when}(over, s->a0, {when}(odd, s->a0 + y, now->a0));"]
     lines += [f"s->{term} = {when}(odd, s->{term}, now->{term});" for term in first[1:]]
     for error in errors:
-        lines += [f"{error} = {when}(odd, {bad[1]}, {error});"]
+        lines += [f"{error} = {when}(odd, {none}, {error});"]
         lines += cascade(error, cold, "s->{}", "s->{}", ctype)
     leftover = " | ".join(f"({name} != 0)" for name in ["over", *errors])
     lines += [f"s->{last} = {when}({leftover}, ({ctype})(NAN), s->{last});"]

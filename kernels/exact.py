@@ -51,8 +51,9 @@ def _finished(
             odd = ~one.finite
             out[odd], sure[odd] = one.terms[0][odd].astype(dtype), True
     left = np.flatnonzero(~sure)
-    if len(left):
-        out[left] = exactly(left)
+    for at in range(0, len(left), _SLAB):
+        few = left[at : at + _SLAB]
+        out[few] = exactly(few)
     return out
 
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator, Component
-from chunkfold.kernels.bake_components import assign, head
-from chunkfold.kernels.bake_exact import cascade, power
-from chunkfold.kernels.bake_lanes import array_lanes, assign_lanes, mask, on_vectors, promoted
+from chunkfold.kernels.bake_expansion import (
+    VECTOR,
+    cascade,
+    indented,
+    power,
+    spread,
+    step,
+    terms_of,
+    vector_step,
+)
+from chunkfold.kernels.bake_lanes import array_lanes, on_vectors
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.limbs import Limbs
+
+_LIFT = """
+static {c}_t {c}_lift(value_t v, ulong i)
+{{
+    {c}_t z = {c}_zero();
+    {c}_step(&z, v, i);
+    return z;
+}}"""
 
 
 def compact_component(number: int, part: Component, accumulator: Accumulator) -> str:
@@ -17,8 +33,7 @@ def compact_component(number: int, part: Component, accumulator: Accumulator) ->
     reach, takes what is left over. Where something is left behind the last term, that is NaN from
     then on: the sum is lost. What is no number stands in the first term and stays there.
     """
-    c, field = f"c{number}", part.fields[0]
-    limbs = field.limbs
+    c, limbs = f"c{number}", part.limbs
     assert limbs is not None
     vectors = on_vectors(part, accumulator)
     return joined(
@@ -26,14 +41,10 @@ def compact_component(number: int, part: Component, accumulator: Accumulator) ->
             _accumulator(c, limbs),
             _mend(f"{c}_t", limbs, "double", "chf_"),
             _scalar(c, limbs),
-            _step(c, part, accumulator),
+            step(c, part, accumulator) + _LIFT.format(c=c),
             _vector_lanes(c, part, accumulator) if vectors else array_lanes(c, part, accumulator),
         ]
     )
-
-
-def _terms(limbs: Limbs) -> list[str]:
-    return [f"a{n}" for n in range(limbs.kept)]
 
 
 def _errors(limbs: Limbs) -> list[str]:
@@ -42,7 +53,7 @@ def _errors(limbs: Limbs) -> list[str]:
 
 
 def _accumulator(c: str, limbs: Limbs) -> str:
-    terms = _terms(limbs)
+    terms = terms_of(limbs.kept)
     loads = " ".join(f"a[{n}] = s->{term};" for n, term in enumerate(terms))
     stores = " ".join(f"s->{term} = a[{n}];" for n, term in enumerate(terms))
     rest = " && ".join(f"s->{term} == 0" for term in terms[1:])
@@ -69,7 +80,7 @@ def _mend(state: str, limbs: Limbs, ctype: str, prefix: str) -> str:
     `now` has the first terms with y added, and `left` what that left over; `bad` says where y is
     not what was meant. The same text serves doubles and vectors of them.
     """
-    terms, errors = _terms(limbs), _errors(limbs)
+    terms, errors = terms_of(limbs.kept), _errors(limbs)
     when, last = f"{prefix}when", terms[-1]
     first, cold = terms[: limbs.terms], terms[limbs.terms :]
     one, none = f"({ctype})(1)", f"({ctype})(0)"
@@ -90,7 +101,7 @@ def _mend(state: str, limbs: Limbs, ctype: str, prefix: str) -> str:
     return f"""\
 static CHF_RARE void {state.replace("_t", "")}_mend({state} *s, const {state} *now{takes})
 {{
-{joined("    " + line for line in lines)}
+{indented(lines)}
 }}"""
 
 
@@ -100,9 +111,9 @@ def _bad(limbs: Limbs) -> list[str]:
 
 def _scalar(c: str, limbs: Limbs) -> str:
     """Return how one double, or an element's power, is added, and two expansions."""
-    terms, last = _terms(limbs), _terms(limbs)[-1]
+    terms, last = terms_of(limbs.kept), terms_of(limbs.kept)[-1]
     first = terms[: limbs.terms]
-    added = joined("    " + x for x in cascade("left", first, "s->{}", "now.{}", "double"))
+    added = indented(cascade("left", first, "s->{}", "now.{}", "double"))
     unpaired = ", 0.0, 0.0" if limbs.paired else ""
     took = " ".join(f"if (b.{t} != 0) {c}_add(&a, b.{t});" for t in terms[1:-1])
     if limbs.paired:
@@ -150,34 +161,13 @@ static void {c}_take({c}_t *s, double y)
 }}"""
 
 
-def _step(c: str, part: Component, accumulator: Accumulator) -> str:
-    field = part.fields[0]
-    return f"""\
-typedef {c}_t {c}_state;
-static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
-{head(c, part, accumulator)}
-    double y;
-{assign(part, "y", "float64", f"lift of {field.name}", field.lift)}
-    {c}_take(state, y);
-}}
-static {c}_t {c}_end({c}_state s) {{ return s; }}
-static {c}_t {c}_lift(value_t v, ulong i)
-{{
-    {c}_t z = {c}_zero();
-    {c}_step(&z, v, i);
-    return z;
-}}"""
-
-
 def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return lanes as vectors of terms."""
-    field = part.fields[0]
-    limbs = field.limbs
+    limbs = part.limbs
     assert limbs is not None
-    terms, errors = _terms(limbs), _errors(limbs)
+    terms, errors = terms_of(limbs.kept), _errors(limbs)
     first = terms[: limbs.terms]
-    vector = "CHF_VEC(double)"
-    absent = f"y = select(y, ({vector})(0), CHF_TO(long, absent));" if part.skipna else ""
+    vector = VECTOR
     adds = cascade("left", first, "state->{}", "now.{}", vector)
     if limbs.paired:
         outside = "(size >= CHF_MOST_SQUARED) | ((size <= CHF_LEAST_SQUARED) & (size != 0))"
@@ -196,9 +186,8 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         added += [f"const {vector} found = left;"]
     keeps = " ".join(f"state->{term} = now.{term};" for term in first)
     passed = "".join(f", {name}" for name in ["y", *errors, *_bad(limbs)])
-    spread = " ".join(
-        f"double {term}_[CHF_LANES]; CHF_SPREAD(s->{term}, {term}_);" for term in terms
-    )
+    mend = f"{c}_states_mend(&kept, &next{passed});"
+    steps = vector_step(c, part, accumulator, indented(added), keeps, mend)
     return f"""\
 typedef struct {{ {" ".join(f"{vector} {term};" for term in terms)} }} {c}_states;
 static void {c}_begins({c}_states *s)
@@ -206,26 +195,10 @@ static void {c}_begins({c}_states *s)
     {" ".join(f"s->{term} = ({vector})(0);" for term in terms)}
 }}
 {_mend(f"{c}_states", limbs, vector, "chfv_")}
-static void {c}_steps({c}_states *state, const values_t *v, ulong i, ulong di)
-{{
-    {promoted(accumulator)}
-    {mask(part, accumulator)}
-    {vector} y;
-{assign_lanes(part, "y", "float64", f"lift of {field.name}", field.lift)}
-    {absent}
-    {c}_states now = *state;
-{joined("    " + line for line in added)}
-    if (!chf_any_left(found)) {{
-        {keeps}
-        return;
-    }}
-    {c}_states kept = *state, next = now; /* copies: what has an address is kept in memory */
-    {c}_states_mend(&kept, &next{passed});
-    *state = kept;
-}}
+{steps}
 static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
-    {spread}
+    {spread(terms, "s->{}")}
     for (int j = 0; j < CHF_LANES; j++) {{
         {" ".join(f"out[j].{term} = {term}_[j];" for term in terms)}
     }}

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
+from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_components import assign, head
-from chunkfold.kernels.bake_lanes import array_lanes, assign_lanes, mask, on_vectors, promoted
+from chunkfold.kernels.bake_expansion import (
+    VECTOR,
+    cascade,
+    indented,
+    power,
+    spread,
+    step,
+    terms_of,
+    vector_step,
+)
+from chunkfold.kernels.bake_lanes import array_lanes, on_vectors
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.limbs import Limbs
+
+_LIFT = """
+static {c}_t {c}_lift(value_t v, ulong i) {{ return {c}_zero(); }}"""
+"""There is no table yet that a single element could be deposited in."""
 
 
 def exact_component(number: int, part: Component, accumulator: Accumulator) -> str:
@@ -20,8 +32,7 @@ def exact_component(number: int, part: Component, accumulator: Accumulator) -> s
     arithmetic", 1997, GROW-EXPANSION). What is left behind the last one is deposited in limbs;
     for ordinary data nothing is. What overflows, or is no number, is deposited itself.
     """
-    c, field = f"c{number}", part.fields[0]
-    limbs = field.limbs
+    c, limbs = f"c{number}", part.limbs
     assert limbs is not None
     if not limbs.terms:
         return _integers(c, part, accumulator, limbs)
@@ -31,44 +42,17 @@ def exact_component(number: int, part: Component, accumulator: Accumulator) -> s
         [
             _expansion(c, limbs),
             take(c, limbs),
-            _step(c, part, accumulator, field),
+            step(c, part, accumulator) + _LIFT.format(c=c),
             lanes(c, part, accumulator),
         ]
     )
 
 
-def _terms(limbs: Limbs) -> list[str]:
-    return [f"a{n}" for n in range(limbs.terms)]
-
-
-def cascade(error: str, terms: Sequence[str], old: str, new: str, ctype: str) -> list[str]:
-    """Add `error` to terms one by one; what is left of it stays there."""
-    lines = []
-    for term in terms:
-        was, now = old.format(term), new.format(term)
-        lines += [
-            f"{{ const {ctype} t = {was} + {error}, z = t - {was};",
-            f"  {error} = ({was} - (t - z)) + ({error} - z); {now} = t; }}",
-        ]
-    return lines
-
-
-def _lines(lines: Sequence[str]) -> str:
-    return joined("    " + line for line in lines)
-
-
-def _spread(names: Sequence[str], source: str) -> str:
-    """Store the lanes of vectors in arrays `<name>_`."""
-    return " ".join(
-        f"double {name}_[CHF_LANES]; CHF_SPREAD({source.format(name)}, {name}_);" for name in names
-    )
-
-
 def _expansion(c: str, limbs: Limbs) -> str:
     """Return what a work-item holds: its terms, and where its limbs are."""
-    terms = _terms(limbs)
+    terms = terms_of(limbs.terms)
     took = " ".join(f"{c}_take_part(&a, b.{term});" for term in terms)
-    adds = _lines(cascade("left", terms, "s->{}", "now.{}", "double"))
+    adds = indented(cascade("left", terms, "s->{}", "now.{}", "double"))
     kept = " ".join(
         f"chf_deposit(s->table, {limbs.count}, {limbs.low}, s->{term});" for term in terms
     )
@@ -108,11 +92,6 @@ def _take(c: str, limbs: Limbs) -> str:
     return f"static void {c}_take({c}_t *s, double y) {{ {c}_take_part(s, {power('y', limbs)}); }}"
 
 
-def power(value: str, limbs: Limbs) -> str:
-    """Return what of a value is summed, as an expression."""
-    return value if limbs.degree == 1 else f"{value} * {value}"
-
-
 def _take_square_pair(c: str, limbs: Limbs) -> str:
     """Take in the square of a double as two doubles, or by integers where they are none."""
     return f"""\
@@ -131,28 +110,13 @@ static void {c}_take({c}_t *s, double y)
 }}"""
 
 
-def _step(c: str, part: Component, accumulator: Accumulator, field: BoundField) -> str:
-    return f"""\
-typedef {c}_t {c}_state;
-static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
-{head(c, part, accumulator)}
-    double y;
-{assign(part, "y", "float64", f"lift of {field.name}", field.lift)}
-    {c}_take(state, y);
-}}
-static {c}_t {c}_end({c}_state s) {{ return s; }}
-static {c}_t {c}_lift(value_t v, ulong i) {{ return {c}_zero(); }}"""
-
-
 def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return lanes as vectors of terms; only what is left over is looked at lane by lane."""
-    field = part.fields[0]
-    limbs = field.limbs
+    limbs = part.limbs
     assert limbs is not None
-    terms = _terms(limbs)
-    vector = "CHF_VEC(double)"
-    absent = f"y = select(y, ({vector})(0), CHF_TO(long, absent));" if part.skipna else ""
-    adds = _lines(cascade("left", terms, "now.{}", "now.{}", vector))
+    terms = terms_of(limbs.terms)
+    vector = VECTOR
+    adds = indented(cascade("left", terms, "now.{}", "now.{}", vector))
     if limbs.paired:
         odd = "!(size < CHF_MOST_SQUARED) | ((size <= CHF_LEAST_SQUARED) & (size != 0))"
         errors = ["left", "behind"]
@@ -160,7 +124,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     {vector} left = y * y, behind = fma(y, y, -left);
     const {vector} size = fabs(y);
 {adds}
-{_lines(cascade("behind", terms[1:], "now.{}", "now.{}", vector))}
+{indented(cascade("behind", terms[1:], "now.{}", "now.{}", vector))}
     const {vector} found = select(left, ({vector})(1), CHF_TO(long, ({odd}) | (behind != 0)));"""
     else:
         odd, errors = "!isfinite(left)", ["left"]
@@ -179,6 +143,8 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     stores = " ".join(f"{term}_[j] = one.{term};" for term in terms)
     members = " ".join(f"{vector} {term};" for term in terms)
     ends = " ".join(f"out[j].{term} = {term}_[j];" for term in terms)
+    mend = f"{c}_mend(&kept, &next, y{passed});"
+    steps = vector_step(c, part, accumulator, added, "*state = now;", mend)
     return f"""\
 typedef struct {{ {members} CHF_TABLE table; ulong stride; }} {c}_states;
 static void {c}_begins({c}_states *s)
@@ -195,7 +161,7 @@ static CHF_RARE void {c}_mend({c}_states *state, const {c}_states *now, {vector}
 {{
     {size}
     if (!CHF_ANY({odd})) {{
-        {_spread(errors, "{}")}
+        {spread(errors, "{}")}
         for (int j = 0; j < CHF_LANES; j++) {{
             CHF_TABLE table = state->table + j * state->stride;
             {deposits}
@@ -203,8 +169,8 @@ static CHF_RARE void {c}_mend({c}_states *state, const {c}_states *now, {vector}
         *state = *now;
         return;
     }}
-    {_spread(["y"], "{}")}
-    {_spread(terms, "state->{}")}
+    {spread(["y"], "{}")}
+    {spread(terms, "state->{}")}
     for (int j = 0; j < CHF_LANES; j++) {{
         {c}_t one;
         {loads}
@@ -214,27 +180,10 @@ static CHF_RARE void {c}_mend({c}_states *state, const {c}_states *now, {vector}
     }}
     {gathers}
 }}
-static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
-{{
-    {promoted(accumulator)}
-    {mask(part, accumulator)}
-    {vector} y;
-{assign_lanes(part, "y", "float64", f"lift of {field.name}", field.lift)}
-    {absent}
-    {c}_states now = *state;
-{added}
-    if (!chf_any_left(found)) {{
-        *state = now;
-        return;
-    }}
-    /* Copies: what has an address is kept in memory. */
-    {c}_states kept = *state, next = now;
-    {c}_mend(&kept, &next, y{passed});
-    *state = kept;
-}}
+{steps}
 static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
-    {_spread(terms, "s->{}")}
+    {spread(terms, "s->{}")}
     for (int j = 0; j < CHF_LANES; j++) {{
         {ends}
         out[j].table = s->table + j * s->stride;

@@ -16,15 +16,13 @@ from chunkfold.kernels.finishes import complex_parts
 from chunkfold.kernels.limbs import integers, part_of, specials
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.nearly import Nearly, quotient
-from chunkfold.kernels.rounding import quotients, ratio, root
+from chunkfold.kernels.rounding import SLAB, quotients, ratio, root
 from chunkfold.kernels.sums import ExactSums
 
 Fields = Mapping[str, Any]
 """As other finishes are given, but exact fields are `ExactSums`."""
 Exactly = Callable[[np.ndarray], np.ndarray]
 """Computes the results of the outputs that it is given, by integers."""
-_SLAB = 1 << 14
-"""Outputs that are finished at a time: what is made of more does not fit a cache."""
 
 
 def _finished(
@@ -41,8 +39,8 @@ def _finished(
     assert not any(one.lost.any() for one in sums), "of sums that were lost"
     out, sure = np.empty(outputs, dtype), np.zeros(outputs, bool)
     if all(one.terms for one in sums):
-        for at in range(0, outputs, _SLAB):
-            slab = slice(at, at + _SLAB)
+        for at in range(0, outputs, SLAB):
+            slab = slice(at, at + SLAB)
             with np.errstate(all="ignore"):  # what comes of what is no number is not certain
                 terms = [[term[slab] for term in one.terms] for one in sums]
                 out[slab], sure[slab] = quickly(terms, slab).rounded(dtype)
@@ -51,8 +49,8 @@ def _finished(
             odd = ~one.finite
             out[odd], sure[odd] = one.terms[0][odd].astype(dtype), True
     left = np.flatnonzero(~sure)
-    for at in range(0, len(left), _SLAB):
-        few = left[at : at + _SLAB]
+    for at in range(0, len(left), SLAB):
+        few = left[at : at + SLAB]
         out[few] = exactly(few)
     return out
 

@@ -10,7 +10,7 @@ from chunkfold.kernels.limbs import FORMATS, SPECIALS, integers, settled
 
 _DIGITS = 5
 """Limbs of a quotient that are formed: 96 bits at least."""
-_SLAB = 1 << 14
+SLAB = 1 << 14
 """Outputs that are divided at a time: what is made of more does not fit a cache."""
 
 
@@ -30,8 +30,8 @@ def quotients(tables: np.ndarray, low: int, divisors: np.ndarray, dtype: np.dtyp
         pairs = zip(integers(tables), divisors.tolist(), strict=True)
         return np.array([ratio(value, n, low, dtype) for value, n in pairs], dtype)
     out = np.empty(len(tables), dtype)
-    for at in range(0, len(tables), _SLAB):
-        slab = slice(at, at + _SLAB)
+    for at in range(0, len(tables), SLAB):
+        slab = slice(at, at + SLAB)
         out[slab] = _divided(tables[slab], low, divisors[slab], dtype)
     return out
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from chunkfold.errors import CancelledError, ChunkError
 from chunkfold.grid import Piece, slabs
-from chunkfold.kernels import Accumulator, Box, Fold, Partial, Tuning
+from chunkfold.kernels import Accumulator, Box, Fold, Partial
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.kernels.sums import any_lost, restored
@@ -91,7 +91,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         If the run was cancelled meanwhile.
     """
     tuning = owned.tuning(work.accumulator, work.variant)
-    stream = _Stream(owned, work, tuning, watch)
+    stream = _Stream(owned, work, watch)
     try:
         partials = tuple(stream.fold_tile(tile, block.parts) for tile in range(*block.tiles))
     finally:
@@ -126,11 +126,11 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
 class _Stream:
     """The ring of staging buffers of one block, its readers, and what they have counted."""
 
-    def __init__(self, owned: WorkerDevice, work: Work, tuning: Tuning, watch: Watch) -> None:
+    def __init__(self, owned: WorkerDevice, work: Work, watch: Watch) -> None:
         self.elements = 0
         self.nbytes = 0
         self.read_s = 0.0
-        self._owned, self._work, self._tuning, self._watch = owned, work, tuning, watch
+        self._owned, self._work, self._watch = owned, work, watch
         self._folds = owned.opened.queue()
         self._profiles: list[Profile] = []
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="chunkfold-read")
@@ -139,8 +139,6 @@ class _Stream:
         self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         self._told = time.monotonic()
         self._stuck = False
-        self._counting = True
-        """False while elements are read that were counted before."""
 
     def fold_tile(self, tile: int, parts: tuple[int, int]) -> Partial:
         """Fold some parts of a tile.
@@ -153,7 +151,6 @@ class _Stream:
         missing = any_lost(accumulator, partial).reshape(shape)
         if not missing.any():
             return partial
-        self._counting = False
         limbs = accumulator.with_limbs()
         places = np.arange(partial.outputs).reshape(shape)
         for slab in slabs(shape, limbs.nbytes, AGAIN_BYTES):
@@ -161,7 +158,6 @@ class _Stream:
             if window is not None:
                 again = self._folded(limbs, tile, parts, window)
                 partial = restored(accumulator, partial, places[window].reshape(-1), again)
-        self._counting = True
         return partial
 
     def _folded(
@@ -237,7 +233,7 @@ class _Stream:
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)
-        if self._counting:
+        if fold.accumulator == self._work.accumulator:  # else they were counted before
             self.elements += read.box.elements
             self.nbytes += sum(sizes)
         if time.monotonic() - self._told > PROGRESS_EVERY_S:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, MonoidError
-from chunkfold.kernels.trial import Request, Verdict, verdicts
+from chunkfold.kernels.trial import Request, Verdict, verdict_of
 from chunkfold.kernels.variant import Tuning, forced, tiers, work_group_size
 
 
@@ -35,18 +35,24 @@ class Choice:
         return f"{self.tuning} (measured {rates})"
 
 
-def choose(device: Device, accumulator: Accumulator, variant: str | None = None) -> Tuning:
+def choose(
+    device: Device, accumulator: Accumulator, variant: str | None = None, *, flat: bool = False
+) -> Tuning:
     """Return the best tuning that was seen to work on a device; parameters as `chosen`."""
-    return chosen(device, accumulator, variant).tuning
+    return chosen(device, accumulator, variant, flat=flat).tuning
 
 
-def chosen(device: Device, accumulator: Accumulator, variant: str | None = None) -> Choice:
+def chosen(
+    device: Device, accumulator: Accumulator, variant: str | None = None, *, flat: bool = False
+) -> Choice:
     """Return the best tuning that was seen to work on a device, and what it was measured against.
 
     Parameters
     ----------
     variant
         Use this one and no other.
+    flat
+        Whether only flat boxes will be folded: fewer kernels need to be tried.
 
     Raises
     ------
@@ -62,7 +68,7 @@ def chosen(device: Device, accumulator: Accumulator, variant: str | None = None)
         tiers(device, accumulator) if variant is None else [forced(device, accumulator, variant)]
     )
     for wanted in _attempts(found):
-        equals, verdict = settled(device, accumulator, *wanted)
+        equals, verdict = settled(device, accumulator, *wanted, flat=flat)
         if verdict.usable:
             rivals = zip(equals, verdict.rates, strict=True) if verdict.rates else ()
             return Choice(equals[verdict.chosen], tuple(rivals))
@@ -78,14 +84,14 @@ def chosen(device: Device, accumulator: Accumulator, variant: str | None = None)
 
 
 def settled(
-    device: Device, accumulator: Accumulator, *equals: Tuning
+    device: Device, accumulator: Accumulator, *equals: Tuning, flat: bool = False
 ) -> tuple[tuple[Tuning, ...], Verdict]:
     """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
-    verdict = verdicts([Request(device, accumulator, equals)])[0]
+    verdict = verdict_of(Request(device, accumulator, equals, flat))
     limit = verdict.local_limit
     if limit:
         equals = tuple(_limited(device, accumulator, tuning, limit) for tuning in equals)
-        verdict = verdicts([Request(device, accumulator, equals)])[0]
+        verdict = verdict_of(Request(device, accumulator, equals, flat))
     return equals, verdict
 
 

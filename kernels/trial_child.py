@@ -1,13 +1,15 @@
-"""The child of `chunkfold.kernels.trial`: build, run, compare, one line of JSON per request."""
+"""The child of `chunkfold.kernels.trial`: build, run, compare, answer with a line of JSON."""
 
 from __future__ import annotations
 
 import json
 import os
 import pickle
+import shutil
+import signal
 import sys
 from dataclasses import asdict, replace
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -21,27 +23,44 @@ from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.race import fastest_first, race
 from chunkfold.kernels.samples import inputs_of
-from chunkfold.kernels.trial import KERNEL_FILES, Request, Verdict
+from chunkfold.kernels.trial import TRIAL_DEADLINE_S, Request, Verdict
 from chunkfold.kernels.variant import Tuning
 
 _COUNT = 1031
 """A prime, so that no stage divides it."""
-_CUT = 386
-_ROWS = 7
+_WIDE = 7
+_HIGH = _COUNT // _WIDE
+_CUT = [box((386,), (0,)), box((_COUNT - 386,), (0,), offset=386, index=386)]
+_ROWS = box((_HIGH, _WIDE), (0, 1), index_strides=(_WIDE + 1, 1))
+_COLUMNS = box((_HIGH, _WIDE), (0,))
+_REST = box((_COUNT % _WIDE,), (0,), offset=_HIGH * _WIDE, index=_HIGH * _WIDE)
+_ORPHAN_DEADLINE_S = round(TRIAL_DEADLINE_S + 30)
+"""A parent would have ended it by then."""
 
 
 def main() -> None:
-    """Answer the requests on standard input."""
+    """Answer the requests on standard input until its end; remove the folder given."""
     # Compilers print to file descriptor 1; the verdicts go to a copy of it.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    for request in pickle.load(sys.stdin.buffer):
-        _answer(answers, _verdict(request))
+    try:
+        while (request := _next_request()) is not None:
+            signal.alarm(_ORPHAN_DEADLINE_S)
+            answers.write(json.dumps(asdict(_verdict(request))) + "\n")
+            answers.flush()
+            signal.alarm(0)
+    except BrokenPipeError:
+        pass  # nobody is there to hear the answer
+    finally:
+        shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 
-def _answer(answers: TextIO, verdict: Verdict) -> None:
-    answers.write(json.dumps(asdict(verdict)) + "\n")
-    answers.flush()
+def _next_request() -> Request | None:
+    try:
+        request: Request = pickle.load(sys.stdin.buffer)
+    except EOFError:
+        return None
+    return request
 
 
 def _verdict(request: Request) -> Verdict:
@@ -57,7 +76,7 @@ def _verdict(request: Request) -> Verdict:
 def _verdict_of(request: Request, tuning: Tuning) -> Verdict:
     try:
         opened = OpenedDevice(request.device)
-        limit = _local_limit(opened, request.accumulator, tuning)
+        limit = _local_limit(opened, request, tuning)
         if limit:
             return Verdict(
                 usable=False, reason=f"its kernels allow {limit} work-items", local_limit=limit
@@ -65,19 +84,19 @@ def _verdict_of(request: Request, tuning: Tuning) -> Verdict:
         broken = broken_law(opened, request.accumulator, tuning)
         if broken:
             return Verdict(usable=False, reason=broken, unlawful=True)
-        return _compare(opened, request.accumulator, tuning)
+        return _compare(opened, request, tuning)
     except BuildError as error:
         return Verdict(usable=False, reason="it did not build", log=str(error))
     except DeviceError as error:
         return Verdict(usable=False, reason=str(error))
 
 
-def _local_limit(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> int:
-    """Build every kernel; return what the tightest allows if it is less than asked, else 0."""
+def _local_limit(opened: OpenedDevice, request: Request, tuning: Tuning) -> int:
+    """Build the kernels; return what the tightest allows if it is less than asked, else 0."""
     info = cl.kernel_work_group_info
     limits: list[int] = []
-    for file in KERNEL_FILES:
-        program = opened.program(file, accumulator, tuning)
+    for file in request.files:
+        program = opened.program(file, request.accumulator, tuning)
         for kernel in program.all_kernels():
             fixed: Any = kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, opened.handle)
             limit: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, opened.handle)
@@ -86,20 +105,17 @@ def _local_limit(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning)
     return min(limits, default=0)
 
 
-def _compare(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> Verdict:
+def _compare(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
+    accumulator = request.accumulator
     for values in _samples(accumulator):
         data = inputs_of(accumulator, values)
         whole = _folded(Fold(opened, accumulator, tuning), data, [box((_COUNT,), (0,))])
-        cut = [
-            box((_CUT,), (0,)),
-            box((_COUNT - _CUT,), (0,), offset=_CUT, index=_CUT),
-        ]
-        rows = box((_COUNT // _ROWS, _ROWS), (0, 1), index_strides=(_ROWS + 1, 1))
-        rest = box((_COUNT % _ROWS,), (0,), offset=_COUNT - _COUNT % _ROWS)
-        ways = [_folded(Fold(opened, accumulator, tuning), data, cut)]
-        if not accumulator.uses_index:  # the gaps between these rows move their indices
-            ways.append(_folded(Fold(opened, accumulator, tuning), data, [rows, rest]))
+        ways = [_folded(Fold(opened, accumulator, tuning), data, _CUT)]
+        if not request.flat:
+            ways.append(_by_columns(opened, accumulator, tuning, data))
+        if not request.flat and not accumulator.uses_index:  # the gaps of rows move indices
+            ways.append(_folded(Fold(opened, accumulator, tuning), data, [_ROWS, _REST]))
         for slot in accumulator.slots:
             want = whole.arrays[slot.name]
             known = _known(slot, accumulator, values)
@@ -110,6 +126,19 @@ def _compare(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> 
                         usable=False, reason=f"it is wrong: {slot.name} is {want[0]} or {got[0]}"
                     )
     return Verdict(usable=True, reason="it built and ran right")
+
+
+def _by_columns(
+    opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning, data: list[np.ndarray]
+) -> Partial:
+    """Fold a few columns, and combine what comes of them."""
+    columns = _folded(Fold(opened, accumulator, tuning, outputs=_WIDE), data, [_COLUMNS])
+    fold = Fold(opened, accumulator, tuning)
+    partials = [
+        Partial({name: array[n : n + 1] for name, array in columns.arrays.items()})
+        for n in range(_WIDE)
+    ]
+    return fold.combine([*partials, _folded(fold, data, [_REST])])
 
 
 def _same(want: np.ndarray, got: np.ndarray) -> bool:

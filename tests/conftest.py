@@ -58,12 +58,17 @@ def shaped(device: Device, accumulator: Accumulator, shape: str) -> Tuning | Non
     return tuning
 
 
-def tried(device: Device, accumulator: Accumulator, shape: str) -> Tuning | None:
-    """Return a shape's tuning if the device can do it and its compiler survives it."""
+def tried(
+    device: Device, accumulator: Accumulator, shape: str, *, flat: bool = False
+) -> Tuning | None:
+    """Return a shape's tuning if the device can do it and its compiler survives it.
+
+    `flat`: only flat boxes will be folded.
+    """
     tuning = shaped(device, accumulator, shape)
     if tuning is None:
         return None
-    (tuning,), verdict = settled(device, accumulator, tuning)
+    (tuning,), verdict = settled(device, accumulator, tuning, flat=flat)
     assert verdict.usable or "crashed" in verdict.reason, verdict
     return tuning if verdict.usable else None
 

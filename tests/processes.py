@@ -7,9 +7,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+
+import pytest
+
+from chunkfold.kernels import trial
 
 BIN = Path(sys.executable).parent
 
@@ -30,20 +33,23 @@ def finished(command: Sequence[object], seconds: float) -> subprocess.CompletedP
     )
 
 
-def dying_once(deaths: list[int]) -> Callable[..., Any]:
-    """Return a `subprocess.run` whose first child dies of a signal, as PoCL 3.1's compiler does.
+def first_trial_dies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let the next child that tries kernels die of a signal, as PoCL 3.1's compiler does.
 
-    `deaths` counts.
+    Returns a list of one item once it did.
     """
-    real = subprocess.run
+    deaths: list[int] = []
+    real = subprocess.Popen
 
-    def run(command, **kwargs):
+    def start(command, **kwargs):
         if not deaths:
             deaths.append(1)
             command = [sys.executable, "-c", "import os; os.kill(os.getpid(), 11)"]
         return real(command, **kwargs)
 
-    return run
+    trial.processes.stop()
+    monkeypatch.setattr(subprocess, "Popen", start)
+    return deaths
 
 
 @contextlib.contextmanager

@@ -12,9 +12,9 @@ import pytest
 from chunkfold.kernels import Device, Tuning, as_monoid, bind, histogram, trial
 from chunkfold.kernels.choice import chosen, settled
 from chunkfold.kernels.race import race
-from chunkfold.kernels.trial import Request, verdicts
+from chunkfold.kernels.trial import Request, verdict_of
 from chunkfold.kernels.variant import tiers
-from tests.processes import dying_once
+from tests.processes import first_trial_dies
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 
@@ -39,7 +39,7 @@ def test_equals_are_measured_once_and_shown(device: Device, monkeypatch):
     assert min(rates) > 1e8
     assert choice.tuning == equals[0] or rates[equals.index(choice.tuning)] > 1.05 * rates[0]
     assert all(f"{rate / 1e9:.1f} GB/s" in str(choice) for rate in rates)
-    monkeypatch.setattr(trial, "_run_child", lambda _: pytest.fail("measured again"))
+    monkeypatch.setattr(trial, "_tried", lambda _: pytest.fail("measured again"))
     assert chosen(device, SUM) == choice
 
 
@@ -56,7 +56,7 @@ def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
     broken = replace(good, lanes=5, width=5)  # OpenCL has no such load
     request = Request(device, SUM, (broken, good))
     assert race(request)[0] == 0
-    verdict = verdicts([request])[0]
+    verdict = verdict_of(request)
     assert verdict.usable
     assert verdict.chosen == 1
     assert verdict.rates[1] > 0
@@ -67,7 +67,7 @@ def test_equals_that_crash_together_are_tried_one_by_one(device: Device, monkeyp
     best = table(device)[0]
     for path in Path(os.environ["CHUNKFOLD_CACHE"]).glob("verdicts/*"):
         path.unlink()
-    monkeypatch.setattr(trial.subprocess, "run", dying_once([]))
+    first_trial_dies(monkeypatch)
     choice = chosen(device, SUM)
     assert (choice.tuning, choice.rivals) == (best, ())
 

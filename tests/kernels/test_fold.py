@@ -126,7 +126,7 @@ def test_equals_numpy_for_every_length_and_offset(opened: OpenedDevice, shape: s
     integers = np.dtype(dtype).kind in "biu"
     builtin = shape.startswith(("work_group", "sub_group"))
     bound = bound_of(("min", "max") if integers and builtin else BASIC, dtype)
-    tuning = tried(opened.device, bound.accumulator, shape)
+    tuning = tried(opened.device, bound.accumulator, shape, flat=True)
     if tuning is None:
         return  # counted in test_every_shape_ran_somewhere
     ran.setdefault(shape, set()).add(opened.device.spec)
@@ -155,7 +155,7 @@ def test_every_shape_ran_somewhere():
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_prod_of_floats_equals_numpy(opened: OpenedDevice, dtype: str):
     bound = bound_of(("prod",), dtype)
-    tuning = choose(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator, flat=True)
 
     @given(LENGTHS, st.integers(0, 2**32))
     def check_length(count: int, seed: int) -> None:
@@ -174,7 +174,7 @@ def test_prod_of_floats_equals_numpy(opened: OpenedDevice, dtype: str):
 def test_truths_and_bits_equal_numpy(opened: OpenedDevice, dtype: str):
     bits = ("bitwise_and", "bitwise_or", "bitwise_xor") if dtype[0] != "f" else ()
     bound = bound_of(("any", "all", "count_nonzero", *bits), dtype)
-    tuning = choose(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator, flat=True)
 
     @given(LENGTHS, st.integers(0, 2**32), st.sampled_from([0, 0.01, 0.99, 1]))
     def check_length(count: int, seed: int, share: float) -> None:
@@ -202,7 +202,11 @@ def test_special_values_propagate_as_in_numpy(opened: OpenedDevice, dtype: str, 
     array = np.ones(1000, dtype)
     array[777] = special
     results = folded(
-        opened, bound, choose(opened.device, bound.accumulator), array, box((1000,), (0,))
+        opened,
+        bound,
+        choose(opened.device, bound.accumulator, flat=True),
+        array,
+        box((1000,), (0,)),
     )
     for op in BASIC:
         np.testing.assert_equal(results[op][0], getattr(np, op)(array))
@@ -211,7 +215,7 @@ def test_special_values_propagate_as_in_numpy(opened: OpenedDevice, dtype: str, 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_min_and_max_order_zeros_and_keep_subnormals(opened: OpenedDevice, dtype: str):
     bound = bound_of(("min", "max"), dtype)
-    tuning = choose(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator, flat=True)
     tiny = np.finfo(dtype).smallest_subnormal
     for array in (np.array([0.0, -0.0], dtype), np.array([-0.0, 0.0], dtype)):
         results = folded(opened, bound, tuning, array, box((2,), (0,)))
@@ -224,7 +228,7 @@ def test_min_and_max_order_zeros_and_keep_subnormals(opened: OpenedDevice, dtype
 
 def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
     bound = bound_of(BASIC, "int32")
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
     array = values("int32", 100_000, 3)
     cuts = [0, 1, 3, 1000, 1000, 50_001, 99_999, 100_000]
     buffers = [upload(opened, array[a:b]) for a, b in itertools.pairwise(cuts)]
@@ -236,7 +240,7 @@ def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
 
 def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
     bound = bound_of(("sum",), "int64")
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
     buffer = upload(opened, np.arange(10))
     sums = []
     for _ in range(3):
@@ -248,7 +252,7 @@ def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
 @pytest.mark.parametrize("count", [1, 2, 3, 15, 16, 17, 300, 5000])
 def test_combine_equals_folding_the_whole(opened: OpenedDevice, count: int):
     bound = bound_of(BASIC, "int16")
-    tuning = choose(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator, flat=True)
     array = values("int16", count * 3, 5)
     fold = Fold(opened, bound.accumulator, tuning)
     buffer, parts = upload(opened, array), []

@@ -7,16 +7,28 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Accumulate, BuildError, Device, Monoid, as_monoid, bind, choose, trial
-from chunkfold.kernels.trial import Request, Verdict, verdicts
+from chunkfold.kernels import (
+    Accumulate,
+    BuildError,
+    Device,
+    Monoid,
+    as_monoid,
+    bind,
+    choose,
+    trial,
+    trial_process,
+)
+from chunkfold.kernels.trial import Request, Verdict, verdict_of
+from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
 from chunkfold.kernels.variant import tiers
-from tests.processes import dying_once
+from tests.processes import first_trial_dies
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 
@@ -33,26 +45,25 @@ def request_for(device: Device) -> Request:
 @pytest.mark.usefixtures("_private_cache")
 def test_a_verdict_is_paid_for_once(device: Device, monkeypatch):
     request = request_for(device)
-    assert verdicts([request])[0].usable
-    monkeypatch.setattr(trial, "_run_child", lambda _: pytest.fail("tried again"))
-    assert verdicts([request, request]) == [verdicts([request])[0]] * 2
+    assert verdict_of(request).usable
+    monkeypatch.setattr(trial, "_tried", lambda _: pytest.fail("tried again"))
+    assert verdict_of(request) == verdict_of(request)
 
 
 @pytest.mark.usefixtures("_private_cache")
 @pytest.mark.parametrize("damaged", ['{"usable": tr', '{"usable": true, "chosen": 7}', "[1]"])
 def test_a_damaged_verdict_is_tried_again(device: Device, tmp_path: Path, damaged: str):
     request = request_for(device)
-    verdicts([request])
+    verdict_of(request)
     path = tmp_path / "verdicts" / request.key
     path.write_text(damaged)
-    assert verdicts([request])[0].usable
+    assert verdict_of(request).usable
     assert json.loads(path.read_text())["usable"]
 
 
 @pytest.mark.usefixtures("_private_cache")
 def test_a_crash_costs_one_request_and_the_next_candidate_is_taken(device: Device, monkeypatch):
-    deaths: list[int] = []
-    monkeypatch.setattr(trial.subprocess, "run", dying_once(deaths))
+    deaths = first_trial_dies(monkeypatch)
     tuning = choose(device, SUM)
     assert len(deaths) == 1
     known = [
@@ -85,13 +96,12 @@ def test_kernels_that_answer_wrongly_are_not_used(device: Device):
 def test_kernels_that_allow_fewer_work_items_get_fewer(device: Device, monkeypatch):
     asked = []
 
-    def limited(requests):
-        asked.append(requests[0].tunings[0].local_size)
-        fits = requests[0].tunings[0].local_size <= 16
-        verdict = Verdict(fits, "", local_limit=0 if fits else 16)
-        return [verdict], None
+    def limited(request):
+        asked.append(request.tunings[0].local_size)
+        fits = request.tunings[0].local_size <= 16
+        return Verdict(fits, "", local_limit=0 if fits else 16)
 
-    monkeypatch.setattr(trial, "_run_child", limited)
+    monkeypatch.setattr(trial, "_tried", limited)
     gpu = replace(device, kind="gpu", max_work_group_size=256, max_work_item_size=256)
     tuning = choose(gpu, SUM, "tree")
     assert asked == [256, 16]
@@ -117,13 +127,59 @@ def test_a_build_leaves_nothing_in_the_temporary_folder(
 def test_only_what_the_compiler_did_itself_is_remembered(
     device: Device, monkeypatch, ending: str, lasts: bool
 ):
-    real = subprocess.run
-    monkeypatch.setattr(
-        trial.subprocess, "run", lambda _, **kwargs: real(
-            [sys.executable, "-c", f"import os, sys; {ending}"], **kwargs
-        )
-    )  # fmt: skip
+    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", f"import os, sys; {ending}"))
     request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
-    assert not verdicts([request])[0].usable
+    assert not verdict_of(request).usable
     path = Path(os.environ["CHUNKFOLD_CACHE"]) / "verdicts" / request.key
     assert path.exists() == lasts
+
+
+@pytest.fixture
+def processes():
+    processes = TrialProcesses()
+    yield processes
+    processes.stop()
+
+
+def running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_a_child_is_kept_while_it_does_well(processes: TrialProcesses, monkeypatch):
+    answering = "import os, pickle, sys\nwhile True: n = pickle.load(sys.stdin.buffer); n < 0 and os.abort(); print(os.getpid(), flush=True)"  # noqa: E501
+    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", answering))
+    environment = dict(os.environ)
+    first = int(processes.ask(1, environment, 60))
+    assert int(processes.ask(2, environment, 60)) == first
+    other = int(processes.ask(3, environment | {"CHUNKFOLD_TIES": "x"}, 60))
+    assert other != first
+    assert not running(first)
+    with pytest.raises(ChildEndedError) as ended:
+        processes.ask(-1, environment, 60)
+    assert ended.value.code == -6
+    monkeypatch.setattr(trial_process, "IDLE_S", 0.05)
+    last = int(processes.ask(4, environment, 60))
+    deadline = time.monotonic() + 30
+    while running(last):
+        assert time.monotonic() < deadline, "an idle child was kept"
+        time.sleep(0.01)
+    assert int(processes.ask(5, environment, 60)) != last
+
+
+def test_a_child_ends_with_its_parent(tmp_path: Path):
+    parent = """
+import os, numpy as np
+from chunkfold.kernels import all_devices, as_monoid, bind, choose, trial
+choose(all_devices()[0], bind([as_monoid("sum")], [np.dtype("f4")]).accumulator)
+print(trial.processes._kept._process.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    environment = os.environ | {"TMPDIR": str(tmp_path), "CHUNKFOLD_CACHE": str(tmp_path / "c")}
+    done = subprocess.run(
+        [sys.executable, "-c", parent], env=environment, capture_output=True, text=True, timeout=120, check=False  # noqa: E501
+    )  # fmt: skip
+    child = int(done.stdout)
+    deadline = time.monotonic() + 30
+    while running(child) or list(tmp_path.glob("chunkfold-trial-*")):
+        assert time.monotonic() < deadline, "the child outlived its parent"
+        time.sleep(0.05)

@@ -181,12 +181,23 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         aligned=False,
         column_size=1,
         column_lanes=_COLUMN_LANES,
-        # Rows in flight hide what it costs to load a vector's states: the more there are, the more.
-        column_unroll=8 if accumulator.state_bytes <= 8 else 16,
+        column_unroll=_rows_in_flight(accumulator),
         tile=max(1, _TILE_BYTES // (_COLUMN_LANES * max(1, accumulator.state_bytes))),
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
     )
+
+
+def _rows_in_flight(accumulator: Accumulator) -> int:
+    """Return the rows of columns that are unrolled on a CPU.
+
+    They hide what it costs to load a vector's states: the more there are, the more. Arithmetic and
+    searches for bins hide it too, and compilers are slow on them: 16 rows of 80 bins took Intel's
+    half a minute, and were slower than 2.
+    """
+    if accumulator.tables and not accumulator.exact:
+        return 2
+    return 8 if accumulator.exact or accumulator.state_bytes <= 8 else 16
 
 
 def _itemsizes(accumulator: Accumulator) -> list[int]:

@@ -116,7 +116,8 @@ def bind(
     dtypes
         Element dtype of each input.
     dtype
-        Cast elements to this first, and results at the end, as NumPy's `dtype=` does.
+        Cast elements to this first, and results at the end, as NumPy's `dtype=` does. `object`
+        leaves elements as they are, and makes Python's integers of what is one of any size.
     fp64
         Whether every device of the run has float64.
     ddof
@@ -131,7 +132,8 @@ def bind(
     DeviceError
         If a dtype is not supported.
     """
-    value = _common(dtypes) if dtype is None else dtype.newbyteorder("=")
+    whole = dtype is not None and dtype.kind == "O"
+    value = _common(dtypes) if dtype is None or whole else dtype.newbyteorder("=")
     for given in dtypes:
         if not _castable(given, value):
             raise MonoidError(f"elements of {given} cannot be cast to {value}")
@@ -144,6 +146,11 @@ def bind(
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
         monoid = named.for_dtype(value, exact=exact)
+        if whole and not monoid.unbounded:
+            raise MonoidError(
+                f"dtype=object is for sums and products of integers, not for {named.name!r} of "
+                f"{value}"
+            )
         slots: dict[str, str] = {}
         limbs: dict[str, Limbs] = {}
         rounds = False

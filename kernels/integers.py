@@ -42,6 +42,7 @@ def integer_sum(dtype: np.dtype) -> Monoid:
         accumulate=_WIDE if dtype.itemsize == 8 else _NARROW,
         finish=_summed,
         kinds="biu",
+        unbounded=True,
     )
 
 
@@ -82,6 +83,7 @@ def integer_prod() -> Monoid:
         },
         finish=_product,
         kinds="biu",
+        unbounded=True,
     )
 
 
@@ -106,25 +108,31 @@ def _mean(fields: Fields, _context: Context) -> np.ndarray:
 def _product(fields: Fields, context: Context) -> np.ndarray:
     names = ("m", "negative", "zero", "beyond")
     rows = zip(*(fields[name].tolist() for name in names), strict=True)
-    # What no dtype holds: 2**64, of either sign.
-    values = [
-        0 if zero else (-1 if negative else 1) * (1 << 64 if beyond else size)
+    signed = [
+        (0 if zero else -size if negative else size, beyond and not zero)
         for size, negative, zero, beyond in rows
     ]
-    return _fitted(values, context, "product")
+    if any(beyond for _, beyond in signed):
+        raise RangeError(
+            f"the product of {context.dtype} is 2**64 or more, or -2**64 or less, which no integer "
+            "dtype holds; cast by dtype='float64'"
+        )
+    return _fitted([value for value, _ in signed], context, "product")
 
 
 def _fitted(values: list[int], context: Context, what: str) -> np.ndarray:
     """Give Python's integers the dtype of NumPy's sums, or the one asked for."""
     wanted = context.result
+    if wanted is not None and wanted.kind == "O":
+        return np.array(values, object)
     if wanted is None or wanted.kind not in "iu":
         wanted = np.dtype(np.uint64 if context.dtype.kind == "u" else np.int64)
     limits = np.iinfo(wanted)
     beyond = [value for value in values if not limits.min <= value <= limits.max]
     if beyond:
-        known = "2**64 or more" if abs(beyond[0]) == 1 << 64 else f"{beyond[0]}"
         raise RangeError(
-            f"the {what} of {context.dtype} is {known}, which {wanted} does not hold "
-            f"({limits.min} to {limits.max}); cast by dtype='float64', or take the mean"
+            f"the {what} of {context.dtype} is {beyond[0]}, which {wanted} does not hold "
+            f"({limits.min} to {limits.max}); dtype='object' gives Python's integers, "
+            "dtype='float64' rounds"
         )
     return np.array(values, wanted)

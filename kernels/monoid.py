@@ -116,6 +116,8 @@ class Monoid:
     """Whether elements that are NaN or NaT count as absent."""
     casts: bool = field(default=True, kw_only=True)
     """Whether a `dtype` that elements are cast to is the result's too, as it is a sum's."""
+    unbounded: bool = field(default=False, kw_only=True)
+    """Whether `finish` gives Python's integers where `Context.result` is object."""
     constants: Mapping[str, np.ndarray] = field(
         default_factory=lambda: MappingProxyType({}), kw_only=True
     )

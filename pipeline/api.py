@@ -55,7 +55,8 @@ def reduce(
     keepdims
         Keep reduced axes with size one.
     dtype
-        Cast elements to this before, and the result after.
+        Cast elements to this before, and the result after. `object` gives the sum or product of
+        integers as Python's, of any size.
     ddof
         Delta degrees of freedom: variances divide by count - ddof.
     skipna
@@ -236,7 +237,7 @@ def _bound(
         raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a number of 64 bits at most")
     try:
         cast = None if dtype is None else np.dtype(dtype)
-        if cast is not None:
+        if cast is not None and cast.kind != "O":
             stored_name(cast)
     except (TypeError, ValueError, DeviceError) as error:
         raise PlanError(f"dtype={dtype!r}: {error}") from None

@@ -103,14 +103,19 @@ def device_json(device: Device) -> dict[str, Any]:
     }
 
 
-def check_output(path: Path) -> None:
-    """Find out before the work starts whether results can be written there.
+def check_output(path: Path, dtype: str | None = None) -> None:
+    """Find out before the work starts whether results of a `dtype` can be written there.
 
     Raises
     ------
     PlanError
-        If not, or if its name asks for another format than JSON or Zarr.
+        If not, or if its name asks for another format than JSON or Zarr, or for Zarr where results
+        are Python's integers.
     """
+    if dtype in ("object", "O") and path.suffix != ".json":
+        raise PlanError(
+            f"output {path}: Zarr has no data type for Python's integers (dtype {dtype}); use .json"
+        )
     if path.suffix not in ("", ".json", ".zarr"):
         raise PlanError(
             f"output {path} ends in {path.suffix!r}; use .json for JSON, .zarr for a Zarr group"

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import Bound, Fold, OpenedDevice, Tuning, as_monoid, bind, box, choose
-from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.errors import MonoidError, RangeError
 from tests.kernels.test_fold import LENGTHS, upload, values
 
 INTEGERS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -22,7 +22,7 @@ SOME = ["int8", "uint16", "int64", "uint64"]
 def bound_to(opened: OpenedDevice, op: str, dtype: str, result: str | None = None) -> tuple:
     cast = None if result is None else np.dtype(result)
     bound = bind([as_monoid(op)], [np.dtype(dtype)], dtype=cast)
-    return bound, choose(opened.device, bound.accumulator)
+    return bound, choose(opened.device, bound.accumulator, flat=True)
 
 
 def reduced(opened: OpenedDevice, bound: Bound, tuning: Tuning, *arrays: np.ndarray) -> np.generic:
@@ -122,3 +122,21 @@ def test_a_dtype_that_is_asked_for_must_hold_the_result(opened: OpenedDevice):
         reduced(opened, bound, tuning, array)
     bound, tuning = bound_to(opened, "sum", "int8", "float32")
     assert reduced(opened, bound, tuning, array) == np.float32(300)
+
+
+@pytest.mark.parametrize("op", ["sum", "prod"])
+def test_object_gives_python_s_integers(opened: OpenedDevice, op: str):
+    bound, tuning = bound_to(opened, op, "uint64", "object")
+    array = np.full(2, 2**63 + 1, "uint64") if op == "sum" else np.array([2**63, 1], "uint64")
+    got = reduced(opened, bound, tuning, array)
+    assert type(got) is int
+    assert got == (2**64 + 2 if op == "sum" else 2**63)
+    if op == "prod":
+        with pytest.raises(RangeError, match=r"the product of uint64 is 2\*\*64 or more"):
+            reduced(opened, bound, tuning, array, array)
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("mean", "i4"), ("sum", "f4"), ("max", "i4")])
+def test_object_is_for_sums_and_products_of_integers(op: str, dtype: str):
+    with pytest.raises(MonoidError, match=f"dtype=object is for .*, not for {op!r}"):
+        bind([as_monoid(op)], [np.dtype(dtype)], dtype=np.dtype(object))

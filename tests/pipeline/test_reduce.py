@@ -163,7 +163,8 @@ def test_nothing_sums_to_zero_and_has_no_mean():
         ({"op": None}, "a name or a Monoid, not None"),
         ({"op": [["sum"]]}, "a name or a Monoid, not"),
         ({"op": b"sum"}, "a name or a Monoid, not b'sum'"),
-        ({"dtype": "O"}, "dtype='O': dtype 'object' cannot be reduced"),
+        ({"dtype": "O"}, "not for 'sum' of float64"),
+        ({"dtype": "S3"}, "cannot be reduced"),
         ({"dtype": np}, "dtype=<module"),
         ({"mode": "best"}, "mode is 'best'; there are: 'exact', 'fast'"),
         ({"client": 5}, "client is a distributed.Client, not int"),
@@ -187,6 +188,18 @@ def test_dtype_is_numpy_s():
     with pytest.raises(OverflowError, match="the sum of uint8 is 19900, which uint8 does not hold"):
         cf.reduce(source, "sum", dtype="u1")
     same(cf.reduce(source, "mean", dtype="f4"), array.mean(dtype="f4"))
+
+
+def test_object_holds_sums_of_any_size():
+    array = np.full((2, 5), 2**63 - 1, "i8")
+    source = stored(array, chunks=(1, 2))
+    whole = cf.reduce(source, "sum", dtype=object)
+    assert type(whole) is int
+    assert whole == 10 * (2**63 - 1)
+    along = cf.reduce(source, "sum", axis=1, keepdims=True, dtype=object)
+    assert along.tolist() == [[5 * (2**63 - 1)]] * 2
+    with pytest.raises(cf.ChunkfoldError, match="not for 'sum' of float32"):
+        cf.reduce(stored(np.ones(3, "f4"), chunks=(2,)), dtype=object)
 
 
 @pytest.mark.parametrize("stored_as", ["f4", "f8", "i4"])

@@ -170,6 +170,7 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("reduce", "STORE/a", "--dtype", "nonsense"), "nonsense"),
         (("reduce", "STORE/a", "--axis", "0,x"), "--axis 'x' is not an integer"),
         (("reduce", "STORE/a", "--out", "m.csv"), "output m.csv ends in '.csv'; use .json"),
+        (("reduce", "STORE/a", "--dtype", "object", "--out", "m.zarr"), "integers (dtype object)"),
         (("reduce", "STORE/a", "STORE/a"), "one of dot, sum_sq_diff, max_abs_diff, first_mismatch"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "0:3:0"), "asks for 0 bins; take 1"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "0:inf:4"), "has no finite width"),

@@ -67,7 +67,11 @@ reduction = stacked(
         help="exact: float sums, means, variances and norms without rounding, rounded once, the "
         "same bits wherever they run; fast: with the error bound of docs/numerics.md.",
     ),
-    click.option("--dtype", help="Cast elements to this first, and the result to it."),
+    click.option(
+        "--dtype",
+        help="Cast elements to this first, and the result to it; object: sums and products of "
+        "integers of any size.",
+    ),
     click.option(
         "--select",
         "selection",

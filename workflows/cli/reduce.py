@@ -77,7 +77,7 @@ def command(
     """
     given = options.arguments(**reduction)
     if output is not None:
-        check_output(output)
+        check_output(output, given.get("dtype"))
     # Bad input is found before a cluster is started for it.
     options.check(given)
     with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:

@@ -19,6 +19,7 @@ from chunkfold.on_cluster import OnCluster
 from chunkfold.planning import Plan, make_plan
 from chunkfold.run import Run
 from chunkfold.source import Source, open_source
+from chunkfold.worker import readers_each
 
 MODES = ("exact", "fast")
 Op = str | Monoid
@@ -154,7 +155,13 @@ def plan(
     client = client or _current_client()
     if client is None:
         return make_plan(
-            sources, bound, axis=axis, selection=selection, workers=workers, threads=threads
+            sources,
+            bound,
+            axis=axis,
+            selection=selection,
+            workers=workers,
+            threads=threads,
+            readers=readers_each(workers),
         )
     return _plan_for(sources, bound, axis, selection, OnCluster(client).crew())
 
@@ -173,6 +180,7 @@ def _plan_for(
         selection=selection,
         workers=max(1, len(crew.devices)),
         threads=crew.threads,
+        readers=crew.readers,
         memory_limit=crew.memory_limit,
     )
 

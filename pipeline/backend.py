@@ -25,6 +25,8 @@ class Crew:
     """Device of each worker."""
     threads: int
     """Blocks that one worker runs at once."""
+    readers: int
+    """Threads that read for them, of the worker that has most."""
     memory_limit: int | None
     """Bytes that the smallest worker may use."""
 
@@ -66,7 +68,7 @@ class InProcess:
     def crew(self) -> Crew:
         """Open the device."""
         self._owned: WorkerDevice = process_device(self._spec)
-        return Crew((self._owned.device,), 1, None)
+        return Crew((self._owned.device,), 1, self._owned.readers, None)
 
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Remember the run."""

@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ import numpy as np
 
 from chunkfold.errors import CancelledError, ChunkError
 from chunkfold.grid import Piece, slabs
-from chunkfold.kernels import Accumulator, Box, Fold, Partial
+from chunkfold.kernels import Accumulator, Box, Fold, Partial, Tuning
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.layout import Layout
-from chunkfold.planning import AGAIN_BYTES, BUFFERS, READERS, Block
+from chunkfold.planning import AGAIN_BYTES, Block, ring
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.source import Source
 from chunkfold.worker import WorkerDevice
@@ -43,6 +43,11 @@ class Work:
     """Most decoded bytes of a leaf of one input."""
     accumulator: Accumulator
     variant: str | None
+
+    def tuning(self, owned: WorkerDevice, accumulator: Accumulator) -> Tuning:
+        """Return how a device folds into an accumulator: the run's, or another form of it."""
+        flat = not (self.layout.kept or accumulator.uses_index)
+        return owned.tuning(accumulator, self.variant, flat=flat)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     CancelledError
         If the run was cancelled meanwhile.
     """
-    tuning = owned.tuning(work.accumulator, work.variant)
+    tuning = work.tuning(owned, work.accumulator)
     stream = _Stream(owned, work, watch)
     try:
         partials = tuple(stream.fold_tile(tile, block.parts) for tile in range(*block.tiles))
@@ -112,7 +117,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
 
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
     """Combine what blocks or other combines left, tile by tile, with the same op and zero."""
-    tuning = owned.tuning(work.accumulator, work.variant)
+    tuning = work.tuning(owned, work.accumulator)
     partials, profiles = [], []
     for tile in zip(*(part.partials for part in parts), strict=True):
         fold = Fold(owned.opened, work.accumulator, tuning, outputs=tile[0].outputs)
@@ -133,9 +138,8 @@ class _Stream:
         self._owned, self._work, self._watch = owned, work, watch
         self._folds = owned.opened.queue()
         self._profiles: list[Profile] = []
-        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="chunkfold-read")
         self._free: deque[Slot] = deque()
-        self._made = 0
+        self._made, self._most = 0, ring(owned.readers)
         self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         self._told = time.monotonic()
         self._stuck = False
@@ -171,18 +175,18 @@ class _Stream:
         fold = Fold(
             self._owned.opened,
             accumulator,
-            self._owned.tuning(accumulator, self._work.variant),
+            self._work.tuning(self._owned, accumulator),
             outputs=math.prod(along.stop - along.start for along in window),
             queue=self._folds,
         )
         reads = deque[tuple[_Read, Slot, Future[float]]]()
         try:
             for read in self._reads(tile, parts, window):
-                if len(reads) == BUFFERS:
+                if len(reads) == self._most - 2:
                     self._consume(fold, *reads.popleft())
                 slot = self._slot()
                 memory = [buffer.begin() for buffer in slot]
-                reads.append((read, slot, self._pool.submit(self._read, read, memory)))
+                reads.append((read, slot, self._owned.read(self._read, read, memory)))
             while reads:
                 self._consume(fold, *reads.popleft())
             partial = fold.finish()
@@ -201,8 +205,9 @@ class _Stream:
         _kept_for_good.extend(slot for slot, future in unread if future in running)
 
     def close(self) -> None:
-        """Stop the readers and wait for the device to let go of the buffers."""
-        self._pool.shutdown(wait=not self._stuck, cancel_futures=True)
+        """Wait for the device to let go of the buffers."""
+        if self._stuck:
+            self._owned.leave_readers()
         for buffer in itertools.chain.from_iterable(self._free):
             buffer.drain()
             self._owned.give_back(buffer)
@@ -224,12 +229,9 @@ class _Stream:
                 f"{READ_DEADLINE_S:.0f} s"
             ) from None
         sizes = [read.box.elements * source.dtype.itemsize for source in self._work.sources]
-        ready = [
-            event
-            for buffer, nbytes in zip(slot, sizes, strict=True)
-            for event in buffer.commit(nbytes)
-        ]
-        event = fold.add([buffer.buffer for buffer in slot], read.box, wait_for=ready)
+        ready = [buffer.commit(nbytes) for buffer, nbytes in zip(slot, sizes, strict=True)]
+        uploads = [event for one in ready for event in one.events]
+        event = fold.add([one.buffer for one in ready], read.box, wait_for=uploads)
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)
@@ -250,7 +252,7 @@ class _Stream:
 
     def _slot(self) -> Slot:
         """Return a slot that is free, or will be when its last fold is done."""
-        if self._made < BUFFERS:
+        if self._made < self._most:
             self._made += 1
             return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._work.sources)
         return self._free.popleft()

@@ -15,7 +15,7 @@ from distributed.system import MEMORY_LIMIT
 from chunkfold.deadline import within
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
-from chunkfold.worker import RESOURCE, DevicePlugin
+from chunkfold.worker import RESOURCE, DevicePlugin, readers_each
 
 THREADS = 2
 """Blocks that a worker runs at once: one reads while another folds."""
@@ -42,14 +42,14 @@ def chosen_devices(given: str | Sequence[Device | str] | None) -> list[Device]:
     return list({device.uuid: device for device in found}.values())
 
 
-def worker_options(device: Device, threads: int, memory_limit: int) -> dict[str, Any]:
+def worker_options(device: Device, threads: int, readers: int, memory_limit: int) -> dict[str, Any]:
     """Return what a nanny needs to start and restart the worker of a device."""
     return {
         "name": f"{device.kind}-{device.uuid}",
         "nthreads": threads,
         "memory_limit": memory_limit,
         "resources": {RESOURCE: threads},
-        "plugins": {DevicePlugin(device)},
+        "plugins": {DevicePlugin(device, readers)},
     }
 
 
@@ -119,7 +119,9 @@ class LocalOpenCLCluster(LocalCluster):
     def new_worker_spec(self) -> dict[str, dict[str, Any]]:
         """Describe the worker of the next device that has none (called by `scale`)."""
         for device in self.devices:
-            options = worker_options(device, self._threads, self._limit)
+            options = worker_options(
+                device, self._threads, readers_each(len(self.devices)), self._limit
+            )
             if options["name"] not in self.worker_spec:
                 spec = copy.deepcopy(self.new_spec)
                 spec["options"].update(options)
@@ -176,9 +178,9 @@ async def serve(
         reaching.cancel()
         return
     await reaching
-    limit = memory_limit or MEMORY_LIMIT // len(found)
+    limit, readers = memory_limit or MEMORY_LIMIT // len(found), readers_each(len(found))
     nannies = [
-        Nanny(scheduler, **worker_options(device, threads, limit), death_timeout=60)
+        Nanny(scheduler, **worker_options(device, threads, readers, limit), death_timeout=60)
         for device in found
     ]
     try:

@@ -14,6 +14,8 @@ from chunkfold.errors import PlanError
 
 MOST_CELLS = 1 << 27
 """Cells along one axis beyond which planning would take gigabytes."""
+LEAST_OUTPUTS = 1 << 16
+"""Outputs that fill a device."""
 Index = int | slice
 Selection = Index | EllipsisType | tuple[Index | EllipsisType, ...] | None
 
@@ -107,22 +109,34 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return axis.start + positions * axis.step, positions, lengths[keep]
 
 
-def leaf_factors(cell: Sequence[int], itemsize: int, target_bytes: int) -> tuple[int, ...]:
+def leaf_factors(
+    cells: Sequence[Cells], itemsize: int, target_bytes: int, reduced: Sequence[int]
+) -> tuple[int, ...]:
     """Return how many cells per axis make a leaf: powers of two, at most `target_bytes`.
 
-    Depends on nothing that changes when the array grows, so that leaves stay what they are.
-    Axes are doubled in turn, the last one first.
+    Depends on nothing that changes when the array grows, once an axis has cells enough, so that
+    leaves stay what they are. Axes are doubled in turn, the last one first, until all of their
+    cells are in a leaf: kept ones until a leaf has outputs enough to fill a device, then reduced
+    ones, since each leaf reads and writes the accumulators of its outputs.
 
-    >>> leaf_factors((1, 256, 256), 4, 1 << 20)
-    (1, 2, 2)
+    >>> planes = [Cells(99, 1), Cells(999, 256), Cells(999, 256)]
+    >>> leaf_factors(planes, 4, 1 << 20, (0, 1, 2)), leaf_factors(planes, 4, 1 << 20, (0,))
+    ((1, 2, 2), (4, 1, 1))
     """
-    factors = [1] * len(cell)
+    factors = [1] * len(cells)
+    cell = [max(1, axis.cell) for axis in cells]
+    order = range(len(cells) - 1, -1, -1)
     nbytes = math.prod(cell) * itemsize
-    axis = len(cell) - 1
-    while cell and nbytes and nbytes * 2 <= target_bytes:
-        factors[axis] *= 2
+    while nbytes * 2 <= target_bytes:
+        outputs = math.prod(cell[n] * factors[n] for n in order if n not in reduced)
+        growing = [n for n in order if cell[n] * factors[n] < cells[n].size]
+        if not growing:
+            break
+        widen = outputs < LEAST_OUTPUTS
+        # Of the axes that are to grow the one that grew least; of the others, if there is none.
+        chosen = min(growing, key=lambda n: ((n in reduced) == widen, factors[n]))
+        factors[chosen] *= 2
         nbytes *= 2
-        axis = (axis - 1) % len(cell)
     return tuple(factors)
 
 

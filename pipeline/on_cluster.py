@@ -15,7 +15,6 @@ from chunkfold.block import Folded, Work
 from chunkfold.deadline import within
 from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerLostError
 from chunkfold.events import OnEvent, from_message
-from chunkfold.kernels import Device
 from chunkfold.planning import Block
 from chunkfold.tasks import block_task, cancel_run, combine_task
 from chunkfold.worker import RESOURCE, describe_worker
@@ -69,7 +68,7 @@ class OnCluster:
             "the workers' answer about their devices",
             lambda: self._client.run(describe_worker, workers=list(workers), on_error="return"),
         )
-        found = {a: d for a, d in answers.items() if isinstance(d, Device)}
+        found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
         if not found:
             raise DeviceError(
                 f"none of {len(answers)} worker(s) has an OpenCL device: "
@@ -77,7 +76,8 @@ class OnCluster:
             )
         limits = [workers[a]["memory_limit"] for a in found if workers[a].get("memory_limit")]
         threads = min(int(workers[address]["nthreads"]) for address in found)
-        return Crew(tuple(found.values()), threads, min(limits, default=None))
+        devices, readers = zip(*found.values(), strict=True)
+        return Crew(devices, threads, max(readers), min(limits, default=None))
 
     def start(
         self,

@@ -18,14 +18,12 @@ from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
 """Small cells are joined to leaves of at most this many decoded bytes."""
-BLOCK_BYTES = (32 << 20, 1 << 30)
+BLOCK_BYTES = (128 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
-BLOCKS_PER_WORKER = 8
-"""How finely work is cut where it is small, so that workers end together."""
-BUFFERS = 3
-"""Staging buffers of a running block."""
-READERS = 2
-"""Threads that read and decode for a running block."""
+BLOCKS_PER_WORKER = 4
+"""How finely work is cut where it is small, so that several workers end together."""
+READERS = (2, 16)
+"""Least and most threads that read and decode for a worker: 16 keep a GPU's link busy."""
 AGAIN_BYTES = 64 << 20
 """Limbs that a block keeps at a time, where expansions did not hold its sums."""
 MEMORY_SHARE = 0.6
@@ -78,6 +76,8 @@ class Plan:
     workers: int
     threads: int
     """Blocks that one worker runs at once."""
+    readers: int
+    """Threads of a worker that read and decode for all of these."""
 
     @property
     def source(self) -> Source:
@@ -128,7 +128,7 @@ class Plan:
             f"leaves    {layout.tiles * layout.parts:,} of at most {size_text(self.leaf_bytes)}",
             (
                 f"blocks    {len(self.blocks):,} tasks on {self.workers} worker(s), "
-                f"{self.threads} at once on each"
+                f"{self.threads} at once on each, {self.readers} threads reading"
             ),
             (
                 f"tree      {self.levels} level(s) of combines, {FAN_IN} partials each; "
@@ -152,6 +152,7 @@ def make_plan(
     selection: Selection = None,
     workers: int = 1,
     threads: int = 1,
+    readers: int = READERS[0],
     memory_limit: int | None = None,
 ) -> Plan:
     """Plan a reduction.
@@ -160,8 +161,8 @@ def make_plan(
     ----------
     axis
         Axes of the selection to reduce, as NumPy counts them; None for all.
-    workers, threads
-        Workers, and blocks that each runs at once.
+    workers, threads, readers
+        Workers, blocks that each runs at once, and threads of each that read for them.
     memory_limit
         Bytes that distributed allows each worker, if it has a limit.
 
@@ -177,7 +178,7 @@ def make_plan(
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
-    factors = leaf_factors(source.cell, itemsize, LEAF_BYTES)
+    factors = leaf_factors(source.cells, itemsize, LEAF_BYTES, reduced)
     axes = tuple(
         Axis(entry.cells.coarsened(factor), entry.start, entry.stop, entry.step, entry.dropped)
         for entry, factor in zip(chosen, factors, strict=True)
@@ -193,9 +194,10 @@ def make_plan(
         layout=layout,
         blocks=_blocks(layout, leaf_bytes, itemsize, workers),
         leaf_bytes=leaf_bytes,
-        memory=_memory(layout, accumulator, sources, leaf_bytes, threads),
+        memory=_memory(layout, accumulator, sources, leaf_bytes, threads, readers),
         workers=workers,
         threads=threads,
+        readers=readers,
     )
     if memory_limit and plan.memory.total > MEMORY_SHARE * memory_limit:
         raise PlanError(
@@ -205,6 +207,15 @@ def make_plan(
             "fewer threads, more memory, or smaller chunks or selections" + _hint(plan)
         )
     return plan
+
+
+def ring(readers: int) -> int:
+    """Return the staging buffers of a running block, by the threads that fill them.
+
+    One waits to be filled and two are the device's: handing one over between threads may take a
+    time slice, where readers keep all cores busy.
+    """
+    return readers + 3
 
 
 def _hint(plan: Plan) -> str:
@@ -231,7 +242,8 @@ def _blocks(layout: Layout, leaf_bytes: int, itemsize: int, workers: int) -> tup
         return ()
     total = layout.elements * itemsize
     low, high = BLOCK_BYTES
-    wanted = min(max(total // (BLOCKS_PER_WORKER * workers), low), high)
+    each = BLOCKS_PER_WORKER if workers > 1 else 1
+    wanted = min(max(total // (each * workers), low), high)
     leaves = max(1, wanted // leaf_bytes)
     if leaves >= layout.parts:
         step = leaves // layout.parts
@@ -250,6 +262,7 @@ def _memory(
     sources: tuple[Source, ...],
     leaf_bytes: int,
     threads: int,
+    readers: int,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -267,8 +280,8 @@ def _memory(
     together = max(2 * partial, min(FAN_IN * partial, COMBINED_BYTES))
     combining = 2 * (together + partial) if waiting else 0
     return Memory(
-        staging=threads * BUFFERS * leaf_bytes * len(sources),
-        decoding=threads * READERS * 2 * max(leaf_bytes, in_flight),
+        staging=threads * ring(readers) * leaf_bytes * len(sources),
+        decoding=readers * 2 * max(leaf_bytes, in_flight),
         accumulators=threads * (3 * partial + tables) + waiting + combining,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,9 +14,11 @@ import zarr
 from zarr.buffer.cpu import NDBuffer
 from zarr.storage import ZipStore
 
+from chunkfold.direct import Direct
 from chunkfold.errors import ChunkError, DeviceError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.route import direct_of
 
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
@@ -40,8 +43,8 @@ class Source:
 
     @property
     def cell(self) -> tuple[int, ...]:
-        """Shape of a stored object: a shard, or else a chunk."""
-        return tuple(self.array.shards or self.array.chunks)
+        """Shape of what is decoded at once: a chunk, or else a shard where zarr reads it."""
+        return tuple((self.direct is None and self.array.shards) or self.array.chunks)
 
     @property
     def cells(self) -> tuple[Cells, ...]:
@@ -58,8 +61,13 @@ class Source:
     def described(self) -> list[str]:
         """Say what it is, for the plan."""
         array = self.array
-        cells = f"shards of {array.shards}" if array.shards else f"chunks of {array.chunks}"
-        return [f"source    {self.name}", f"          {self.dtype}, shape {self.shape}, {cells}"]
+        shards = f" in shards of {array.shards}" if array.shards else ""
+        cells = f"chunks of {array.chunks}{shards}"
+        route = "decoded in place" if self.direct is not None else "decoded by zarr, copied"
+        return [
+            f"source    {self.name}",
+            f"          {self.dtype}, shape {self.shape}, {cells}; {route}",
+        ]
 
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.
@@ -79,6 +87,11 @@ class Source:
         if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
             raise SourceError(f"{self.name}: its metadata changed while it was read")
 
+    @cached_property
+    def direct(self) -> Direct | None:
+        """How its chunks are read without zarr, if they can be."""
+        return direct_of(self.array)
+
     def read(self, region: Sequence[slice], out: np.ndarray) -> None:
         """Decode a region into `out`, whose shape and dtype are the region's.
 
@@ -87,6 +100,12 @@ class Source:
         ChunkError
             If any chunk of it cannot be read or decoded.
         """
+        if self.direct is not None:
+            self.direct.read(self.name, region, out)
+        else:
+            self._read_by_zarr(region, out)
+
+    def _read_by_zarr(self, region: Sequence[slice], out: np.ndarray) -> None:
         try:
             self.array.get_basic_selection(tuple(region), out=NDBuffer.from_numpy_array(out))
         except Exception as error:

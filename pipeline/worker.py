@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +24,7 @@ from chunkfold.kernels import (
     devices,
 )
 from chunkfold.kernels.staging import StagingBuffer
+from chunkfold.planning import READERS
 
 PLUGIN = "chunkfold-device"
 RESOURCE = "chunkfold-device"
@@ -32,14 +36,31 @@ class WorkerDevice:
     """A device that a process has opened, and the tunings that were seen to work on it."""
 
     opened: OpenedDevice
+    readers: int
+    """Threads that read and decode for all its blocks."""
     _tunings: dict[object, Tuning] = field(default_factory=dict)
     _buffers: list[StagingBuffer] = field(default_factory=list)
+    _pool: ThreadPoolExecutor | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def device(self) -> Device:
         """What it is."""
         return self.opened.device
+
+    def read(self, task: Callable[..., float], *given: Any) -> Future[float]:
+        """Let a reading thread do something."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.readers, "chunkfold-read")
+            return self._pool.submit(task, *given)
+
+    def leave_readers(self) -> None:
+        """Let new threads read from now on: of these, one never came back."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.shutdown(wait=False)
+            self._pool = None
 
     def borrow(self, nbytes: int) -> StagingBuffer:
         """Return a staging buffer of that size, used before if there is one: its pages are warm.
@@ -57,12 +78,15 @@ class WorkerDevice:
         with self._lock:
             self._buffers.append(buffer)
 
-    def tuning(self, accumulator: Accumulator, variant: str | None) -> Tuning:
-        """Return the tuning for a reduction; the first call may try kernels in a child process."""
-        key = (accumulator, variant)
+    def tuning(self, accumulator: Accumulator, variant: str | None, *, flat: bool) -> Tuning:
+        """Return the tuning for a reduction; the first call may try kernels in a child process.
+
+        Parameters as `kernels.choose`.
+        """
+        key = (accumulator, variant, flat)
         with self._lock:
             if key not in self._tunings:
-                self._tunings[key] = choose(self.device, accumulator, variant)
+                self._tunings[key] = choose(self.device, accumulator, variant, flat=flat)
             return self._tunings[key]
 
 
@@ -71,8 +95,8 @@ class DevicePlugin(WorkerPlugin):
 
     name = PLUGIN
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
+    def __init__(self, device: Device, readers: int) -> None:
+        self.device, self.readers = device, readers
         self.owned: WorkerDevice | None = None
         self.failure = ""
 
@@ -82,12 +106,18 @@ class DevicePlugin(WorkerPlugin):
             # A terminal sends Ctrl-C to the workers too, but it is for the client to decide.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            self.owned = WorkerDevice(OpenedDevice(self.device))
+            self.owned = WorkerDevice(OpenedDevice(self.device), self.readers)
         except DeviceError as error:
             self.failure = str(error)
 
-    def __reduce__(self) -> tuple[type[DevicePlugin], tuple[Device]]:
-        return (DevicePlugin, (self.device,))
+    def __reduce__(self) -> tuple[type[DevicePlugin], tuple[Device, int]]:
+        return (DevicePlugin, (self.device, self.readers))
+
+
+def readers_each(workers: int) -> int:
+    """Return the reading threads of each of so many workers of this host."""
+    least, most = READERS
+    return max(least, min(most, len(os.sched_getaffinity(0)) // max(1, workers)))
 
 
 _of_process: dict[str, WorkerDevice] = {}
@@ -99,7 +129,7 @@ def process_device(spec: str | None = None) -> WorkerDevice:
     with _process_lock:
         device = (default_devices()[0] if spec is None else devices(spec))[0]
         if device.uuid not in _of_process:
-            _of_process[device.uuid] = WorkerDevice(OpenedDevice(device))
+            _of_process[device.uuid] = WorkerDevice(OpenedDevice(device), readers_each(1))
         return _of_process[device.uuid]
 
 
@@ -126,9 +156,10 @@ def device_of(worker: Any) -> WorkerDevice:
     return owned
 
 
-def describe_worker(dask_worker: Any) -> Device | str:
-    """Return a worker's device, or why it has none. Runs on the worker."""
+def describe_worker(dask_worker: Any) -> tuple[Device, int] | str:
+    """Return a worker's device and its readers, or why it has none. Runs on the worker."""
     try:
-        return device_of(dask_worker).device
+        owned = device_of(dask_worker)
     except WorkerLostError as error:
         return str(error)
+    return owned.device, owned.readers

@@ -32,7 +32,8 @@ def test_what_is_committed_is_what_is_folded(staged):
         memory = buffer.begin().view("i4")
         memory[:] = np.arange(1000) + n
         total += int(memory.sum())
-        buffer.busy_until(fold.add([buffer.buffer], box((1000,), (0,)), buffer.commit(4000)))
+        ready = buffer.commit(4000)
+        buffer.busy_until(fold.add([ready.buffer], box((1000,), (0,)), ready.events))
     assert BOUND.statistics[0].finish(fold.finish())[0] == total
     buffer.drain()
 
@@ -44,7 +45,7 @@ def test_a_buffer_is_not_given_out_before_its_fold_is_done(staged):
     buffer.begin().view("i4")[:] = 1
     gate = cl.UserEvent(opened.context)
     ready = buffer.commit(4000)
-    buffer.busy_until(fold.add([buffer.buffer], box((1000,), (0,)), [*ready, gate]))
+    buffer.busy_until(fold.add([ready.buffer], box((1000,), (0,)), [*ready.events, gate]))
     given = threading.Event()
     thread = threading.Thread(target=lambda: (buffer.begin(), given.set()))
     thread.start()

@@ -194,7 +194,7 @@ def test_a_bad_chunk_ends_the_run_with_its_name(tmp_path: Path):
     (tmp_path / "a.zarr" / "c" / "77" / "0").write_bytes(b"no")
     with (
         cluster([DEVICES[0]]) as (_, client),
-        pytest.raises(cf.ChunkError, match=r"a.zarr: cannot read \[\d+:\d+, 0:1000\]"),
+        pytest.raises(cf.ChunkError, match=r"a.zarr: cannot read chunk 'c/77/0'"),
     ):
         cf.reduce(tmp_path / "a.zarr", client=client)
 

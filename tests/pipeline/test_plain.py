@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold import PlanError, planning
-from chunkfold.grid import Cells, leaf_factors, normalized_axes, select, slabs
+from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select, slabs
 from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
-from chunkfold.planning import BUFFERS, READERS, make_plan
+from chunkfold.planning import make_plan, ring
 from chunkfold.source import Source
 from chunkfold.tree import FAN_IN, children, tree
 
@@ -121,12 +121,27 @@ def test_slabs_cover_a_box_once_within_the_limit(shape: list[int], limit: int):
     assert (seen == 1).all()
 
 
-@given(st.lists(st.integers(1, 300), min_size=1, max_size=4), st.sampled_from([1, 2, 4, 8]))
-def test_leaves_are_powers_of_two_within_the_target(cell: list[int], itemsize: int):
-    factors = leaf_factors(cell, itemsize, 1 << 20)
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=4),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sets(st.integers(0, 3)),
+    st.lists(st.integers(1, 3000), min_size=4, max_size=4),
+)
+def test_leaves_are_powers_of_two_within_the_target(
+    cell: list[int], itemsize: int, axes: set, counts: list[int]
+):
+    reduced = sorted(axes & set(range(len(cell))))
+    cells = [Cells(size * count, size) for size, count in zip(cell, counts, strict=False)]
+    factors = leaf_factors(cells, itemsize, 1 << 20, reduced)
     assert all(factor & (factor - 1) == 0 for factor in factors)
+    assert all(f < 2 * count for f, count in zip(factors, counts, strict=False))
     nbytes = math.prod(cell) * itemsize * math.prod(factors)
-    assert math.prod(factors) == 1 or nbytes <= 1 << 20 < 2 * nbytes
+    whole = all(f >= count for f, count in zip(factors, counts, strict=False))
+    assert math.prod(factors) == 1 or nbytes <= 1 << 20
+    assert whole or nbytes * 2 > 1 << 20
+    kept = [n for n in range(len(cell)) if n not in reduced]
+    if any(factors[n] > 1 for n in reduced) and any(factors[n] < counts[n] for n in kept):
+        assert math.prod(cell[n] * factors[n] for n in kept) >= LEAST_OUTPUTS
 
 
 @given(st.data())
@@ -202,13 +217,13 @@ def test_the_memory_bound_has_every_term():
     leaf = planning.LEAF_BYTES
     planning.LEAF_BYTES = 1
     try:
-        plan = make_plan((source,), bound_for("f4"), axis=0, threads=3)
+        plan = make_plan((source,), bound_for("f4"), axis=0, threads=3, readers=7)
     finally:
         planning.LEAF_BYTES = leaf
     memory = plan.memory
     assert plan.leaf_bytes == 11 * 13 * 4
-    assert memory.staging == 3 * BUFFERS * 11 * 13 * 4
-    assert memory.decoding == 3 * READERS * 2 * 11 * 13 * 4
+    assert memory.staging == 3 * ring(7) * 11 * 13 * 4
+    assert memory.decoding == 7 * 2 * 11 * 13 * 4
     partial = 13 * bound_for("f4").accumulator.nbytes
     combining = FAN_IN * partial + 2 * (FAN_IN + 1) * partial
     assert memory.accumulators == 3 * 3 * partial + combining

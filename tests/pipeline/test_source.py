@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from zarr.codecs import TransposeCodec
 
 import chunkfold as cf
 from chunkfold import ChunkError, SourceError
@@ -85,5 +86,14 @@ def test_damaged_metadata_is_no_array(store: Path):
 
 def test_a_chunk_that_does_not_decode_is_named(store: Path):
     (store / "a" / "c" / "1" / "2").write_bytes(b"garbage")
-    with pytest.raises(ChunkError, match=r"cannot read \[0:10, 0:10\].*ZstdCodec"):
+    with pytest.raises(ChunkError, match=r"cannot read chunk 'c/1/2' .codecs zstd.*zstd frame"):
         cf.reduce(store / "a")
+
+
+def test_a_chunk_that_zarr_does_not_decode_is_named(tmp_path: Path):
+    transposed = TransposeCodec(order=(1, 0))
+    array = zarr.create_array(tmp_path / "t", shape=(9, 9), dtype="f4", filters=transposed)
+    array[...] = 1
+    (tmp_path / "t" / "c" / "0" / "0").write_bytes(b"garbage")
+    with pytest.raises(ChunkError, match=r"cannot read \[0:9, 0:9\].*ZstdCodec"):
+        cf.reduce(tmp_path / "t")

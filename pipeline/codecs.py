@@ -1,0 +1,133 @@
+"""Undo the codecs of stored chunks, into given memory.
+
+Codecs do not notice when what they decode into is larger than what they decode: what was there
+before would stay behind the end of a chunk that is too short. So the decoded size is taken from the
+frame's header first, and a chunk whose header says something else is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import google_crc32c
+import numpy as np
+from numcodecs import blosc, lz4, zstd
+
+Stored = memoryview
+"""Bytes as they are stored."""
+
+
+@dataclass(frozen=True)
+class Codec:
+    """One codec, undone."""
+
+    name: str
+    decode: Callable[[Stored], Any]
+    """Returns the decoded bytes, in memory of its own or that of its argument."""
+    size: Callable[[Stored], int | None] | None = None
+    """Returns the decoded bytes that the header promises; None if it does not say.
+
+    Raises ValueError where the stored bytes cannot be whole: some decoders would read on.
+    """
+    into: Callable[[Stored, np.ndarray], Any] | None = None
+    """Decodes into memory of the promised size; where `size` is, this is too."""
+
+
+Chain = tuple[Codec, ...]
+"""Codecs in the order in which they are undone."""
+
+
+def chain_of(names: Sequence[str]) -> Chain | None:
+    """Return how codecs, named in the order they were applied in, are undone.
+
+    None if one of them is not known here.
+    """
+    known = [_CODECS.get(name.removeprefix("numcodecs.")) for name in names]
+    return None if None in known else tuple(codec for codec in reversed(known) if codec)
+
+
+def undo(chain: Chain, stored: Stored, out: np.ndarray) -> None:
+    """Decode a chunk into `out`, uint8, of exactly its decoded size.
+
+    Raises
+    ------
+    ValueError
+        If it does not have that size, or is damaged. Decoders raise other exceptions too.
+    """
+    for codec in chain[:-1]:
+        stored = memoryview(codec.decode(stored))
+    codec = chain[-1]
+    size = codec.size(stored) if codec.size is not None else None
+    if size is not None and size > out.nbytes:
+        _check_size(size, out)
+    if size == out.nbytes and codec.into is not None:
+        codec.into(stored, out)
+        return
+    # Frames behind the first are not in its header.
+    decoded = np.frombuffer(codec.decode(stored), np.uint8)
+    _check_size(decoded.nbytes, out)
+    out[:] = decoded
+
+
+def _check_size(size: int, out: np.ndarray) -> None:
+    if size != out.nbytes:
+        raise ValueError(f"it decodes to {size:,} bytes, but its shape needs {out.nbytes:,}")
+
+
+def _zstd_size(stored: Stored) -> int | None:
+    """Read the content size off a frame's header (RFC 8878, 3.1.1.1)."""
+    if len(stored) < 5 or bytes(stored[:4]) != b"\x28\xb5\x2f\xfd":
+        raise ValueError("it does not begin as a zstd frame")
+    descriptor = stored[4]
+    single_segment = descriptor >> 5 & 1
+    at = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    width = (single_segment, 2, 4, 8)[descriptor >> 6]
+    if not width or len(stored) < at + width:
+        return None
+    size = int.from_bytes(stored[at : at + width], "little")
+    return size + 256 if width == 2 else size
+
+
+def _blosc_size(stored: Stored) -> int:
+    """Read the sizes off the header; Blosc itself would read beyond the end of a short chunk."""
+    if len(stored) < 16:
+        raise ValueError(f"it has {len(stored)} bytes, less than Blosc's header")
+    size, _, whole = struct.unpack_from("<III", stored, 4)
+    if whole != len(stored):
+        raise ValueError(f"it has {len(stored):,} bytes, but its Blosc header says {whole:,}")
+    return int(size)
+
+
+def _lz4_size(stored: Stored) -> int:
+    if len(stored) < 4:
+        raise ValueError(f"it has {len(stored)} bytes, less than the header of lz4")
+    return int.from_bytes(stored[:4], "little")
+
+
+def _without_crc32c(stored: Stored) -> Stored:
+    """Check the checksum behind the bytes."""
+    if len(stored) < 4:
+        raise ValueError(f"it has {len(stored)} bytes, less than a crc32c")
+    data, kept = stored[:-4], int.from_bytes(stored[-4:], "little")
+    found = google_crc32c.value(np.frombuffer(data, np.uint8))  # it takes no memoryview
+    if found != kept:
+        raise ValueError(f"its crc32c is {kept:#010x}, but its bytes have {found:#010x}")
+    return data
+
+
+_CODECS: Mapping[str, Codec] = {
+    codec.name: codec
+    for codec in (
+        Codec("zstd", zstd.decompress, _zstd_size, zstd.decompress),
+        Codec("blosc", blosc.decompress, _blosc_size, blosc.decompress),
+        Codec("lz4", lz4.decompress, _lz4_size, lz4.decompress),
+        Codec("gzip", gzip.decompress),
+        Codec("zlib", zlib.decompress),
+        Codec("crc32c", _without_crc32c),
+    )
+}

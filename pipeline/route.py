@@ -1,0 +1,82 @@
+"""Decide whether an array's chunks can be read without zarr, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from zarr.storage import LocalStore
+
+from chunkfold.codecs import chain_of
+from chunkfold.direct import Direct
+from chunkfold.shards import Shards
+
+
+def direct_of(array: Any) -> Direct | None:
+    """Return how an array is read without zarr; None if it is not local, or not plain enough."""
+    store, stored = array.store, array.metadata.to_dict()
+    if type(store) is not LocalStore:
+        return None
+    shards = None
+    if stored["zarr_format"] == 2:
+        codecs = _codecs_of_format_2(stored)
+    else:
+        given = stored["codecs"]
+        if given[0]["name"] == "sharding_indexed":
+            shards = _shards(given[0]["configuration"], array) if len(given) == 1 else None
+            given = given[0]["configuration"]["codecs"] if shards is not None else ()
+        codecs = _codecs_behind_bytes(given, np.dtype(array.dtype))
+    chain = None if codecs is None else chain_of(codecs)
+    if codecs is None or chain is None:
+        return None
+    return Direct(
+        folder=str(Path(store.root) / array.path),
+        key=array.metadata.encode_chunk_key,
+        shape=tuple(array.chunks),
+        dtype=np.dtype(array.dtype),
+        fill=_fill_value(array),
+        chain=chain,
+        codecs=codecs,
+        shards=shards,
+    )
+
+
+def _fill_value(array: Any) -> Any:
+    """Return what stands for elements that are not stored; format 2 may leave it to readers."""
+    if array.fill_value is not None:
+        return array.fill_value
+    dtype = np.dtype(array.dtype)
+    return np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
+
+
+def _codecs_of_format_2(stored: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the names of the codecs; None if bytes behind them are not plain elements."""
+    if stored["order"] != "C" or stored["filters"]:
+        return None
+    compressor = stored["compressor"]
+    return () if compressor is None else (compressor["id"],)
+
+
+def _codecs_behind_bytes(
+    given: Sequence[Mapping[str, Any]], dtype: np.dtype
+) -> tuple[str, ...] | None:
+    """Return the names of the codecs; None if bytes behind them are not elements of `dtype`."""
+    if not given or given[0]["name"] != "bytes":
+        return None
+    order = given[0].get("configuration", {}).get("endian")
+    if order is not None and dtype.newbyteorder(order[0]) != dtype:
+        return None
+    return tuple(codec["name"] for codec in given[1:])
+
+
+def _shards(configuration: Mapping[str, Any], array: Any) -> Shards | None:
+    """Return how shards are laid out; None if their index is not as plain as Zarr makes it."""
+    codecs = _codecs_behind_bytes(configuration["index_codecs"], np.dtype("<u8"))
+    if codecs not in ((), ("crc32c",)):
+        return None
+    chain = chain_of(codecs)
+    assert chain is not None
+    shape = tuple(a // b for a, b in zip(array.shards, array.chunks, strict=True))
+    return Shards(shape, chain, configuration.get("index_location", "end") == "end")

@@ -1,0 +1,256 @@
+"""Chunks read without zarr are those that zarr reads, or named errors."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+import zarr.codecs
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numcodecs import LZ4, Blosc, GZip, Zlib, Zstd
+from zarr.storage import LocalStore, MemoryStore
+from zarr.testing.strategies import arrays, basic_indices, numpy_arrays
+
+from chunkfold import ChunkError
+from chunkfold.source import Source, open_source
+
+pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
+_CODECS = zarr.codecs
+CHAINS: dict[str, dict] = {
+    "2-none": {"zarr_format": 2, "compressors": None},
+    "2-zstd": {"zarr_format": 2, "compressors": Zstd()},
+    "2-blosc": {"zarr_format": 2, "compressors": Blosc()},
+    "2-lz4": {"zarr_format": 2, "compressors": LZ4()},
+    "2-gzip": {"zarr_format": 2, "compressors": GZip()},
+    "2-zlib": {"zarr_format": 2, "compressors": Zlib()},
+    "3-none": {"compressors": None},
+    "3-zstd": {"compressors": _CODECS.ZstdCodec()},
+    "3-blosc": {"compressors": _CODECS.BloscCodec()},
+    "3-gzip": {"compressors": _CODECS.GzipCodec()},
+    "3-lz4": {"compressors": _CODECS.numcodecs.LZ4()},
+    "3-crc32c": {"compressors": _CODECS.Crc32cCodec()},
+    "3-zstd, crc32c": {"compressors": [_CODECS.ZstdCodec(), _CODECS.Crc32cCodec()]},
+    "3-crc32c, gzip": {"compressors": [_CODECS.Crc32cCodec(), _CODECS.GzipCodec()]},
+    "3-big": {"serializer": _CODECS.BytesCodec(endian="big")},
+}
+NOT_PLAIN: dict[str, dict] = {
+    "2-F": {"zarr_format": 2, "order": "F"},
+    "3-transpose": {"filters": _CODECS.TransposeCodec(order=(1, 0))},
+    "3-bz2": {"compressors": _CODECS.numcodecs.BZ2()},
+}
+
+
+DTYPES = ["?", "u1", "<i2", ">i4", "<f2", ">f4", "<f8", "<c8", "<M8[s]", "<m8[ns]"]
+
+
+def read(source: Source, region: tuple[slice, ...]) -> np.ndarray:
+    shape = [len(range(cut.start, cut.stop, cut.step or 1)) for cut in region]
+    out = np.full(shape, 99).astype(source.dtype)
+    source.read(region, out)
+    return out
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_what_zarr_makes_is_read_as_zarr_reads_it(data: st.DataObject):
+    with tempfile.TemporaryDirectory() as folder:
+        values = numpy_arrays(dtype=np.dtype(data.draw(st.sampled_from(DTYPES), "dtype")))
+        array = data.draw(
+            arrays(
+                stores=st.just(LocalStore(folder)),
+                paths=st.just("p"),
+                attrs=st.none(),
+                arrays=values,
+            ),
+            "array",
+        )
+        source = open_source(array)
+        index = data.draw(basic_indices(shape=array.shape, allow_ellipsis=False), "index")
+        index = index if isinstance(index, tuple) else (index,)
+        cuts = [slice(n, n + 1) if isinstance(n, (int, np.integer)) else n for n in index]
+        cuts += [slice(None)] * (array.ndim - len(cuts))
+        region = tuple(
+            slice(*cut.indices(size)) for cut, size in zip(cuts, array.shape, strict=True)
+        )
+        assume(all(cut.step > 0 for cut in region))
+        want = np.asarray(array[region]).astype(source.dtype)  # one just made may say another
+        assume(want.size)
+        assert read(source, region).tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">i2", "u1", "c8"])
+@pytest.mark.parametrize("name", CHAINS)
+@given(data=st.data())
+@settings(max_examples=6)
+def test_any_region_of_any_chain_is_read(name: str, dtype: str, data: st.DataObject):
+    shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=0, max_size=3), "shape"))
+    chunks = tuple(data.draw(st.integers(1, 7), "chunk") for _ in shape)
+    values = np.arange(1, 1 + np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
+    with tempfile.TemporaryDirectory() as folder:
+        sharded = shape and name[0] == "3" and data.draw(st.booleans(), "sharded")
+        within = [data.draw(st.integers(1, 3), "chunks of a shard") for _ in shape]
+        array = zarr.create_array(
+            folder,
+            shape=shape,
+            chunks=chunks,
+            shards=tuple(c * n for c, n in zip(chunks, within, strict=True)) if sharded else None,
+            dtype=dtype,
+            fill_value=7,
+            **CHAINS[name],
+        )
+        written = tuple(slice(data.draw(st.integers(0, size - 1), "from"), None) for size in shape)
+        array[written] = values[written]
+        stored = sorted(path for path in Path(folder).rglob("*") if path.name[0] not in ".z")
+        for path in data.draw(st.lists(st.sampled_from(stored)), "missing") if stored else []:
+            if path.is_file():
+                path.unlink(missing_ok=True)
+        source = open_source(folder)
+        assert (source.direct is None) == (name == "3-big" and dtype != "u1")
+        region = tuple(
+            slice(start, data.draw(st.integers(start + 1, size)), data.draw(st.integers(1, 4)))
+            for size in shape
+            for start in [data.draw(st.integers(0, size - 1))]
+        )
+        want = np.asarray(zarr.open_array(folder)[region]).astype(source.dtype)
+        assert read(source, region).tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+def test_what_is_not_plain_goes_through_zarr(tmp_path: Path, name: str):
+    array = zarr.create_array(tmp_path, shape=(9, 7), chunks=(4, 3), dtype="i4", **NOT_PLAIN[name])
+    array[...] = np.arange(63).reshape(9, 7)
+    source = open_source(tmp_path)
+    assert source.direct is None
+    np.testing.assert_array_equal(read(source, (slice(1, 9), slice(0, 7))), array[1:])
+
+
+def test_other_stores_go_through_zarr():
+    array = zarr.create_array(MemoryStore(), shape=(9,), chunks=(4,), dtype="i4")
+    assert open_source(array).direct is None
+
+
+def cut_short(stored: bytes) -> bytes:
+    return stored[: len(stored) // 2]
+
+
+def of_no_bytes(_: bytes) -> bytes:
+    return b""
+
+
+def made_longer(stored: bytes) -> bytes:
+    return stored + stored
+
+
+def flipped(stored: bytes) -> bytes:
+    return stored[:-9] + bytes([stored[-9] ^ 255]) + stored[-8:]
+
+
+def chunk_file(folder: Path) -> Path:
+    return next(path for path in (folder / "c" / "0", folder / "0") if path.exists())
+
+
+@pytest.mark.parametrize("name", [name for name in CHAINS if "big" not in name])
+@pytest.mark.parametrize("damage", [cut_short, of_no_bytes])
+def test_chunks_that_were_cut_are_named(
+    tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
+):
+    array = zarr.create_array(tmp_path, shape=(50,), chunks=(50,), dtype="i4", **CHAINS[name])
+    array[...] = np.random.default_rng(0).integers(0, 999, 50)
+    file = chunk_file(tmp_path)
+    file.write_bytes(damage(file.read_bytes()))
+    codec = name.partition("-")[2].split(",")[0].replace("none", "no codec")
+    with pytest.raises(ChunkError, match=rf"{tmp_path}: cannot read chunk '(c/)?0' .*{codec}"):
+        read(open_source(tmp_path), (slice(0, 50),))
+
+
+@pytest.mark.parametrize("name", [name for name in CHAINS if "big" not in name])
+@pytest.mark.parametrize("length", [49, 51])
+def test_chunks_of_another_size_are_named(tmp_path: Path, name: str, length: int):
+    """Whole frames, of fewer or more elements than the chunk's shape."""
+    values = np.arange(60, dtype="i4")
+    for folder, chunk in (("right", 50), ("other", length)):
+        array = zarr.create_array(
+            tmp_path / folder, shape=(chunk,), chunks=(chunk,), dtype="i4", **CHAINS[name]
+        )
+        array[...] = values[:chunk]
+    chunk_file(tmp_path / "other").replace(chunk_file(tmp_path / "right"))
+    with pytest.raises(ChunkError, match=f"{4 * length} bytes, but its shape needs 200"):
+        read(open_source(tmp_path / "right"), (slice(0, 50),))
+
+
+@pytest.mark.parametrize("name", ["2-gzip", "3-crc32c", "3-zstd, crc32c", "3-crc32c, gzip"])
+def test_checksums_are_checked(tmp_path: Path, name: str):
+    array = zarr.create_array(tmp_path, shape=(50,), chunks=(50,), dtype="i4", **CHAINS[name])
+    array[...] = np.random.default_rng(0).integers(0, 999, 50)
+    file = chunk_file(tmp_path)
+    file.write_bytes(flipped(file.read_bytes()))
+    with pytest.raises(ChunkError, match=r"crc|CRC|EOFError|decompressing"):
+        read(open_source(tmp_path), (slice(0, 50),))
+
+
+@pytest.mark.parametrize("name", ["2-none", "3-blosc", "3-crc32c", "2-lz4", "3-zstd"])
+def test_chunks_with_more_behind_them_are_not_folded_wrongly(tmp_path: Path, name: str):
+    array = zarr.create_array(tmp_path, shape=(50,), chunks=(50,), dtype="i4", **CHAINS[name])
+    array[...] = np.arange(50)
+    file = chunk_file(tmp_path)
+    file.write_bytes(made_longer(file.read_bytes()))
+    with pytest.raises(ChunkError, match=r"bytes|too small|error"):
+        read(open_source(tmp_path), (slice(0, 50),))
+
+
+def test_frames_that_follow_each_other_are_one_chunk(tmp_path: Path):
+    values = np.arange(50, dtype="i4")
+    zarr.create_array(tmp_path, data=values, chunks=(50,))
+    frames = [Zstd().encode(values[:20]), Zstd().encode(values[20:])]
+    chunk_file(tmp_path).write_bytes(b"".join(frames))
+    assert read(open_source(tmp_path), (slice(0, 50),)).tolist() == values.tolist()
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Path:
+    """The file of a shard of five chunks of 100 bytes, and an index of 84 behind them."""
+    array = zarr.create_array(
+        tmp_path, shape=(125,), chunks=(25,), shards=(125,), dtype="i4", compressors=None
+    )
+    array[...] = np.arange(125)
+    file = chunk_file(tmp_path)
+    assert file.stat().st_size == 584
+    return file
+
+
+@pytest.mark.parametrize(
+    ("at", "found"),
+    [
+        (slice(0, 50), "50 bytes, but its index alone 84"),
+        (slice(0, 583), "its crc32c is"),
+        (slice(100, 584), "inner chunk .4,.: ValueError: its index says .400, 100., but"),
+    ],
+)
+def test_shards_that_were_cut_are_named(shard: Path, at: slice, found: str):
+    shard.write_bytes(shard.read_bytes()[at])
+    with pytest.raises(ChunkError, match=rf"cannot read chunk 'c/0' .*{found}"):
+        read(open_source(shard.parent.parent), (slice(101, 125),))
+
+
+def test_of_a_shard_only_what_is_asked_for_is_read(shard: Path):
+    whole = bytearray(shard.read_bytes())
+    whole[:400] = b"x" * 400
+    shard.write_bytes(whole)
+    source = open_source(shard.parent.parent)
+    assert source.cell == (25,)
+    assert read(source, (slice(101, 125),)).tolist() == list(range(101, 125))
+
+
+def test_a_chunk_that_is_a_folder_is_an_error(tmp_path: Path):
+    array = zarr.create_array(tmp_path, shape=(5,), chunks=(5,), dtype="i4")
+    array[...] = 1
+    file = chunk_file(tmp_path)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(ChunkError, match="IsADirectoryError"):
+        read(open_source(tmp_path), (slice(0, 5),))

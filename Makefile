@@ -64,7 +64,7 @@ bench: $(TESTED) ## Measure kernels and jobs against ceilings and peers
 	@$(BIN)/chunkfold bench kernels --mib 512
 	@$(BIN)/chunkfold bench ladder
 	@$(BIN)/python benchmarks/axes.py
-	@$(BIN)/python benchmarks/job.py
+	@$(BIN)/python benchmarks/ingest.py
 
 clean: ## Remove everything that was made
 	@rm -rf $(VENV) build dist *.egg-info

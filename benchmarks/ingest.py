@@ -1,0 +1,191 @@
+"""The whole job: chunkfold beside its floor and its peers, on the same data and cores.
+
+The floor is plain threads, one a core, that read and decode chunks into a buffer that they use
+again, and let NumPy add them up; it uses no zarr and nothing of chunkfold.
+
+    python benchmarks/ingest.py [--gib 2] [--rounds 5] [--device SPEC] [--only TEXT]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import dask
+import dask.array
+import numpy as np
+import zarr
+from distributed import Client, LocalCluster
+from numcodecs import zstd
+
+import chunkfold as cf
+from chunkfold.cluster import connect
+
+PLANE = (721, 1440)
+CORES = len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """How temperatures are stored, and what is asked of them."""
+
+    name: str
+    layout: dict
+    op: str = "sum"
+    axis: int | None = None
+
+
+LARGE = {"chunks": (8, *PLANE)}
+SMALL = {"chunks": (1, 181, 1440)}
+DATASETS = (
+    Dataset("zstd, 33 MB chunks", LARGE),
+    Dataset("zstd, 1 MB chunks", SMALL),
+    Dataset("uncompressed, 33 MB chunks", LARGE | {"compressors": None}),
+    Dataset("zstd, shards of 1 MB chunks", SMALL | {"shards": (8, 724, 1440)}),
+    Dataset("zstd, 33 MB chunks, mean over axis 0", LARGE, "mean", 0),
+    Dataset("zstd, 1 MB chunks, mean over axis 0", SMALL, "mean", 0),
+    Dataset("zstd, 33 MB chunks, std over axis 0", LARGE, "std", 0),
+)
+Timed = Callable[[], object]
+
+
+def write(path: Path, gib: float, layout: dict) -> zarr.Array:
+    """Write temperatures of a hundredth kelvin, which zstd shrinks by about half."""
+    days = max(8, int(gib * 2**30 / (4 * np.prod(PLANE))) // 8 * 8)
+    made = zarr.create_array(str(path), shape=(days, *PLANE), dtype="float32", **layout)
+    for start in range(0, days, 8):
+        values = np.random.default_rng(start).normal(280, 15, (8, *PLANE))
+        made[start : start + 8] = np.rint(values * 100) / 100
+    return made
+
+
+def pieces(array: zarr.Array, file: Path) -> Iterator[tuple[int, int]]:
+    """Yield offset and size of every chunk in a file."""
+    size = file.stat().st_size
+    if not array.shards:
+        yield 0, size
+        return
+    inner = np.prod([a // b for a, b in zip(array.shards, array.chunks, strict=True)])
+    with file.open("rb") as opened:
+        opened.seek(size - 4 - 16 * int(inner))
+        index = np.frombuffer(opened.read(16 * int(inner)), "<u8").reshape(-1, 2)
+    yield from index[index[:, 1] != 2**64 - 1].tolist()
+
+
+def floor(array: zarr.Array, path: Path, axis: int | None) -> None:
+    """Read, decode and reduce with threads that do nothing else."""
+    local = threading.local()
+    decoded = int(np.prod(array.chunks)) * 4
+    work = [
+        (file, *place)
+        for file in sorted((path / "c").rglob("*"))
+        if file.is_file()
+        for place in pieces(array, file)
+    ]
+
+    def one(job: tuple[Path, int, int]) -> None:
+        if not hasattr(local, "out"):
+            local.out, local.stored = np.empty(decoded, np.uint8), bytearray(decoded)
+        file, offset, size = job
+        raw = not array.compressors
+        memory = local.out.data if raw else memoryview(local.stored)[:size]
+        with file.open("rb", buffering=0) as opened:
+            opened.seek(offset)
+            opened.readinto(memory)
+        if not raw:
+            zstd.decompress(memory, local.out)
+        values = local.out.view("f4")
+        if axis is None:
+            np.sum(values)
+        else:
+            np.sum(values.reshape(array.chunks), axis=axis)
+
+    with ThreadPoolExecutor(CORES) as pool:
+        list(pool.map(one, work))
+
+
+def times_of(contenders: dict[str, Timed], rounds: int) -> dict[str, list[float]]:
+    """Run contenders in turn; the first round warms them up."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for number, (name, run) in itertools.product(range(rounds + 1), contenders.items()):
+        began = time.perf_counter()
+        run()
+        if number:
+            times[name].append(time.perf_counter() - began)
+    return times
+
+
+def bench(dataset: Dataset, path: Path, gib: float, clients: dict, rounds: int) -> None:
+    """Print one dataset's row."""
+    array = write(path, gib, dataset.layout)
+    op, axis = dataset.op, dataset.axis
+    lazy = getattr(dask.array.from_zarr(str(path)), op)(axis=axis, dtype="f8")
+
+    def ours(mode: str) -> Timed:
+        return lambda: cf.reduce(path, op, axis=axis, mode=mode, client=clients["chunkfold"])
+
+    def in_threads() -> object:
+        with dask.config.set(scheduler="threads", num_workers=CORES):
+            return lazy.compute()
+
+    times = times_of(
+        {
+            "floor": lambda: floor(array, path, axis),
+            "fast": ours("fast"),
+            "exact": ours("exact"),
+            "dask threads": in_threads,
+            "dask workers": lambda: clients["dask"].compute(lazy).result(),
+        },
+        rounds,
+    )
+    rates = {n: array.nbytes / statistics.median(t) / 1e9 for n, t in times.items()}
+    shares = {
+        f"{mode}/floor": statistics.median(
+            a / b for a, b in zip(times["floor"], times[mode], strict=True)
+        )
+        for mode in ("fast", "exact")
+    }
+    slower = statistics.median(a / b for a, b in zip(times["exact"], times["fast"], strict=True))
+    ahead = rates["fast"] / rates["dask workers"]
+    cells = "".join(f"{n:>16.2f}" for n in (*rates.values(), *shares.values(), slower, ahead))
+    print(f"{dataset.name:38}{cells}", flush=True)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--gib", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--only", default="", help="datasets whose names have this in them")
+    options = parser.parse_args()
+    print(f"GB/s of decoded bytes, {options.gib} GiB float32, {CORES} cores, medians of "
+          f"{options.rounds} interleaved rounds; shares of the floor are of pairs")  # fmt: skip
+    names = ("floor", "fast", "exact", "dask threads", "dask workers", "fast/floor",
+             "exact/floor", "time exact/fast", "fast/dask")  # fmt: skip
+    print(f"{'':38}" + "".join(f"{name:>16}" for name in names))
+    with (
+        cf.LocalOpenCLCluster(options.device, dashboard_address=None) as device_cluster,
+        LocalCluster(n_workers=CORES, threads_per_worker=1, dashboard_address=None) as plain,
+        connect(device_cluster.scheduler_address) as ours,
+        Client(plain, set_as_default=False) as theirs,
+    ):
+        for dataset in DATASETS:
+            if options.only in dataset.name:
+                with tempfile.TemporaryDirectory(prefix="chunkfold-bench-") as folder:
+                    path = Path(folder) / "t.zarr"
+                    clients = {"chunkfold": ours, "dask": theirs}
+                    bench(dataset, path, options.gib, clients, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -102,13 +102,14 @@ class TrialProcesses:
 
     def __init__(self) -> None:
         self.forget()
-        atexit.register(self.stop)
+        atexit.register(self._kill)
         os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
         """Begin without a child: one that there was is another process's."""
         self._lock = threading.Lock()
         self._kept: TrialProcess | None = None
+        self._asked: TrialProcess | None = None
         self._idle = threading.Timer(0, self.stop)
 
     def ask(self, request: Any, environment: Mapping[str, str], deadline_s: float) -> bytes:
@@ -121,12 +122,14 @@ class TrialProcesses:
         """
         with self._lock:
             self._idle.cancel()
-            child = self._taken(environment)
+            child = self._asked = self._taken(environment)
             try:
                 answer = child.ask(request, deadline_s)
             except BaseException:
                 child.stop()
                 raise
+            finally:
+                self._asked = None
             self._kept = child
             self._idle = threading.Timer(IDLE_S, self.stop)
             self._idle.daemon = True
@@ -148,3 +151,9 @@ class TrialProcesses:
             kept, self._kept = self._kept, None
             if kept is not None:
                 kept.stop()
+
+    def _kill(self) -> None:
+        """End every child without waiting for an answer: the process is about to exit."""
+        for child in (self._kept, self._asked):
+            if child is not None:
+                child.stop()

@@ -18,7 +18,7 @@ from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
 """Small cells are joined to leaves of at most this many decoded bytes."""
-BLOCK_BYTES = (128 << 20, 1 << 30)
+BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
 BLOCKS_PER_WORKER = 4
 """How finely work is cut where it is small, so that several workers end together."""
@@ -244,7 +244,7 @@ def _blocks(layout: Layout, leaf_bytes: int, itemsize: int, workers: int) -> tup
     low, high = BLOCK_BYTES
     each = BLOCKS_PER_WORKER if workers > 1 else 1
     wanted = min(max(total // (each * workers), low), high)
-    leaves = max(1, wanted // leaf_bytes)
+    leaves = -(-wanted // leaf_bytes)  # the last is not left to a block of its own
     if leaves >= layout.parts:
         step = leaves // layout.parts
         runs = [((t, min(t + step, layout.tiles)), (0, layout.parts))

@@ -250,3 +250,10 @@ def test_planning_a_million_chunks_is_a_matter_of_seconds():
     plan = make_plan((source,), bound_for("f4"), workers=2)
     assert plan.layout.parts > 100
     assert len(plan.blocks) < 100
+
+
+@pytest.mark.parametrize("workers", [2, 5, 16])
+def test_every_worker_gets_a_block_of_what_is_not_small(workers: int):
+    source = Source(array_of((40 * workers, 1 << 18), (1, 1 << 18), "f4"), "a")
+    assert len(make_plan((source,), bound_for("f4"), workers=workers).blocks) >= workers
+    assert len(make_plan((source,), bound_for("f4"), workers=1).blocks) == 1

@@ -59,24 +59,24 @@ def undo(chain: Chain, stored: Stored, out: np.ndarray) -> None:
     ValueError
         If it does not have that size, or is damaged. Decoders raise other exceptions too.
     """
+    last = chain[-1] if chain else _PLAIN
     for codec in chain[:-1]:
         stored = memoryview(codec.decode(stored))
-    codec = chain[-1]
-    size = codec.size(stored) if codec.size is not None else None
-    if size is not None and size > out.nbytes:
-        _check_size(size, out)
-    if size == out.nbytes and codec.into is not None:
-        codec.into(stored, out)
+    size = last.size(stored) if last.size is not None else None
+    if size == out.nbytes and last.into is not None:
+        last.into(stored, out)
         return
+    if size is not None and size > out.nbytes:
+        raise _of_another_size(size, out)
     # Frames behind the first are not in its header.
-    decoded = np.frombuffer(codec.decode(stored), np.uint8)
-    _check_size(decoded.nbytes, out)
+    decoded = np.frombuffer(last.decode(stored), np.uint8)
+    if decoded.nbytes != out.nbytes:
+        raise _of_another_size(decoded.nbytes, out)
     out[:] = decoded
 
 
-def _check_size(size: int, out: np.ndarray) -> None:
-    if size != out.nbytes:
-        raise ValueError(f"it decodes to {size:,} bytes, but its shape needs {out.nbytes:,}")
+def _of_another_size(size: int, out: np.ndarray) -> ValueError:
+    return ValueError(f"it decodes to {size:,} bytes, but its shape needs {out.nbytes:,}")
 
 
 def _zstd_size(stored: Stored) -> int | None:
@@ -120,6 +120,7 @@ def _without_crc32c(stored: Stored) -> Stored:
     return data
 
 
+_PLAIN = Codec("bytes", lambda stored: stored)
 _CODECS: Mapping[str, Codec] = {
     codec.name: codec
     for codec in (

@@ -16,23 +16,24 @@ from chunkfold.shards import Shards
 
 def direct_of(array: Any) -> Direct | None:
     """Return how an array is read without zarr; None if it is not local, or not plain enough."""
-    store, stored = array.store, array.metadata.to_dict()
-    if type(store) is not LocalStore:
+    if type(array.store) is not LocalStore:
         return None
-    shards = None
+    stored, shards = array.metadata.to_dict(), None
     if stored["zarr_format"] == 2:
         codecs = _codecs_of_format_2(stored)
     else:
         given = stored["codecs"]
         if given[0]["name"] == "sharding_indexed":
-            shards = _shards(given[0]["configuration"], array) if len(given) == 1 else None
-            given = given[0]["configuration"]["codecs"] if shards is not None else ()
+            shards = _shards(given, array)
+            if shards is None:
+                return None
+            given = given[0]["configuration"]["codecs"]
         codecs = _codecs_behind_bytes(given, np.dtype(array.dtype))
     chain = None if codecs is None else chain_of(codecs)
     if codecs is None or chain is None:
         return None
     return Direct(
-        folder=str(Path(store.root) / array.path),
+        folder=str(Path(array.store.root) / array.path),
         key=array.metadata.encode_chunk_key,
         shape=tuple(array.chunks),
         dtype=np.dtype(array.dtype),
@@ -63,7 +64,7 @@ def _codecs_behind_bytes(
     given: Sequence[Mapping[str, Any]], dtype: np.dtype
 ) -> tuple[str, ...] | None:
     """Return the names of the codecs; None if bytes behind them are not elements of `dtype`."""
-    if not given or given[0]["name"] != "bytes":
+    if given[0]["name"] != "bytes":
         return None
     order = given[0].get("configuration", {}).get("endian")
     if order is not None and dtype.newbyteorder(order[0]) != dtype:
@@ -71,10 +72,11 @@ def _codecs_behind_bytes(
     return tuple(codec["name"] for codec in given[1:])
 
 
-def _shards(configuration: Mapping[str, Any], array: Any) -> Shards | None:
-    """Return how shards are laid out; None if their index is not as plain as Zarr makes it."""
+def _shards(given: Sequence[Mapping[str, Any]], array: Any) -> Shards | None:
+    """Return how shards are laid out; None if they or their index are not as Zarr makes them."""
+    configuration = given[0]["configuration"]
     codecs = _codecs_behind_bytes(configuration["index_codecs"], np.dtype("<u8"))
-    if codecs not in ((), ("crc32c",)):
+    if len(given) > 1 or codecs not in ((), ("crc32c",)):
         return None
     chain = chain_of(codecs)
     assert chain is not None

@@ -237,6 +237,24 @@ def test_shards_that_were_cut_are_named(shard: Path, at: slice, found: str):
         read(open_source(shard.parent.parent), (slice(101, 125),))
 
 
+@pytest.mark.parametrize("location", ["start", "end"])
+@pytest.mark.parametrize("checked", [True, False])
+def test_an_index_may_stand_before_chunks_and_have_no_checksum(
+    tmp_path: Path, location: str, checked: bool
+):
+    checksum = [_CODECS.Crc32cCodec()] if checked else []
+    codec = _CODECS.ShardingCodec(
+        chunk_shape=(3,),
+        index_codecs=[_CODECS.BytesCodec(), *checksum],
+        index_location=location,
+    )
+    made = zarr.create(shape=(20,), chunks=(9,), dtype="i4", codecs=[codec], store=tmp_path)
+    made[4:] = values = np.arange(16)
+    source = open_source(tmp_path)
+    assert source.direct is not None
+    assert read(source, (slice(0, 20),)).tolist() == [0, 0, 0, 0, *values.tolist()]
+
+
 def test_of_a_shard_only_what_is_asked_for_is_read(shard: Path):
     whole = bytearray(shard.read_bytes())
     whole[:400] = b"x" * 400

@@ -42,6 +42,8 @@ class WorkerDevice:
     _buffers: list[StagingBuffer] = field(default_factory=list)
     _pool: ThreadPoolExecutor | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _choosing: threading.Lock = field(default_factory=threading.Lock)
+    """Its own: another block's reads do not wait while kernels are tried."""
 
     @property
     def device(self) -> Device:
@@ -84,7 +86,7 @@ class WorkerDevice:
         Parameters as `kernels.choose`.
         """
         key = (accumulator, variant, flat)
-        with self._lock:
+        with self._choosing:
             if key not in self._tunings:
                 self._tunings[key] = choose(self.device, accumulator, variant, flat=flat)
             return self._tunings[key]

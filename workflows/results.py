@@ -112,7 +112,7 @@ def check_output(path: Path, dtype: str | None = None) -> None:
         If not, or if its name asks for another format than JSON or Zarr, or for Zarr where results
         are Python's integers.
     """
-    if dtype in ("object", "O") and path.suffix != ".json":
+    if dtype is not None and np.dtype(dtype).kind == "O" and path.suffix != ".json":
         raise PlanError(
             f"output {path}: Zarr has no data type for Python's integers (dtype {dtype}); use .json"
         )

@@ -76,10 +76,10 @@ def command(
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     given = options.arguments(**reduction)
-    if output is not None:
-        check_output(output, given.get("dtype"))
     # Bad input is found before a cluster is started for it.
     options.check(given)
+    if output is not None:
+        check_output(output, given.get("dtype"))
     with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
         began = time.monotonic()
         run = submit(keepdims=keepdims, variant=variant, client=client, on_event=watch, **given)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from chunkfold.block import Folded, Watch, Work, combine, fold_block
+from chunkfold.block import Folded, combine, fold_block
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels import Device
 from chunkfold.planning import Block
+from chunkfold.work import Watch, Work
 from chunkfold.worker import WorkerDevice, process_device
 
 Done = Callable[[object], None]

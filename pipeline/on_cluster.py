@@ -11,12 +11,13 @@ from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from chunkfold.backend import Crew, Done
-from chunkfold.block import Folded, Work
+from chunkfold.block import Folded
 from chunkfold.deadline import within
 from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerLostError
 from chunkfold.events import OnEvent, from_message
 from chunkfold.planning import Block
 from chunkfold.tasks import block_task, cancel_run, combine_task
+from chunkfold.work import Work
 from chunkfold.worker import RESOURCE, describe_worker
 
 ANSWER_DEADLINE_S = 60.0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.backend import Backend
-from chunkfold.block import Folded, Work
+from chunkfold.block import Folded
 from chunkfold.engine import Engine
 from chunkfold.errors import PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
@@ -20,6 +20,7 @@ from chunkfold.kernels import Bound
 from chunkfold.kernels.partial import assembled
 from chunkfold.planning import Plan
 from chunkfold.report import DeviceReport, Report, merge
+from chunkfold.work import Work
 
 
 class Run:

@@ -1,0 +1,217 @@
+"""Stream leaves through a device: readers fill a ring of staging buffers while it folds others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+
+import numpy as np
+
+from chunkfold.errors import CancelledError, ChunkError
+from chunkfold.grid import Piece, slabs
+from chunkfold.kernels import Accumulator, Box, Fold, Partial
+from chunkfold.kernels.profile import Profile, merged
+from chunkfold.kernels.staging import StagingBuffer
+from chunkfold.kernels.sums import any_lost, restored
+from chunkfold.layout import Layout
+from chunkfold.planning import AGAIN_BYTES, ring
+from chunkfold.work import Watch, Work
+from chunkfold.worker import WorkerDevice
+
+READ_DEADLINE_S = 600.0
+"""Longest wait for one leaf to be read and decoded, in seconds."""
+PROGRESS_EVERY_S = 0.25
+_kept_for_good: list[Slot] = []
+"""Slots that a reader which never came back may still write to."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A box of a leaf that one reader brings into a slot."""
+
+    region: tuple[slice, ...]
+    shape: tuple[int, ...]
+    box: Box
+
+
+Slot = tuple[StagingBuffer, ...]
+"""A place in the ring: one staging buffer per input."""
+
+
+class Stream:
+    """The ring of staging buffers of one block, its readers, and what they have counted."""
+
+    def __init__(self, owned: WorkerDevice, work: Work, watch: Watch) -> None:
+        self.elements = 0
+        self.nbytes = 0
+        self.read_s = 0.0
+        self._owned, self._work, self._watch = owned, work, watch
+        self._folds = owned.opened.queue()
+        self._profiles: list[Profile] = []
+        self._free: deque[Slot] = deque()
+        self._made, self._most = 0, ring(owned.readers)
+        self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
+        self._told = time.monotonic()
+        self._stuck = False
+
+    def fold_tile(self, tile: int, parts: tuple[int, int]) -> Partial:
+        """Fold some parts of a tile.
+
+        Exact sums that their expansions have lost are folded once more, in limbs.
+        """
+        accumulator, shape = self._work.accumulator, self._work.layout.tile_shape(tile)
+        everything = tuple(slice(0, length) for length in shape)
+        partial = self._folded(accumulator, tile, parts, everything)
+        missing = any_lost(accumulator, partial).reshape(shape)
+        if not missing.any():
+            return partial
+        limbs = accumulator.with_limbs()
+        places = np.arange(partial.outputs).reshape(shape)
+        for slab in slabs(shape, limbs.nbytes, AGAIN_BYTES):
+            window = _around(missing, slab)
+            if window is not None:
+                again = self._folded(limbs, tile, parts, window)
+                partial = restored(accumulator, partial, places[window].reshape(-1), again)
+        return partial
+
+    def _folded(
+        self,
+        accumulator: Accumulator,
+        tile: int,
+        parts: tuple[int, int],
+        window: tuple[slice, ...],
+    ) -> Partial:
+        """Fold some parts of a tile for a box of its outputs."""
+        fold = Fold(
+            self._owned.opened,
+            accumulator,
+            self._work.tuning(self._owned, accumulator),
+            outputs=math.prod(along.stop - along.start for along in window),
+            queue=self._folds,
+        )
+        reads = deque[tuple[_Read, Slot, Future[float]]]()
+        try:
+            for read in self._reads(tile, parts, window):
+                if len(reads) == self._most - 2:
+                    self._consume(fold, *reads.popleft())
+                slot = self._slot()
+                memory = [buffer.begin() for buffer in slot]
+                reads.append((read, slot, self._owned.read(self._read, read, memory)))
+            while reads:
+                self._consume(fold, *reads.popleft())
+            partial = fold.finish()
+        finally:
+            self._settle([(slot, future) for _, slot, future in reads])
+        self._profiles.append(fold.profile())
+        return partial
+
+    def _settle(self, unread: Sequence[tuple[Slot, Future[float]]]) -> None:
+        """Wait for readers that nobody waits for any more: no buffer may go while one fills it."""
+        for _, future in unread:
+            future.cancel()
+        deadline = 0.0 if self._stuck else READ_DEADLINE_S
+        running = wait([future for _, future in unread], deadline).not_done
+        self._stuck |= bool(running)
+        _kept_for_good.extend(slot for slot, future in unread if future in running)
+
+    def close(self) -> None:
+        """Wait for the device to let go of the buffers."""
+        if self._stuck:
+            self._owned.leave_readers()
+        for buffer in itertools.chain.from_iterable(self._free):
+            buffer.drain()
+            self._owned.give_back(buffer)
+
+    def profile(self) -> Profile:
+        """Return the times of all launches so far."""
+        return merged(self._profiles)
+
+    def _consume(self, fold: Fold, read: _Read, slot: Slot, future: Future[float]) -> None:
+        if self._watch.cancelled():
+            raise CancelledError(f"run {self._work.run} was cancelled")
+        try:
+            self.read_s += future.result(READ_DEADLINE_S)
+        except FutureTimeoutError:
+            self._stuck = True
+            _kept_for_good.append(slot)
+            raise ChunkError(
+                f"{self._work.sources[0].name}: reading {read.region} took longer than "
+                f"{READ_DEADLINE_S:.0f} s"
+            ) from None
+        sizes = [read.box.elements * source.dtype.itemsize for source in self._work.sources]
+        ready = [buffer.commit(nbytes) for buffer, nbytes in zip(slot, sizes, strict=True)]
+        uploads = [event for one in ready for event in one.events]
+        event = fold.add([one.buffer for one in ready], read.box, wait_for=uploads)
+        for buffer in slot:
+            buffer.busy_until(event)
+        self._free.append(slot)
+        if fold.accumulator == self._work.accumulator:  # else they were counted before
+            self.elements += read.box.elements
+            self.nbytes += sum(sizes)
+        if time.monotonic() - self._told > PROGRESS_EVERY_S:
+            self._told = time.monotonic()
+            self._watch.progress(self.nbytes, False)
+
+    def _read(self, read: _Read, memory: Sequence[np.ndarray]) -> float:
+        """Decode a region of each input into staging memory; return the seconds it took."""
+        began = time.monotonic()
+        for source, staged in zip(self._work.sources, memory, strict=True):
+            nbytes = read.box.elements * source.dtype.itemsize
+            source.read(read.region, staged[:nbytes].view(source.dtype).reshape(read.shape))
+        return time.monotonic() - began
+
+    def _slot(self) -> Slot:
+        """Return a slot that is free, or will be when its last fold is done."""
+        if self._made < self._most:
+            self._made += 1
+            return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._work.sources)
+        return self._free.popleft()
+
+    def _reads(
+        self, tile: int, parts: tuple[int, int], window: tuple[slice, ...]
+    ) -> Iterator[_Read]:
+        layout = self._work.layout
+        itemsize = max(source.dtype.itemsize for source in self._work.sources)
+        kept = dict(zip(layout.kept, window, strict=True))
+        for part in range(*parts):
+            pieces = layout.leaf(tile, part)
+            whole = [kept.get(n, slice(0, piece.length)) for n, piece in enumerate(pieces)]
+            shape = [along.stop - along.start for along in whole]
+            for slab in slabs(shape, itemsize, self._buffer_bytes):
+                within = tuple(
+                    slice(along.start + cut.start, along.start + cut.stop)
+                    for along, cut in zip(whole, slab, strict=True)
+                )
+                yield _read_of(layout, pieces, within, indexed=self._work.accumulator.uses_index)
+
+
+def _around(chosen: np.ndarray, slab: tuple[slice, ...]) -> tuple[slice, ...] | None:
+    """Return the least box within a slab that has all that is chosen there; None if nothing is."""
+    found = np.nonzero(chosen[slab])
+    if not len(found[0]):
+        return None
+    return tuple(
+        slice(along.start + int(places.min()), along.start + int(places.max()) + 1)
+        for along, places in zip(slab, found, strict=True)
+    )
+
+
+def _read_of(
+    layout: Layout, pieces: Sequence[Piece], within: tuple[slice, ...], *, indexed: bool
+) -> _Read:
+    region = tuple(
+        slice(
+            piece.source.start + cut.start * piece.source.step,
+            piece.source.start + (cut.stop - 1) * piece.source.step + 1,
+            piece.source.step,
+        )
+        for piece, cut in zip(pieces, within, strict=True)
+    )
+    shape = tuple(cut.stop - cut.start for cut in within)
+    return _Read(region, shape, layout.leaf_box(pieces, within, indexed=indexed))

@@ -1,5 +1,6 @@
 """One OpenCL device: monoids, kernels, folds. Knows nothing of Zarr, Dask or files."""
 
+from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bind import Bound, bind
 from chunkfold.kernels.catalogue import CATALOGUE
@@ -11,7 +12,7 @@ from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.host import all_devices, default_devices, devices
 from chunkfold.kernels.lookup import as_monoid
-from chunkfold.kernels.monoid import Accumulate, Monoid
+from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.variant import VARIANTS, Tuning

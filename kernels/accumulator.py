@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.limbs import Limbs
-from chunkfold.kernels.monoid import COLLECTIVES
+from chunkfold.kernels.texts import COLLECTIVES
 
 _INDEX = re.compile(r"\bi\b")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chunkfold.kernels.accumulator import Accumulator, BoundField
-from chunkfold.kernels.monoid import COLLECTIVES
+from chunkfold.kernels.texts import COLLECTIVES
 
 _WRITTEN = {"add": "a.{0} + b.{0}", "min": "min(a.{0}, b.{0})", "max": "max(a.{0}, b.{0})"}
 _FLOAT_WRITTEN = _WRITTEN | {"min": "fmin(a.{0}, b.{0})", "max": "fmax(a.{0}, b.{0})"}

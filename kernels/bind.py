@@ -23,9 +23,10 @@ from chunkfold.kernels.dtypes import (
 from chunkfold.kernels.errors import DeviceError, MonoidError, RangeError
 from chunkfold.kernels.limbs import Limbs, limbs_of
 from chunkfold.kernels.lookup import is_known
-from chunkfold.kernels.monoid import COLLECTIVES, Monoid
+from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.sums import exact_sums
+from chunkfold.kernels.texts import COLLECTIVES
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels import exact, finishes
+from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.integers import integer_mean, integer_prod, integer_sum
-from chunkfold.kernels.monoid import Accumulate, Monoid
+from chunkfold.kernels.monoid import Monoid
 
 _ERROR: Any = {"on_empty": "error"}
 _INTEGER_SUM, _INTEGER_MEAN = (

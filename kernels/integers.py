@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.errors import RangeError
-from chunkfold.kernels.monoid import Accumulate, Monoid
+from chunkfold.kernels.monoid import Monoid
 
 # A sum is hi * 2**32 + lo, lo below 2**32: one form for each value, of 96 bits. A stream of a
 # launch has fewer than 2**31 elements, so that its int64 cannot wrap: 32-bit elements are added

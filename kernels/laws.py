@@ -13,11 +13,11 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.launch import wait
-from chunkfold.kernels.monoid import COLLECTIVES
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import unpack
 from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.signature import signature
+from chunkfold.kernels.texts import COLLECTIVES
 from chunkfold.kernels.variant import Tuning
 
 LAWS_FILE = "laws.cl"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+COLLECTIVES = ("add", "min", "max")
+"""Ops that may be named instead of written out; devices may have built-ins for them."""
 HELPERS = (
     "order_low",
     "order_high",

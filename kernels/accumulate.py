@@ -1,0 +1,28 @@
+"""A monoid's own way to take in elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Accumulate:
+    """A monoid's own way to take in elements, with state that lives inside a kernel.
+
+    `step` is OpenCL C that updates `s.<state field>` from `x` (`x0`, `x1`, ... of several
+    inputs) and the index `i`: statements, or an expression per state field, assigned in the order
+    given. `end` gives each field of the monoid as an expression of `s`.
+    """
+
+    state: Mapping[str, str]
+    """Dtype (or rule) of each state field."""
+    start: Mapping[str, Number | str]
+    """Initial value of each state field."""
+    step: str | Mapping[str, str]
+    """Run once per element."""
+    end: Mapping[str, str]
+    """Accumulator fields as expressions of the state; those with named ops may be left out, and
+    are folded from `lift` by themselves."""

@@ -1,0 +1,171 @@
+"""Checks of what a monoid declares. Each raises MonoidError, with its name and the remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import cast
+
+import numpy as np
+
+from chunkfold.kernels.accumulate import Accumulate
+from chunkfold.kernels.dtypes import EXACT, FIELD, RULES, is_table
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.texts import COLLECTIVES, refused
+
+_EXACT_LIFTS = ("x", "magnitude(x)", "re(x)", "im(x)")
+"""What is in the range of the elements' dtype, for which limbs are made."""
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
+"""What kernels name where texts stand."""
+
+
+def is_identifier(name: object) -> bool:
+    """Whether kernels can use a name."""
+    return isinstance(name, str) and _IDENTIFIER.fullmatch(name) is not None
+
+
+def per_field(
+    monoid: str, part: str, given: object, fields: Mapping[str, str]
+) -> Mapping[str, object]:
+    """Return a part as a mapping of the fields; a bare one is that of the only field."""
+    if not isinstance(given, Mapping):
+        if len(fields) != 1:
+            raise MonoidError(
+                f"{part} of monoid {monoid!r} is {given!r}, but there are "
+                f"{len(fields)} fields; give a mapping with {', '.join(fields)}"
+            )
+        return MappingProxyType({next(iter(fields)): given})
+    check_keys(monoid, part, given, fields)
+    return MappingProxyType(dict(given))
+
+
+def check_keys(
+    monoid: str, part: str, given: Mapping[str, object], wanted: Mapping[str, object]
+) -> None:
+    """See that a part names what it should."""
+    if set(given) != set(wanted):
+        raise MonoidError(
+            f"{part} of monoid {monoid!r} names {sorted(given)}, but should name {sorted(wanted)}"
+        )
+
+
+def check_types(monoid: str, what: str, types: Mapping[str, str]) -> None:
+    """See that fields, or those of a state, have names and dtypes that kernels can have."""
+    for name, dtype in types.items():
+        if not is_identifier(name):
+            raise MonoidError(f"{what} name {name!r} of monoid {monoid!r} is not an identifier")
+        table = what == "field" and isinstance(dtype, str) and is_table(dtype)
+        if not table and dtype not in FIELD and dtype not in RULES:
+            raise MonoidError(
+                f"{what} {name!r} of monoid {monoid!r} has dtype {dtype!r}; "
+                f"use one of {', '.join([*FIELD, *RULES, *EXACT])}, or int64[n] for a table of "
+                "1 to 999999 counters"
+            )
+
+
+def check_numbers(monoid: str, part: str, numbers: Mapping[str, object]) -> None:
+    """See that initial values are numbers, or "lowest" or "highest"."""
+    for name, number in numbers.items():
+        plain = isinstance(number, (int, float)) and not isinstance(number, bool)
+        if not plain and number not in ("lowest", "highest"):
+            raise MonoidError(
+                f"{part} of field {name!r} of monoid {monoid!r} is {number!r}; "
+                "give a number, 'lowest' or 'highest'"
+            )
+        try:
+            float(cast("float", number)) if plain else None
+        except OverflowError:
+            raise MonoidError(
+                f"{part} of field {name!r} of monoid {monoid!r} is beyond float64's range"
+            ) from None
+
+
+def check_ops(monoid: str, ops: Mapping[str, object]) -> None:
+    """See that an op that is named is one that may be."""
+    for name, text in ops.items():
+        if is_identifier(text) and text not in COLLECTIVES:
+            raise MonoidError(
+                f"op[{name!r}] of monoid {monoid!r} is {text!r}; use 'add', 'min', 'max', "
+                f"or an expression of a.{name} and b.{name}"
+            )
+
+
+def check_tables(
+    monoid: str,
+    fields: Mapping[str, str],
+    zero: Mapping[str, object],
+    lift: Mapping[str, str],
+    op: Mapping[str, str],
+) -> None:
+    """See that fields that are tables, or exact sums, are declared as such."""
+    for name, dtype in fields.items():
+        if dtype in EXACT and lift[name] not in _EXACT_LIFTS:
+            raise MonoidError(
+                f"lift[{name!r}] of monoid {monoid!r} is {lift[name]!r}, but exact "
+                f"sums are of elements as they are; use one of {', '.join(_EXACT_LIFTS)}"
+            )
+        if is_table(dtype) and (zero[name], op[name]) != (0, "add"):
+            raise MonoidError(
+                f"field {name!r} of monoid {monoid!r} is a table, whose zero "
+                f"is 0 and whose op is 'add', not {zero[name]!r} and {op[name]!r}"
+            )
+
+
+def check_constants(monoid: str, constants: Mapping[str, np.ndarray]) -> None:
+    """See that constants are arrays of numbers, with names of their own."""
+    for name, array in constants.items():
+        if not is_identifier(name):
+            raise MonoidError(f"constant name {name!r} of monoid {monoid!r} is not an identifier")
+        if name in _TAKEN or re.fullmatch(r"x\d+", name):
+            raise MonoidError(
+                f"constant {name!r} of monoid {monoid!r} has a name that kernels use; "
+                "choose another"
+            )
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or not array.size:
+            raise MonoidError(f"constant {name!r} of monoid {monoid!r} is no array of one axis")
+        if array.dtype.name not in FIELD:
+            raise MonoidError(
+                f"constant {name!r} of monoid {monoid!r} has dtype {array.dtype}; "
+                f"use one of {', '.join(FIELD)}"
+            )
+        if (array != array).any():
+            raise MonoidError(f"constant {name!r} of monoid {monoid!r} has NaN in it")
+
+
+def check_accumulate(
+    monoid: str, accumulate: Accumulate, fields: Mapping[str, str], ops: Mapping[str, str]
+) -> None:
+    """See that a state begins, steps and ends, in every field that has no named op."""
+    if not isinstance(accumulate, Accumulate):
+        raise MonoidError(f"accumulate of monoid {monoid!r} is no cf.Accumulate")
+    check_types(monoid, "state field", accumulate.state)
+    check_keys(monoid, "accumulate.start", accumulate.start, accumulate.state)
+    apart = [name for name, op in ops.items() if op in COLLECTIVES]
+    ended = {
+        name
+        for name, dtype in fields.items()
+        if not is_table(dtype) and (name not in apart or name in accumulate.end)
+    }
+    if not accumulate.end:
+        raise MonoidError(f"accumulate of monoid {monoid!r} ends in no field")
+    check_keys(monoid, "accumulate.end", accumulate.end, dict.fromkeys(ended))
+    check_numbers(monoid, "accumulate.start", accumulate.start)
+    step = accumulate.step
+    if isinstance(step, Mapping):
+        check_keys(monoid, "accumulate.step", step, accumulate.state)
+    for text in step.values() if isinstance(step, Mapping) else (step,):
+        check_source(monoid, "accumulate.step", text)
+    for name, text in accumulate.end.items():
+        check_source(monoid, f"accumulate.end[{name!r}]", text)
+
+
+def check_source(monoid: str, what: str, text: str) -> None:
+    """Refuse what could reach outside the expression's own braces.
+
+    A directive could include a file, which the compiler would print into its log.
+    """
+    refusal = refused(text)
+    if refusal:
+        raise MonoidError(f"{what} of monoid {monoid!r} {refusal}: {text!r}")

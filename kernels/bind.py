@@ -12,6 +12,7 @@ from chunkfold.kernels.accumulator import Accumulator, BoundField, BoundState, C
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.context import Context
 from chunkfold.kernels.dtypes import (
+    COUNT,
     EXACT,
     field_dtype,
     is_table,
@@ -38,6 +39,8 @@ class Statistic:
     """Slot that holds each of the monoid's fields; those of an expansion begin with the name."""
     limbs: Mapping[str, Limbs]
     """How those fields are kept that are exact sums."""
+    counted: tuple[str, ...]
+    """Those fields that count elements and have no slot: none is skipped."""
     value: np.dtype
     """Dtype of the values that were lifted."""
     result: np.dtype | None
@@ -74,6 +77,8 @@ class Statistic:
             else partial.arrays[slot]
             for name, slot in self.slots.items()
         }
+        counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
+        fields |= dict.fromkeys(self.counted, counts)
         try:
             context = Context(self.value, shape, axes, self.ddof, self.result)
             done = np.asarray(self.monoid.finish(fields, context))
@@ -161,8 +166,9 @@ def bind(
             slots |= {field.name: Slot(number, field).name for field in component.fields}
             limbs |= {field.name: field.limbs for field in component.fields if field.limbs}
             rounds |= any(map(_rounds, component.fields))
+        counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts else None
-        statistics.append(Statistic(monoid, slots, limbs, value, result, ddof, rounds))
+        statistics.append(Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds))
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
         value=(stored_name(value),) * len(dtypes),
@@ -243,7 +249,9 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
     def component(*fields: BoundField, state: BoundState | None = None) -> Component:
         return Component(monoid.name, fields, state, skipna, rtol, constants)
 
-    fields = [_field(monoid, name, value, fp64) for name in monoid.fields]
+    # Where no element is skipped partials know their counts: one number, not one for each output.
+    names = [name for name, rule in monoid.fields.items() if skipna or rule != COUNT]
+    fields = [_field(monoid, name, value, fp64) for name in names or monoid.fields]
     tables = [component(field) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
     if monoid.accumulate is not None:

@@ -68,7 +68,7 @@ _PROD = Monoid(
 )
 _MEAN = Monoid(
     "mean",
-    fields={"s": "mean", "n": "int64"},
+    fields={"s": "mean", "n": "count"},
     zero={"s": 0, "n": 0},
     lift={"s": "x", "n": "1"},
     op={"s": "add", "n": "add"},
@@ -78,7 +78,7 @@ _MEAN = Monoid(
         "biu": _INTEGER_MEAN,
         "c": Monoid(
             "mean",
-            fields={"re": "sum", "im": "sum", "n": "int64"},
+            fields={"re": "sum", "im": "sum", "n": "count"},
             zero={"re": 0, "im": 0, "n": 0},
             lift={"re": "re(x)", "im": "im(x)", "n": "1"},
             op={"re": "add", "im": "add", "n": "add"},
@@ -89,7 +89,7 @@ _MEAN = Monoid(
         # Pieces of 22 bits: their sums cannot wrap below 2**41 elements.
         "mM": Monoid(
             "mean",
-            fields={"high": "int64", "mid": "int64", "low": "int64", "n": "int64", "nat": "int32"},
+            fields={"high": "int64", "mid": "int64", "low": "int64", "n": "count", "nat": "int32"},
             zero={"high": 0, "mid": 0, "low": 0, "n": 0, "nat": 0},
             lift={
                 "high": "x >> 44",

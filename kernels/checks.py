@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from chunkfold.kernels.accumulate import Accumulate
-from chunkfold.kernels.dtypes import EXACT, FIELD, RULES, is_table
+from chunkfold.kernels.dtypes import COUNT, EXACT, FIELD, RULES, is_table
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.texts import COLLECTIVES, refused
 
@@ -92,14 +92,14 @@ def check_ops(monoid: str, ops: Mapping[str, object]) -> None:
             )
 
 
-def check_tables(
+def check_rules(
     monoid: str,
     fields: Mapping[str, str],
     zero: Mapping[str, object],
     lift: Mapping[str, str],
     op: Mapping[str, str],
 ) -> None:
-    """See that fields that are tables, or exact sums, are declared as such."""
+    """See that fields that are tables, exact sums or counts are declared as such."""
     for name, dtype in fields.items():
         if dtype in EXACT and lift[name] not in _EXACT_LIFTS:
             raise MonoidError(
@@ -111,6 +111,25 @@ def check_tables(
                 f"field {name!r} of monoid {monoid!r} is a table, whose zero "
                 f"is 0 and whose op is 'add', not {zero[name]!r} and {op[name]!r}"
             )
+        if dtype == COUNT:
+            _check_count(monoid, name, (zero[name], lift[name], op[name]), op)
+
+
+def _check_count(
+    monoid: str, name: str, declared: tuple[object, str, str], op: Mapping[str, str]
+) -> None:
+    """See that a count can be left out, where no element is skipped."""
+    if declared != (0, "1", "add"):
+        raise MonoidError(
+            f"field {name!r} of monoid {monoid!r} is a count, whose zero is 0, whose lift is '1' "
+            f"and whose op is 'add', not {', '.join(map(repr, declared))}"
+        )
+    readers = [other for other, text in op.items() if re.search(rf"\b[ab]\.{name}\b", text)]
+    if readers:
+        raise MonoidError(
+            f"op[{readers[0]!r}] of monoid {monoid!r} reads the count {name!r}, which kernels may "
+            "not have; make it an int64"
+        )
 
 
 def check_constants(monoid: str, constants: Mapping[str, np.ndarray]) -> None:

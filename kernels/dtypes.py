@@ -119,8 +119,21 @@ def order_field(value: np.dtype, fp64: bool) -> str:  # noqa: ARG001 # every rul
     return f"{kind}{64 if value.itemsize == 8 else 32}"
 
 
+def count_field(value: np.dtype, fp64: bool) -> str:  # noqa: ARG001 # every rule's signature
+    """int64, for values of any kind."""
+    return "int64"
+
+
+COUNT = "count"
+"""Rule of a field that counts elements: one number for all outputs, unless some are skipped."""
 RULES: Mapping[str, Callable[[np.dtype, bool], str]] = MappingProxyType(
-    {"sum": sum_field, "mean": mean_field, "real": real_field, "order": order_field}
+    {
+        "sum": sum_field,
+        "mean": mean_field,
+        "real": real_field,
+        "order": order_field,
+        COUNT: count_field,
+    }
 )
 """Field dtypes that depend on the element's dtype and on fp64, by name."""
 

@@ -157,7 +157,7 @@ _PARTS = {"re": "exact", "im": "exact"}
 _COMPLEX: Any = {"lift": {"re": "re(x)", "im": "im(x)"}, "op": {"re": "add", "im": "add"}}
 _ONE: Any = {"zero": 0, "op": "add", "kinds": "f"}
 _MOMENTS: Any = {
-    "fields": {"s": "exact", "q": "exact_squares", "n": "int64"},
+    "fields": {"s": "exact", "q": "exact_squares", "n": "count"},
     "zero": {"s": 0, "q": 0, "n": 0},
     "lift": {"s": "x", "q": "x", "n": "1"},
     "op": {"s": "add", "q": "add", "n": "add"},
@@ -170,7 +170,7 @@ EXACT_COMPLEX_SUM = Monoid(
 )
 EXACT_MEAN = Monoid(
     "mean",
-    fields={"s": "exact", "n": "int64"},
+    fields={"s": "exact", "n": "count"},
     zero={"s": 0, "n": 0},
     lift={"s": "x", "n": "1"},
     op={"s": "add", "n": "add"},
@@ -179,7 +179,7 @@ EXACT_MEAN = Monoid(
 )
 EXACT_COMPLEX_MEAN = Monoid(
     "mean",
-    fields=_PARTS | {"n": "int64"},
+    fields=_PARTS | {"n": "count"},
     zero={"re": 0, "im": 0, "n": 0},
     lift=_COMPLEX["lift"] | {"n": "1"},
     op=_COMPLEX["op"] | {"n": "add"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,8 @@ class Fold:
         self._acc = self._passes.buffer(self.splits)
         self._used = 0
         """Splits that hold something; the accumulators of others are undefined."""
+        self._count = 0
+        """Elements folded into each output."""
         self._deposits = 0
         """At most so many since carries were propagated, into the tables of one output."""
         entries = accumulator.entries
@@ -92,6 +95,7 @@ class Fold:
         else:
             event = self._add_rows(inputs, box, wait_for)
         self._passes.expect(box.elements)
+        self._count += box.reduces
         self._deposits += box.reduces
         if self._deposits >= MOST_DEPOSITS:
             self._settle()
@@ -112,8 +116,10 @@ class Fold:
             return zero_partial(self.accumulator, self.outputs)
         if self._used == 1:  # else those of splits are added first
             self._settle()
-        used, self._used, self._deposits = self._used, 0, 0
-        partial = self._passes.run(self._acc, used, self.splits * self.outputs)
+        used, count = self._used, self._count
+        self._used = self._count = self._deposits = 0
+        scalars = self._passes.run(self._acc, used, self.splits * self.outputs)
+        partial = replace(scalars, count=count)
         if self._tables is None:
             return partial
         partial = with_tables(self.accumulator, partial, self._tables.finish())
@@ -140,7 +146,8 @@ class Fold:
             copied = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
             flags = cl.mem_flags.READ_ONLY | copied
             source = cl.Buffer(self.opened.context, flags, hostbuf=raw)
-        scalars = self._passes.run(source, splits, splits * self.outputs)
+        count = sum(partial.count for partial in partials)
+        scalars = replace(self._passes.run(source, splits, splits * self.outputs), count=count)
         if self._tables is None:
             return remade(accumulator, scalars, partials)
         counts = self._tables.combine([table_counts(accumulator, partial) for partial in partials])

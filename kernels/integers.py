@@ -51,7 +51,7 @@ def integer_mean(dtype: np.dtype) -> Monoid:
     """Return the mean of integers of a dtype: the exact one, rounded once."""
     return Monoid(
         "mean",
-        fields={"hi": "int64", "lo": "int64", "n": "int64"},
+        fields={"hi": "int64", "lo": "int64", "n": "count"},
         zero={"hi": 0, "lo": 0, "n": 0},
         lift={"hi": "upper(x)", "lo": "lower(x)", "n": "1"},
         op=_CARRY | {"n": "add"},

@@ -59,9 +59,10 @@ class Monoid:
         default_factory=lambda: MappingProxyType({"s": "float64"}), kw_only=True
     )
     """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
-    "mean", "real", "order", which depend on the elements' dtype; or a table, whose zero is 0 and
-    whose op is "add": "int64[n]", n counters, or "exact" or "exact_squares", the exact sum of
-    floats or of their squares, of which `lift` gives "x", "magnitude(x)", "re(x)" or "im(x)"."""
+    "mean", "real", "order", which depend on the elements' dtype; or "count", of elements that were
+    not skipped; or a table, whose zero is 0 and whose op is "add": "int64[n]", n counters, or
+    "exact" or "exact_squares", the exact sum of floats or of their squares, of which `lift` gives
+    "x", "magnitude(x)", "re(x)" or "im(x)"."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)
@@ -125,7 +126,7 @@ class Monoid:
         for part, texts in (("lift", lift), ("op", op)):
             for name, text in texts.items():
                 checks.check_source(self.name, f"{part}[{name!r}]", text)
-        checks.check_tables(self.name, self.fields, zero, lift, op)
+        checks.check_rules(self.name, self.fields, zero, lift, op)
         if self.exact is not None and (
             not isinstance(self.exact, Monoid) or self.exact.inputs != self.inputs
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,6 +31,9 @@ class Partial:
     arrays: Mapping[str, np.ndarray]
     wide: Mapping[str, Wide] = field(default_factory=dict)
     """The exact sums that their expansions do not hold, by the name of the sum."""
+    count: int | np.ndarray = 0
+    """Elements folded into each output, skipped ones among them: int64 of shape (outputs,), or one
+    number where it is the same for all."""
 
     @property
     def outputs(self) -> int:
@@ -76,7 +79,7 @@ def with_tables(accumulator: Accumulator, scalars: Partial, counts: Partial) -> 
     for slot in accumulator.tables:
         arrays[slot.name] = rows[:, offset : offset + slot.entries]
         offset += slot.entries
-    return Partial(arrays)
+    return replace(scalars, arrays=arrays)
 
 
 def table_counts(accumulator: Accumulator, partial: Partial) -> Partial:
@@ -89,7 +92,7 @@ def settled_partial(accumulator: Accumulator, partial: Partial) -> Partial:
     """Propagate the carries of limbs: equal sums are then equal bytes."""
     exact = {slot.name for slot in accumulator.tables if slot.field.limbs}
     arrays = partial.arrays.items()
-    return Partial({name: settled(a) if name in exact else a for name, a in arrays})
+    return replace(partial, arrays={name: settled(a) if name in exact else a for name, a in arrays})
 
 
 def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
@@ -112,8 +115,10 @@ def assembled(
     """Put partials, each of a box of the outputs, together to one of all of them."""
     whole = zero_partial(accumulator, math.prod(outputs))
     rows: dict[str, list[Wide]] = {}
+    counts = np.zeros(outputs, np.int64)
     for place, partial in tiles:
         shape = tuple(along.stop - along.start for along in place)
+        counts[place] = np.broadcast_to(partial.count, partial.outputs).reshape(shape)
         for name, array in partial.arrays.items():
             grid = whole.arrays[name].reshape(outputs + array.shape[1:])
             grid[place] = array.reshape(shape + array.shape[1:])
@@ -122,7 +127,8 @@ def assembled(
             at = [n + along.start for n, along in zip(within, place, strict=True)]
             moved = np.ravel_multi_index(at, outputs)
             rows.setdefault(name, []).append(Wide(np.asarray(moved), wide.tables))
-    return Partial(whole.arrays, {name: joined(several) for name, several in rows.items()})
+    wides = {name: joined(several) for name, several in rows.items()}
+    return Partial(whole.arrays, wides, counts.reshape(-1))
 
 
 def joined(several: Sequence[Wide]) -> Wide:

@@ -9,7 +9,7 @@ is *lost*, until whoever has the elements adds them again in limbs. Such sums ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -128,7 +128,7 @@ def rewritten(
     rows = joined([Wide(old.at[others], old.tables[others]), Wide(at[~fits], tables[~fits])])
     if len(rows.at):
         wide[name] = rows
-    return Partial(arrays, wide)
+    return replace(partial, arrays=arrays, wide=wide)
 
 
 def restored(

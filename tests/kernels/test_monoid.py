@@ -11,6 +11,7 @@ import pytest
 from chunkfold.kernels import (
     Accumulate,
     BuildError,
+    Fold,
     Monoid,
     MonoidError,
     OpenedDevice,
@@ -54,6 +55,16 @@ def test_one_field_may_be_given_bare():
         ({"lift": "1\n#include </etc/passwd>\n"}, "'#'"),
         ({"op": "a.s + b.s // tail"}, "'//'"),
         ({"op": "a.s \\\n + b.s"}, "not allowed"),
+        ({"fields": {"s": "count"}}, "'s' of monoid 's' is a count, whose zero is 0"),
+        (
+            {
+                "fields": {"s": "int64", "n": "count"},
+                "zero": {"s": 0, "n": 0},
+                "lift": {"s": "x", "n": "1"},
+                "op": {"s": "a.s + b.s + 0 * b.n", "n": "add"},
+            },
+            r"op\['s'\] of monoid 's' reads the count 'n'",
+        ),
         ({"accumulate": Accumulate({"t": "int64"}, {}, "s.t += x;", {"s": "s.t"})}, "start"),
         ({"accumulate": Accumulate({"t": "int64"}, {"t": 0}, "%:define x", {"s": "s.t"})}, "%:"),
     ],
@@ -81,9 +92,38 @@ def test_an_unknown_reduction_suggests_the_nearest():
 
 def test_statistics_share_what_they_have_in_common():
     bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype("float32")])
-    assert len(bound.accumulator.slots) == 2  # one sum, one count
+    assert len(bound.accumulator.slots) == 1  # one sum
     bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype("int64")])
-    assert len(bound.accumulator.slots) == 3  # one sum in two halves, one count
+    assert len(bound.accumulator.slots) == 2  # one sum in two halves
+    bound = bind([as_monoid("nansum"), as_monoid("nanmean")], [np.dtype("float32")])
+    assert len(bound.accumulator.slots) == 2  # one sum, one count of what is not NaN
+
+
+def test_elements_are_counted_by_the_host_unless_some_are_skipped(opened: OpenedDevice):
+    share = Monoid(
+        "share",
+        fields={"t": "int32", "n": "count"},
+        zero={"t": 0, "n": 0},
+        lift={"t": "x > 0", "n": "1"},
+        op={"t": "add", "n": "add"},
+        finish=lambda fields, _: fields["t"] / fields["n"],
+    )
+    array = np.array([[1, -1, np.nan], [2, 3, np.nan], [-1, 1, 5]], "f4")
+    for monoid, want in ((share, [2 / 3, 2 / 3, 1 / 3]), (share.skipping(), [2 / 3, 2 / 3, 1])):
+        bound = bind([monoid], [array.dtype])
+        tuning = choose(opened.device, bound.accumulator)
+        fold = Fold(opened, bound.accumulator, tuning, outputs=3)
+        parts = []
+        for rows in (array[:1], array[1:]):
+            fold.add([upload(opened, rows)], box(rows.shape, (0,)))
+            parts.append(fold.finish())
+        got = bound.statistics[0].finish(fold.combine(parts))
+        assert got.tolist() == want
+
+
+def test_counts_of_nothing_else_are_folded():
+    much = Monoid("much", fields={"n": "count"}, zero=0, lift="1", op="add")
+    assert len(bind([much], [np.dtype("int8")]).accumulator.slots) == 1
 
 
 def test_partials_are_widest_first_so_that_every_slot_is_aligned():
@@ -121,8 +161,6 @@ def test_struct_accumulators_combine_fields_together(opened: OpenedDevice):
 def test_several_inputs_are_read_together(opened: OpenedDevice):
     dot = Monoid("dot", inputs=2, zero=0, lift="(double)x0 * x1", op="add")
     bound = bind([dot], [np.dtype("float32"), np.dtype("int16")])
-    from chunkfold.kernels import Fold
-
     a, b = np.arange(5003, dtype="f4"), np.arange(5003, dtype="i2") % 7
     fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
     fold.add([upload(opened, a), upload(opened, b)], box((5003,), (0,)))

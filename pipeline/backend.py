@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chunkfold.block import Folded, combine, fold_block
+from chunkfold.blocks import Block
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels import Device
-from chunkfold.planning import Block
 from chunkfold.work import Watch, Work
 from chunkfold.worker import WorkerDevice, process_device
 

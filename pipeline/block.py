@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chunkfold.blocks import Block
 from chunkfold.kernels import Fold, Partial
 from chunkfold.kernels.profile import merged
-from chunkfold.planning import Block
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.stream import Stream
 from chunkfold.work import Watch, Work
@@ -40,7 +40,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     tuning = work.tuning(owned, work.accumulator)
     stream = Stream(owned, work, watch)
     try:
-        partials = tuple(stream.fold_tile(tile, block.parts) for tile in range(*block.tiles))
+        partials = tuple(stream.fold_tile(tile, block) for tile in range(*block.tiles))
     finally:
         stream.close()
     watch.progress(stream.nbytes, True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from chunkfold.backend import Backend
 from chunkfold.block import Folded
+from chunkfold.blocks import Block
 from chunkfold.errors import (
     CancelledError,
     ClusterError,
@@ -18,7 +19,7 @@ from chunkfold.errors import (
     WorkerLostError,
 )
 from chunkfold.events import BlocksCombined, Event, OnEvent, WorkerRetired
-from chunkfold.planning import Block, Plan
+from chunkfold.planning import Plan
 from chunkfold.tree import FAN_IN, children, tree
 
 STALL_DEADLINE_S = 900.0

@@ -79,6 +79,20 @@ class Axis:
         """Number of cells that hold selected elements."""
         return len(_pieces(self)[0])
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """Elements selected of each such cell, int64."""
+        return _pieces(self)[2]
+
+    def touched(self, cell: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return which cells of another size each piece touches: the first, and the one behind.
+
+        >>> [n.tolist() for n in Axis(Cells(10, 4), 1, 10, 1).touched(3)]
+        [[0, 1, 2], [2, 3, 4]]
+        """
+        starts, _, lengths = _pieces(self)
+        return starts // cell, (starts + (lengths - 1) * self.step) // cell + 1
+
     def piece(self, number: int) -> Piece:
         """Return what is selected of the `number`-th such cell."""
         starts, positions, lengths = _pieces(self)

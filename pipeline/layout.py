@@ -60,6 +60,25 @@ class Layout:
         numbers |= zip(self.reduced, self._numbers(self.reduced, part), strict=True)
         return tuple(axis.piece(numbers[n]) for n, axis in enumerate(self.axes))
 
+    def leaf_elements(self) -> np.ndarray:
+        """Return the elements of every leaf: int64, (tiles, parts)."""
+        return self._by_leaf([axis.lengths for axis in self.axes])
+
+    def leaf_sums(self, held: np.ndarray, cell: Sequence[int]) -> np.ndarray:
+        """Add up for every leaf what the cells of a grid hold that it touches: (tiles, parts)."""
+        for n, axis in enumerate(self.axes):
+            first, last = axis.touched(cell[n])
+            reached = np.insert(np.cumsum(held, axis=n), 0, 0, axis=n)
+            held = reached.take(last, axis=n) - reached.take(first, axis=n)
+        return held.transpose(self.kept + self.reduced).reshape(self.tiles, self.parts)
+
+    def _by_leaf(self, factors: Sequence[np.ndarray]) -> np.ndarray:
+        """Multiply a number for each piece of each axis out, over all leaves."""
+        product = np.ones((), np.int64)
+        for n in (*self.kept, *self.reduced):
+            product = np.multiply.outer(product, factors[n])
+        return product.reshape(self.tiles, self.parts)
+
     def tile_pieces(self, tile: int) -> tuple[Piece, ...]:
         """Return the pieces of a tile along the kept axes."""
         numbers = self._numbers(self.kept, tile)

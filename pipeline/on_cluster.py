@@ -12,10 +12,10 @@ from distributed.scheduler import KilledWorker
 
 from chunkfold.backend import Crew, Done
 from chunkfold.block import Folded
+from chunkfold.blocks import Block
 from chunkfold.deadline import within
 from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerLostError
 from chunkfold.events import OnEvent, from_message
-from chunkfold.planning import Block
 from chunkfold.tasks import block_task, cancel_run, combine_task
 from chunkfold.work import Work
 from chunkfold.worker import RESOURCE, describe_worker

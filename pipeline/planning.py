@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from chunkfold.blocks import Block, cut_blocks
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
 from chunkfold.kernels import Accumulator, Bound
@@ -18,26 +22,12 @@ from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
 """Small cells are joined to leaves of at most this many decoded bytes."""
-BLOCK_BYTES = (32 << 20, 1 << 30)
-"""Least and most decoded bytes of a block: about a second of work."""
-BLOCKS_PER_WORKER = 4
-"""How finely work is cut where it is small, so that several workers end together."""
 READERS = (2, 16)
 """Least and most threads that read and decode for a worker: 16 keep a GPU's link busy."""
 AGAIN_BYTES = 64 << 20
 """Limbs that a block keeps at a time, where expansions did not hold its sums."""
 MEMORY_SHARE = 0.6
 """Share of a worker's memory limit beyond which distributed may pause it for good."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Leaves that one task folds: some parts of one tile, or all parts of some tiles."""
-
-    number: int
-    tiles: tuple[int, int]
-    """First tile, and the one behind the last."""
-    parts: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -72,6 +62,10 @@ class Plan:
     blocks: tuple[Block, ...]
     leaf_bytes: int
     """Most decoded bytes of a leaf of one input."""
+    nbytes: int
+    """Decoded bytes that will be read and folded: not those of leaves that are not stored."""
+    absent: int
+    """Leaves of which nothing is stored: they are not read."""
     memory: Memory
     workers: int
     threads: int
@@ -90,11 +84,6 @@ class Plan:
         return " and ".join(source.name for source in self.sources)
 
     @property
-    def nbytes(self) -> int:
-        """Decoded bytes that will be folded."""
-        return self.layout.elements * sum(source.dtype.itemsize for source in self.sources)
-
-    @property
     def answer(self) -> str:
         """What may be expected of the results' last bits."""
         if not self.rounding:
@@ -110,7 +99,7 @@ class Plan:
     @property
     def runs_per_tile(self) -> int:
         """Blocks that share a tile."""
-        return sum(block.tiles == self.blocks[0].tiles for block in self.blocks) or 1
+        return max(Counter(block.tiles for block in self.blocks).values(), default=1)
 
     def __repr__(self) -> str:
         return str(self)
@@ -125,7 +114,8 @@ class Plan:
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
             ),
             f"answer    {self.answer}",
-            f"leaves    {layout.tiles * layout.parts:,} of at most {size_text(self.leaf_bytes)}",
+            f"leaves    {layout.tiles * layout.parts:,} of at most {size_text(self.leaf_bytes)}"
+            + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),
             (
                 f"blocks    {len(self.blocks):,} tasks on {self.workers} worker(s), "
                 f"{self.threads} at once on each, {self.readers} threads reading"
@@ -150,6 +140,7 @@ def make_plan(
     *,
     axis: int | Sequence[int] | None = None,
     selection: Selection = None,
+    stored: Sequence[np.ndarray | None] | None = None,
     workers: int = 1,
     threads: int = 1,
     readers: int = READERS[0],
@@ -161,6 +152,8 @@ def make_plan(
     ----------
     axis
         Axes of the selection to reduce, as NumPy counts them; None for all.
+    stored
+        For each input the bytes of its stored objects (see `stored_sizes`), or None if unknown.
     workers, threads, readers
         Workers, blocks that each runs at once, and threads of each that read for them.
     memory_limit
@@ -186,14 +179,19 @@ def make_plan(
     layout = Layout(axes, reduced)
     accumulator = bound.accumulator.for_outputs(layout.outputs)
     leaf_bytes = itemsize * math.prod(_longest(axis) for axis in axes)
+    decoded = layout.leaf_elements() * sum(source.dtype.itemsize for source in sources)
+    held = _held(layout, sources, stored or [None] * len(sources))
+    absent = np.zeros(decoded.shape, bool) if held is None else held == 0
     plan = Plan(
         sources=sources,
         accumulator=accumulator,
         ops=tuple(statistic.name for statistic in bound.statistics),
         rounding=tuple(one.name for one in bound.statistics if one.rounds),
         layout=layout,
-        blocks=_blocks(layout, leaf_bytes, itemsize, workers),
+        blocks=cut_blocks(_costs(decoded, held), absent, workers) if layout.elements else (),
         leaf_bytes=leaf_bytes,
+        nbytes=int(decoded[~absent].sum()),
+        absent=int(absent.sum()),
         memory=_memory(layout, accumulator, sources, leaf_bytes, threads, readers),
         workers=workers,
         threads=threads,
@@ -237,23 +235,25 @@ def _longest(axis: Axis) -> int:
     return min(axis.length, -(-axis.cells.cell // axis.step))
 
 
-def _blocks(layout: Layout, leaf_bytes: int, itemsize: int, workers: int) -> tuple[Block, ...]:
-    if not layout.elements:
-        return ()
-    total = layout.elements * itemsize
-    low, high = BLOCK_BYTES
-    each = BLOCKS_PER_WORKER if workers > 1 else 1
-    wanted = min(max(total // (each * workers), low), high)
-    leaves = -(-wanted // leaf_bytes)  # the last is not left to a block of its own
-    if leaves >= layout.parts:
-        step = leaves // layout.parts
-        runs = [((t, min(t + step, layout.tiles)), (0, layout.parts))
-                for t in range(0, layout.tiles, step)]  # fmt: skip
-    else:
-        runs = [((t, t + 1), (p, min(p + leaves, layout.parts)))
-                for t in range(layout.tiles)
-                for p in range(0, layout.parts, leaves)]  # fmt: skip
-    return tuple(Block(number, tiles, parts) for number, (tiles, parts) in enumerate(runs))
+def _held(
+    layout: Layout, sources: Sequence[Source], stored: Sequence[np.ndarray | None]
+) -> np.ndarray | None:
+    """Return the stored bytes that every leaf touches: int64, (tiles, parts); None if unknown."""
+    if any(sizes is None for sizes in stored):
+        return None
+    sums = [
+        layout.leaf_sums(sizes, source.object_shape)
+        for source, sizes in zip(sources, stored, strict=True)
+        if sizes is not None
+    ]
+    return np.asarray(sum(sums))
+
+
+def _costs(decoded: np.ndarray, held: np.ndarray | None) -> np.ndarray:
+    """Share the decoded bytes of what is stored out among leaves, as stored bytes are."""
+    if held is None or not held.any():
+        return decoded
+    return np.asarray(held * (decoded[held > 0].sum() / held.sum()))
 
 
 def _memory(

@@ -37,14 +37,14 @@ def direct_of(array: Any) -> Direct | None:
         key=array.metadata.encode_chunk_key,
         shape=tuple(array.chunks),
         dtype=np.dtype(array.dtype),
-        fill=_fill_value(array),
+        fill=fill_value(array),
         chain=chain,
         codecs=codecs,
         shards=shards,
     )
 
 
-def _fill_value(array: Any) -> Any:
+def fill_value(array: Any) -> Any:
     """Return what stands for elements that are not stored; format 2 may leave it to readers."""
     if array.fill_value is not None:
         return array.fill_value

@@ -18,7 +18,8 @@ from chunkfold.direct import Direct
 from chunkfold.errors import ChunkError, DeviceError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.kernels.dtypes import stored_name
-from chunkfold.route import direct_of
+from chunkfold.route import direct_of, fill_value
+from chunkfold.stored import stored_sizes
 
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
@@ -47,6 +48,16 @@ class Source:
         return tuple((self.direct is None and self.array.shards) or self.array.chunks)
 
     @property
+    def object_shape(self) -> tuple[int, ...]:
+        """Shape of what is stored as one object: a shard, or else a chunk."""
+        return tuple(max(1, size) for size in self.array.shards or self.array.chunks)
+
+    @property
+    def fill(self) -> Any:
+        """The value of elements that are not stored."""
+        return fill_value(self.array)
+
+    @property
     def cells(self) -> tuple[Cells, ...]:
         """Where stored objects meet along each axis."""
         return tuple(
@@ -57,6 +68,10 @@ class Source:
     def nbytes(self) -> int:
         """Decoded bytes of the whole array."""
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+
+    def stored(self) -> np.ndarray | None:
+        """Return the bytes of each stored object; see `chunkfold.stored`."""
+        return stored_sizes(self.array)
 
     def described(self) -> list[str]:
         """Say what it is, for the plan."""

@@ -6,16 +6,18 @@ import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 
 import numpy as np
 
+from chunkfold.blocks import Block
 from chunkfold.errors import CancelledError, ChunkError
 from chunkfold.grid import Piece, slabs
 from chunkfold.kernels import Accumulator, Box, Fold, Partial
+from chunkfold.kernels.power import powers
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.kernels.sums import any_lost, restored
@@ -38,10 +40,14 @@ class _Read:
     region: tuple[slice, ...]
     shape: tuple[int, ...]
     box: Box
+    absent: bool
+    """Whether nothing of it is stored."""
 
 
 Slot = tuple[StagingBuffer, ...]
 """A place in the ring: one staging buffer per input."""
+Parts = Mapping[int, bool]
+"""Parts of a tile, in the order they are folded, and whether nothing of them is stored."""
 
 
 class Stream:
@@ -60,7 +66,37 @@ class Stream:
         self._told = time.monotonic()
         self._stuck = False
 
-    def fold_tile(self, tile: int, parts: tuple[int, int]) -> Partial:
+    def fold_tile(self, tile: int, block: Block) -> Partial:
+        """Fold a block's parts of a tile."""
+        accumulator = self._work.accumulator
+        parts = np.arange(*block.parts)
+        absent = block.absent_parts(tile)
+        if accumulator.uses_index or not absent.any():
+            return self._fold_parts(tile, dict(zip(parts.tolist(), absent.tolist(), strict=True)))
+        filled = self._fold_fill(tile, parts[absent].tolist())
+        if absent.all():
+            return filled
+        present = self._fold_parts(tile, dict.fromkeys(parts[~absent].tolist(), False))
+        fold = self._fold_of(accumulator, filled.outputs)
+        combined = fold.combine([present, filled])
+        self._profiles.append(fold.profile())
+        return combined
+
+    def _fold_fill(self, tile: int, parts: Sequence[int]) -> Partial:
+        """Fold as many fill values as parts that are not stored would have, without any data."""
+        layout, outputs = self._work.layout, self._work.layout.tile_outputs(tile)
+        elements = sum(math.prod(p.length for p in layout.leaf(tile, part)) for part in parts)
+        self.elements += elements
+        return powers(
+            self._owned.opened,
+            self._work.accumulator,
+            lambda accumulator: self._work.tuning(self._owned, accumulator),
+            [np.full(1, source.fill, source.dtype) for source in self._work.sources],
+            elements // outputs,
+            outputs,
+        )
+
+    def _fold_parts(self, tile: int, parts: Parts) -> Partial:
         """Fold some parts of a tile.
 
         Exact sums that their expansions have lost are folded once more, in limbs.
@@ -84,17 +120,12 @@ class Stream:
         self,
         accumulator: Accumulator,
         tile: int,
-        parts: tuple[int, int],
+        parts: Parts,
         window: tuple[slice, ...],
     ) -> Partial:
         """Fold some parts of a tile for a box of its outputs."""
-        fold = Fold(
-            self._owned.opened,
-            accumulator,
-            self._work.tuning(self._owned, accumulator),
-            outputs=math.prod(along.stop - along.start for along in window),
-            queue=self._folds,
-        )
+        outputs = math.prod(along.stop - along.start for along in window)
+        fold = self._fold_of(accumulator, outputs)
         reads = deque[tuple[_Read, Slot, Future[float]]]()
         try:
             for read in self._reads(tile, parts, window):
@@ -110,6 +141,10 @@ class Stream:
             self._settle([(slot, future) for _, slot, future in reads])
         self._profiles.append(fold.profile())
         return partial
+
+    def _fold_of(self, accumulator: Accumulator, outputs: int) -> Fold:
+        tuning = self._work.tuning(self._owned, accumulator)
+        return Fold(self._owned.opened, accumulator, tuning, outputs=outputs, queue=self._folds)
 
     def _settle(self, unread: Sequence[tuple[Slot, Future[float]]]) -> None:
         """Wait for readers that nobody waits for any more: no buffer may go while one fills it."""
@@ -163,7 +198,11 @@ class Stream:
         began = time.monotonic()
         for source, staged in zip(self._work.sources, memory, strict=True):
             nbytes = read.box.elements * source.dtype.itemsize
-            source.read(read.region, staged[:nbytes].view(source.dtype).reshape(read.shape))
+            elements = staged[:nbytes].view(source.dtype).reshape(read.shape)
+            if read.absent:
+                elements[...] = source.fill
+            else:
+                source.read(read.region, elements)
         return time.monotonic() - began
 
     def _slot(self) -> Slot:
@@ -173,13 +212,11 @@ class Stream:
             return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._work.sources)
         return self._free.popleft()
 
-    def _reads(
-        self, tile: int, parts: tuple[int, int], window: tuple[slice, ...]
-    ) -> Iterator[_Read]:
+    def _reads(self, tile: int, parts: Parts, window: tuple[slice, ...]) -> Iterator[_Read]:
         layout = self._work.layout
         itemsize = max(source.dtype.itemsize for source in self._work.sources)
         kept = dict(zip(layout.kept, window, strict=True))
-        for part in range(*parts):
+        for part, absent in parts.items():
             pieces = layout.leaf(tile, part)
             whole = [kept.get(n, slice(0, piece.length)) for n, piece in enumerate(pieces)]
             shape = [along.stop - along.start for along in whole]
@@ -188,7 +225,13 @@ class Stream:
                     slice(along.start + cut.start, along.start + cut.stop)
                     for along, cut in zip(whole, slab, strict=True)
                 )
-                yield _read_of(layout, pieces, within, indexed=self._work.accumulator.uses_index)
+                yield _read_of(
+                    layout,
+                    pieces,
+                    within,
+                    absent=absent,
+                    indexed=self._work.accumulator.uses_index,
+                )
 
 
 def _around(chosen: np.ndarray, slab: tuple[slice, ...]) -> tuple[slice, ...] | None:
@@ -203,7 +246,12 @@ def _around(chosen: np.ndarray, slab: tuple[slice, ...]) -> tuple[slice, ...] | 
 
 
 def _read_of(
-    layout: Layout, pieces: Sequence[Piece], within: tuple[slice, ...], *, indexed: bool
+    layout: Layout,
+    pieces: Sequence[Piece],
+    within: tuple[slice, ...],
+    *,
+    absent: bool,
+    indexed: bool,
 ) -> _Read:
     region = tuple(
         slice(
@@ -214,4 +262,4 @@ def _read_of(
         for piece, cut in zip(pieces, within, strict=True)
     )
     shape = tuple(cut.stop - cut.start for cut in within)
-    return _Read(region, shape, layout.leaf_box(pieces, within, indexed=indexed))
+    return _Read(region, shape, layout.leaf_box(pieces, within, indexed=indexed), absent)

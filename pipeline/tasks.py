@@ -5,8 +5,8 @@ from __future__ import annotations
 from distributed import get_worker
 
 from chunkfold.block import Folded, combine, fold_block
+from chunkfold.blocks import Block
 from chunkfold.events import reporter, to_message
-from chunkfold.planning import Block
 from chunkfold.work import Watch, Work
 from chunkfold.worker import device_of
 

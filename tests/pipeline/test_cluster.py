@@ -18,7 +18,7 @@ import zarr
 from distributed import Client, LocalCluster
 
 import chunkfold as cf
-from chunkfold import planning
+from chunkfold import blocks, planning
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
@@ -44,7 +44,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
 @pytest.fixture(autouse=True)
 def _many_blocks(monkeypatch):
     monkeypatch.setattr(planning, "LEAF_BYTES", 256 * 256 * 4)
-    monkeypatch.setattr(planning, "BLOCK_BYTES", (1 << 20, 2 << 20))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 2 << 20))
 
 
 @contextlib.contextmanager

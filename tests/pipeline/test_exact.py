@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold import planning, run, stream
+from chunkfold import blocks, planning, run, stream
 from chunkfold.cluster import connect
 from chunkfold.kernels.partial import assembled
 from tests.conftest import DEVICES
@@ -33,7 +33,7 @@ def hard(dtype: str, seed: int = 0) -> np.ndarray:
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
     monkeypatch.setattr(planning, "LEAF_BYTES", 256)
-    monkeypatch.setattr(planning, "BLOCK_BYTES", (512, 1024))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
 
 
 @pytest.mark.parametrize(("dtype", "times"), [("float32", 20), ("float64", 5)])

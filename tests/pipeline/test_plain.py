@@ -13,7 +13,7 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkfold import PlanError, planning
+from chunkfold import PlanError, blocks, planning
 from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select, slabs
 from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.shapes import SPLIT_BYTES
@@ -171,11 +171,11 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
 def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
     source = Source(array_of((rows, 50), (3, 20), "f8"), "a")
     layout_target, planning.LEAF_BYTES = planning.LEAF_BYTES, 500
-    low_high, planning.BLOCK_BYTES = planning.BLOCK_BYTES, (2000, 9000)
+    low_high, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, (2000, 9000)
     try:
         plan = make_plan((source,), bound_for("f8"), axis=axis, workers=workers)
     finally:
-        planning.LEAF_BYTES, planning.BLOCK_BYTES = layout_target, low_high
+        planning.LEAF_BYTES, blocks.BLOCK_BYTES = layout_target, low_high
     seen = np.zeros((plan.layout.tiles, plan.layout.parts), int)
     for block in plan.blocks:
         seen[slice(*block.tiles), slice(*block.parts)] += 1

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import planning
+from chunkfold import blocks, planning
 from chunkfold.events import BlockProgress, RunFinished, RunStarted
 from tests.kernels.test_fold import PLAIN
 from tests.pipeline.test_plain import entries
@@ -25,7 +25,7 @@ OPS = ["sum", "min", "max", "mean"]
 def _small_leaves(monkeypatch):
     """Many leaves, blocks and levels, although the arrays are small."""
     monkeypatch.setattr(planning, "LEAF_BYTES", 256)
-    monkeypatch.setattr(planning, "BLOCK_BYTES", (512, 1024))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
 
 
 def stored(array: np.ndarray, **kwargs) -> zarr.Array:
@@ -252,7 +252,7 @@ def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
     """The block is one task; it notices between two leaves."""
     from chunkfold.source import Source
 
-    monkeypatch.setattr(planning, "BLOCK_BYTES", (1 << 30, 1 << 30))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 30, 1 << 30))
     begun, read = threading.Event(), []
     real = Source.read
 

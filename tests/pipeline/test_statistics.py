@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import planning
+from chunkfold import blocks, planning
 from tests.pipeline.test_reduce import stored
 
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
     monkeypatch.setattr(planning, "LEAF_BYTES", 256)
-    monkeypatch.setattr(planning, "BLOCK_BYTES", (512, 1024))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
 
 
 def numpy_position(array: np.ndarray, axes: tuple[int, ...], op: str) -> np.ndarray:

@@ -1,0 +1,92 @@
+"""Cut the leaves of a plan into blocks of about equal work: pure integer functions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+BLOCK_BYTES = (32 << 20, 1 << 30)
+"""Least and most decoded bytes of a block: about a second of work."""
+BLOCKS_PER_WORKER = 4
+"""How finely work is cut where it is small, so that several workers end together."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Leaves that one task folds: some parts of one tile, or all parts of some tiles."""
+
+    number: int
+    tiles: tuple[int, int]
+    """First tile, and the one behind the last."""
+    parts: tuple[int, int]
+    absent: bytes = b""
+    """A bit for each leaf, tile by tile, which is 1 where nothing of it is stored; empty: none."""
+
+    def absent_parts(self, tile: int) -> np.ndarray:
+        """Return which of the parts of a tile are not stored: bool, (parts,)."""
+        first, last = self.parts
+        if not self.absent:
+            return np.zeros(last - first, bool)
+        bits = np.unpackbits(np.frombuffer(self.absent, np.uint8)).astype(bool)
+        at = (tile - self.tiles[0]) * (last - first)
+        return bits[at : at + last - first]
+
+
+def cut_blocks(costs: np.ndarray, absent: np.ndarray, workers: int) -> tuple[Block, ...]:
+    """Cut leaves into blocks of about equal cost.
+
+    Parameters
+    ----------
+    costs
+        Of each leaf, in decoded bytes that take as long: (tiles, parts).
+    absent
+        Which leaves have nothing stored: bool, of the same shape.
+    workers
+        Among whom blocks are to be shared.
+    """
+    least, most = BLOCK_BYTES
+    each = BLOCKS_PER_WORKER if workers > 1 else 1
+    of_tiles = costs.sum(axis=1)
+    wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)
+    blocks = []
+    for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted)):
+        within = absent[slice(*tiles), slice(*parts)]
+        bits = np.packbits(within).tobytes() if within.any() else b""
+        blocks.append(Block(number, tiles, parts, bits))
+    return tuple(blocks)
+
+
+Run = tuple[int, int]
+"""A first number, and the one behind the last."""
+
+
+def _runs(costs: np.ndarray, of_tiles: np.ndarray, wanted: float) -> Iterator[tuple[Run, Run]]:
+    """Yield runs of tiles that are light, whole, and runs of parts of those that are heavy."""
+    parts, begin = costs.shape[1], 0
+    heavy = np.flatnonzero((of_tiles >= 2 * wanted) & (parts > 1))
+    for tile in [*heavy.tolist(), len(of_tiles)]:
+        for first, last in even_runs(of_tiles[begin:tile], wanted):
+            yield (begin + first, begin + last), (0, parts)
+        if tile < len(of_tiles):
+            for run in even_runs(costs[tile], wanted):
+                yield (tile, tile + 1), run
+        begin = tile + 1
+
+
+def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[Run]:
+    """Cut a row of costs into runs that cost about the same, at least `wanted` where they can.
+
+    >>> even_runs([1] * 10, 3), even_runs([0, 0, 9, 0], 3), even_runs([], 3)
+    ([(0, 4), (4, 7), (7, 10)], [(0, 3), (3, 4)], [])
+    """
+    if not len(costs):
+        return []
+    reached = np.cumsum(costs)
+    count = max(1, int(reached[-1] / wanted + 1e-9))
+    marks = reached[-1] * np.arange(1, count) / count
+    cuts = np.unique(np.searchsorted(reached, marks, side="left") + 1)
+    bounds = [0, *(int(cut) for cut in cuts if cut < len(costs)), len(costs)]
+    return list(itertools.pairwise(bounds))

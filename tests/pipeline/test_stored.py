@@ -1,0 +1,243 @@
+"""Chunks that are not stored: found out, never read, and counted all the same."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold import blocks, planning
+from chunkfold.blocks import cut_blocks, even_runs
+from chunkfold.direct import Direct
+from chunkfold.kernels import as_monoid, bind
+from chunkfold.planning import make_plan
+from chunkfold.source import open_source
+from chunkfold.stored import stored_sizes
+
+
+@pytest.fixture(autouse=True)
+def _small_leaves(monkeypatch):
+    """Many leaves and blocks, although the arrays are small."""
+    monkeypatch.setattr(planning, "LEAF_BYTES", 256)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
+
+
+def sparse(path: Path, array: np.ndarray, kept: np.ndarray, **kwargs) -> tuple:
+    """Store the chunks of an array that `kept` says; return it, and what it reads as."""
+    made = zarr.create_array(
+        str(path), shape=array.shape, dtype=array.dtype, overwrite=True, **kwargs,
+    )  # fmt: skip
+    unit = made.shards or made.chunks
+    full = np.full(array.shape, made.fill_value, array.dtype)
+    for place in np.argwhere(kept):
+        cut = tuple(slice(n * u, (n + 1) * u) for n, u in zip(place, unit, strict=True))
+        made[cut] = full[cut] = array[cut]
+    return made, full
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {"chunks": (3, 4)},
+        {"chunks": (3, 4), "zarr_format": 2},
+        {"chunks": (3, 4), "chunk_key_encoding": {"name": "default", "separator": "."}},
+        {
+            "chunks": (3, 4),
+            "zarr_format": 2,
+            "chunk_key_encoding": {"name": "v2", "separator": "/"},
+        },
+        {"chunks": (3, 4), "shards": (6, 8)},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("inside", ["", "group/deeper"])
+def test_sizes_are_those_of_the_files(tmp_path: Path, layout: dict, inside: str):
+    array = np.arange(1.0, 20 * 30 + 1).reshape(20, 30)
+    grid = (4, 4) if "shards" in layout else (7, 8)
+    kept = np.random.default_rng(0).random(grid) < 0.4
+    path = tmp_path / "s.zarr" / inside
+    made, _ = sparse(path, array, kept, **layout)
+    (path / "c").mkdir(exist_ok=True)
+    for stray in ("c/notes", "7.99", "c/99/0", ".DS_Store", "x.y"):  # none of them a chunk's
+        (path / stray).parent.mkdir(exist_ok=True)
+        (path / stray).write_text("not a chunk")
+    sizes = stored_sizes(made)
+    np.testing.assert_array_equal(sizes > 0, kept)
+    for place in np.argwhere(kept):
+        file = path / made.metadata.encode_chunk_key(tuple(map(int, place)))
+        assert sizes[tuple(place)] == file.stat().st_size
+
+
+def test_an_array_without_axes_is_stored_or_not(tmp_path: Path):
+    made = zarr.create_array(str(tmp_path / "s.zarr"), shape=(), dtype="f8", fill_value=2.5)
+    assert stored_sizes(made) == 0
+    assert cf.reduce(made) == 2.5
+    made[...] = 4.0
+    assert stored_sizes(made) > 0
+    assert cf.reduce(made) == 4.0
+
+
+def test_an_empty_file_is_a_bad_chunk_not_a_missing_one(tmp_path: Path):
+    made, _ = sparse(tmp_path / "s.zarr", np.ones((4, 4)), np.eye(2) > 0, chunks=(2, 2))
+    (tmp_path / "s.zarr/c/1/1").write_bytes(b"")
+    with pytest.raises(cf.ChunkError, match="c/1/1"):
+        cf.reduce(made)
+
+
+FILLS = [0.0, 3.0, -0.0, 1e308, 5e-324, 1e-200, float("nan"), float("inf")]
+OPS = ["sum", "nansum", "mean", "var", "nanstd", "minmax", "norm2", "count"]
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(FILLS),
+    st.sampled_from([None, 0, 1, (0, 1), (0, 2), ()]),
+    st.floats(0, 1),
+    st.booleans(),
+    st.booleans(),
+)
+@settings(max_examples=40)
+def test_what_is_not_stored_counts_as_if_it_were(
+    tmp_path_factory, seed: int, fill: float, axis, share: float, whole: bool, positions: bool
+):
+    """Bit for bit what the same array gives that has all of its chunks."""
+    folder = tmp_path_factory.mktemp("sparse")
+    rng = np.random.default_rng(seed)
+    array = np.ldexp(rng.standard_normal((7, 6, 5)), rng.integers(-40, 40))
+    kept = rng.random((3, 2, 3)) < share
+    layout = {"chunks": (3, 3, 2), "fill_value": fill}
+    positions &= not np.isnan(fill)  # there is none of nothing but NaN
+    made, full = sparse(folder / "s.zarr", array, kept, **layout)
+    dense = zarr.create_array(
+        str(folder / "d.zarr"), shape=full.shape, dtype="f8", config={"write_empty_chunks": True},
+        **layout,
+    )  # fmt: skip
+    dense[...] = full
+    assert (stored_sizes(made) == 0).any() == (not kept.all())
+    cut = None if whole else (slice(1, None, 2), slice(None), slice(0, 4))
+    ops = [*OPS, "argmin"] if positions else OPS
+    got, want = (cf.reduce(one, ops, axis=axis, selection=cut) for one in (made, dense))
+    for op in ops:
+        assert got[op].tobytes() == want[op].tobytes(), (op, got[op], want[op])
+    if whole and not np.isnan(full).any():
+        np.testing.assert_array_equal(got["count"], np.ones_like(full).sum(axis=axis))
+
+
+@pytest.mark.parametrize("op", ["prod", "var", "sum", "logsumexp"])
+@pytest.mark.parametrize("axis", [None, 0])
+def test_what_rounds_is_near(tmp_path: Path, op: str, axis):
+    array = np.random.default_rng(0).random((12, 10)) + 0.5
+    kept = np.random.default_rng(1).random((6, 5)) < 0.3
+    made, full = sparse(tmp_path / "s.zarr", array, kept, chunks=(2, 2), fill_value=1.01)
+    got = cf.reduce(made, op, axis=axis, mode="fast")
+    want = (
+        np.log(np.exp(full).sum(axis=axis)) if op == "logsumexp" else getattr(full, op)(axis=axis)
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint64", "M8[s]", "complex64"])
+def test_fill_values_of_any_dtype_count(tmp_path: Path, dtype: str):
+    array = np.arange(1, 101).astype(dtype).reshape(10, 10)
+    kept = np.eye(5) > 0
+    fill = np.array(7).astype(dtype)[()]
+    made, full = sparse(tmp_path / "s.zarr", array, kept, chunks=(2, 2), fill_value=fill)
+    op = "max" if dtype == "M8[s]" else "sum"
+    assert cf.reduce(made, op) == getattr(full, op)()
+    np.testing.assert_array_equal(cf.reduce(made, op, axis=1), getattr(full, op)(axis=1))
+
+
+def test_histograms_count_what_is_not_stored(tmp_path: Path):
+    array = np.linspace(0, 1, 100).reshape(10, 10)
+    made, full = sparse(tmp_path / "s.zarr", array, np.eye(5) > 0, chunks=(2, 2), fill_value=0.5)
+    edges = [0, 0.3, 0.6, 1]
+    got = cf.reduce(made, cf.histogram(edges))
+    np.testing.assert_array_equal(got["count"], np.histogram(full, edges)[0])
+
+
+def test_two_inputs_are_absent_where_both_are(tmp_path: Path):
+    array, kept = np.arange(1.0, 101).reshape(10, 10), np.eye(5) > 0
+    one, full = sparse(tmp_path / "a.zarr", array, kept, chunks=(2, 2), fill_value=2.0)
+    two, other = sparse(
+        tmp_path / "b.zarr", array, np.roll(kept, 1, axis=0), chunks=(2, 2), fill_value=5.0
+    )
+    assert cf.reduce([one, two], "dot") == np.dot(full.ravel(), other.ravel())
+    # Three cells of five in a row are in neither.
+    assert cf.plan([one, two], "dot").absent > 0
+
+
+def test_nothing_absent_is_read(tmp_path: Path, monkeypatch):
+    reads: list = []
+    true_read = Direct.read
+
+    def counted(self: Direct, name: str, region, out: np.ndarray) -> None:
+        reads.append(tuple((cut.start, cut.stop) for cut in region))
+        true_read(self, name, region, out)
+
+    monkeypatch.setattr(Direct, "read", counted)
+    array, kept = np.ones((1000, 64), "f4"), np.zeros((1000, 1), bool)
+    kept[[3, 700]] = True
+    made, full = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 64), fill_value=0.5)
+    run = cf.submit(made, ["sum", "argmax"])
+    assert run.result() == {"sum": full.sum(), "argmax": 3 * 64}
+    assert sorted(reads) == [((3, 4), (0, 64)), ((700, 701), (0, 64))]
+    reads.clear()
+    run = cf.submit(made, "sum")
+    assert run.result() == full.sum()
+    assert len(reads) == 2
+    assert run.plan.nbytes == 2 * 64 * 4
+    assert run.plan.absent == 998
+    assert "nothing is stored of 998" in str(run.plan)
+
+
+def test_an_array_with_nothing_stored_is_all_fill(tmp_path: Path):
+    made, _ = sparse(
+        tmp_path / "s.zarr", np.ones((10, 10)), np.zeros((5, 5)), chunks=(2, 2), fill_value=1.5
+    )
+    assert cf.reduce(made) == 150
+    assert cf.reduce(made, "mean", axis=0).tolist() == [1.5] * 10
+    shutil.rmtree(tmp_path / "s.zarr/c", ignore_errors=True)
+    assert cf.reduce(made, ["sum", "count"]) == {"sum": 150, "count": 100}
+
+
+@given(st.lists(st.integers(0, 50), max_size=60), st.integers(1, 40))
+def test_runs_are_even_and_cover_a_row(costs: list[int], wanted: int):
+    runs = even_runs(costs, wanted)
+    assert [n for first, last in runs for n in range(first, last)] == list(range(len(costs)))
+    # Within one item of the same.
+    mean = sum(costs) / max(1, len(runs))
+    assert all(sum(costs[a:b]) <= max(mean, wanted) * 2 + 2 * max(costs) for a, b in runs)
+
+
+def test_blocks_share_stored_bytes_not_leaves(tmp_path: Path):
+    """All that is stored lies in one tenth of the array: as many blocks share that."""
+    array, kept = np.ones((1000, 64), "f4"), np.zeros((1000, 1), bool)
+    kept[100:200] = True
+    made, _ = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 64), compressors=None)
+    source = open_source(made)
+    bound = bind([as_monoid("sum")], [source.dtype])
+    plan = make_plan((source,), bound, stored=[source.stored()], workers=4)
+    held = [int((~block.absent_parts(0)).sum()) for block in plan.blocks]
+    assert sum(held) == 100
+    assert len(held) >= 16
+    assert max(held) <= 2 * 100 / len(held)
+
+
+def test_blocks_of_many_tiles_keep_their_absent_leaves():
+    absent = np.random.default_rng(0).random((40, 3)) < 0.5
+    costs = np.where(absent, 0, 100)
+    costs[7] = 10**6  # a heavy tile is cut by itself
+    absent[7] = False
+    seen = np.zeros((40, 3), int)
+    for block in cut_blocks(costs, absent, 2):
+        for tile in range(*block.tiles):
+            np.testing.assert_array_equal(
+                block.absent_parts(tile), absent[tile, slice(*block.parts)]
+            )
+            seen[tile, slice(*block.parts)] += 1
+    assert (seen == 1).all()

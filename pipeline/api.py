@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from dask.utils import parse_bytes
 from distributed import Client, get_client
 
 from chunkfold.backend import Backend, Crew, InProcess
@@ -22,6 +24,7 @@ from chunkfold.source import Source, open_source
 from chunkfold.worker import readers_each
 
 MODES = ("exact", "fast")
+ON_BAD_CHUNK = ("stop", "skip")
 Op = str | Monoid
 Result = Any
 """A NumPy scalar or array; with a list of ops, a dict of them by name."""
@@ -39,6 +42,8 @@ def reduce(
     selection: Selection = None,
     mode: str = "exact",
     variant: str | None = None,
+    memory: int | str | None = None,
+    on_bad_chunk: str = "stop",
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
@@ -70,6 +75,11 @@ def reduce(
         more than `docs/numerics.md` says, and arithmetic takes less time.
     variant
         Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one.
+    memory
+        Most that a worker may take above an idle one: bytes, or a text such as "2 GiB".
+    on_bad_chunk
+        "stop": a chunk that cannot be read ends the run. "skip": its elements count as absent, and
+        `Run.skipped` says which they are; exact results are then those of the rest.
     client
         Cluster to run on: None takes the current distributed client if there is one, else this
         process and its first device.
@@ -87,7 +97,8 @@ def reduce(
     """
     return submit(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
-        selection=selection, mode=mode, variant=variant, client=client, on_event=on_event,
+        selection=selection, mode=mode, variant=variant, memory=memory, on_bad_chunk=on_bad_chunk,
+        client=client, on_event=on_event,
     ).result()  # fmt: skip
 
 
@@ -103,6 +114,8 @@ def submit(
     selection: Selection = None,
     mode: str = "exact",
     variant: str | None = None,
+    memory: int | str | None = None,
+    on_bad_chunk: str = "stop",
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Run:
@@ -113,13 +126,18 @@ def submit(
     backend = _backend(client)
     sources = _sources(source)
     monoids = _monoids(op, skipna=skipna)
+    if on_bad_chunk not in ON_BAD_CHUNK:
+        raise PlanError(
+            f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"
+        )
     # Bind once before asking the cluster, so that bad input fails without one.
     bound = _bound(sources, monoids, dtype, ddof, mode)
-    make_plan(sources, bound, axis=axis, selection=selection)
+    wanted = _Wanted(sources, axis, selection, _bytes(memory))
+    wanted.plan(bound)
     crew = backend.crew()
     if not all(device.fp64 for device in crew.devices):
         bound = _bound(sources, monoids, dtype, ddof, mode, fp64=False)
-    planned = _plan_for(sources, bound, axis, selection, crew)
+    planned = wanted.plan(bound, crew, stored=wanted.stored())
     return Run(
         planned,
         bound,
@@ -127,8 +145,27 @@ def submit(
         keepdims=keepdims,
         single=isinstance(op, (str, Monoid)),
         variant=variant,
+        skips=on_bad_chunk == "skip",
         on_event=on_event,
     )
+
+
+def check(
+    source: Any,
+    op: Op | Sequence[Op] = "sum",
+    *,
+    axis: int | Sequence[int] | None = None,
+    dtype: Any = None,
+    ddof: float = 0,
+    skipna: bool = False,
+    selection: Selection = None,
+    mode: str = "exact",
+    memory: int | str | None = None,
+) -> None:
+    """Raise what `reduce` would of these arguments, without a cluster and without reading data."""
+    sources = _sources(source)
+    bound = _bound(sources, _monoids(op, skipna=skipna), dtype, ddof, mode)
+    _Wanted(sources, axis, selection, _bytes(memory)).plan(bound)
 
 
 def plan(
@@ -141,6 +178,7 @@ def plan(
     skipna: bool = False,
     selection: Selection = None,
     mode: str = "exact",
+    memory: int | str | None = None,
     workers: int = 1,
     threads: int = 1,
     client: Client | None = None,
@@ -152,39 +190,65 @@ def plan(
     """
     sources = _sources(source)
     bound = _bound(sources, _monoids(op, skipna=skipna), dtype, ddof, mode)
+    wanted = _Wanted(sources, axis, selection, _bytes(memory))
     client = client or _current_client()
-    if client is None:
-        return make_plan(
-            sources,
-            bound,
-            axis=axis,
-            selection=selection,
-            stored=[source.stored() for source in sources],
-            workers=workers,
-            threads=threads,
-            readers=readers_each(workers),
-        )
-    return _plan_for(sources, bound, axis, selection, OnCluster(client).crew())
-
-
-def _plan_for(
-    sources: tuple[Source, ...],
-    bound: Bound,
-    axis: int | Sequence[int] | None,
-    selection: Selection,
-    crew: Crew,
-) -> Plan:
-    return make_plan(
-        sources,
-        bound,
-        axis=axis,
-        selection=selection,
-        stored=[source.stored() for source in sources],
-        workers=max(1, len(crew.devices)),
-        threads=crew.threads,
-        readers=crew.readers,
-        memory_limit=crew.memory_limit,
+    crew = (
+        Crew((), threads, readers_each(workers), None, workers)
+        if client is None
+        else OnCluster(client).crew()
     )
+    return wanted.plan(bound, crew, stored=wanted.stored())
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What is asked for, but for the statistics."""
+
+    sources: tuple[Source, ...]
+    axis: int | Sequence[int] | None
+    selection: Selection
+    memory: int | None
+
+    def stored(self) -> list[np.ndarray | None]:
+        """Find out what is stored of each input."""
+        return [source.stored() for source in self.sources]
+
+    def plan(
+        self,
+        bound: Bound,
+        crew: Crew | None = None,
+        stored: Sequence[np.ndarray | None] | None = None,
+    ) -> Plan:
+        """Plan it for a crew; for none, see that it can be planned at all."""
+        given: dict[str, Any] = {}
+        if crew is not None:
+            given = {
+                "workers": crew.workers,
+                "threads": crew.threads,
+                "readers": crew.readers,
+                "memory_limit": crew.memory_limit,
+            }
+        return make_plan(
+            self.sources,
+            bound,
+            axis=self.axis,
+            selection=self.selection,
+            stored=stored,
+            memory=self.memory,
+            **given,
+        )
+
+
+def _bytes(memory: int | str | None) -> int | None:
+    if memory is None:
+        return None
+    try:
+        nbytes = int(parse_bytes(memory))
+    except (TypeError, ValueError):
+        nbytes = 0
+    if nbytes <= 0:
+        raise PlanError(f"memory is {memory!r}; give bytes, or a text such as '2 GiB'")
+    return nbytes
 
 
 def _backend(client: Client | None) -> Backend:

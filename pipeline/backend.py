@@ -30,6 +30,7 @@ class Crew:
     """Threads that read for them, of the worker that has most."""
     memory_limit: int | None
     """Bytes that the smallest worker may use."""
+    workers: int = 1
 
 
 class Backend(Protocol):

@@ -31,7 +31,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     Raises
     ------
     ChunkError
-        If a chunk cannot be read.
+        If a chunk cannot be read, unless such are to be left out.
     DeviceError
         If the device fails.
     CancelledError
@@ -54,7 +54,8 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         read_s=stream.read_s,
         profile=stream.profile(),
     )
-    return Folded(partials, Report(stream.elements, {owned.device.uuid: entry}))
+    report = Report(stream.elements, {owned.device.uuid: entry}, stream.skipped)
+    return Folded(partials, merge([report]))
 
 
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:

@@ -38,6 +38,29 @@ class Codec:
     """Decodes into memory of the promised size; where `size` is, this is too."""
 
 
+PACKAGES: Mapping[str, str] = {
+    "pcodec": "numcodecs[pcodec]",
+    "zfpy": "numcodecs[zfpy]",
+    "msgpack2": "numcodecs[msgpack]",
+    "imagecodecs": "imagecodecs",
+    "wavpack": "wavpack-numcodecs",
+    "grib": "kerchunk",
+    "bitinfo": "xbitinfo",
+}
+"""Packages that have codecs which come with neither zarr nor numcodecs, by how those begin."""
+
+
+def package_of(codec: str) -> str:
+    """Say how a codec that is not installed can be had.
+
+    >>> package_of("numcodecs.pcodec"), package_of("mine")
+    ("pip install 'numcodecs[pcodec]' has it", 'install the package that wrote it')
+    """
+    plain = codec.removeprefix("numcodecs.")
+    found = next((p for name, p in PACKAGES.items() if plain.startswith(name)), None)
+    return f"pip install {found!r} has it" if found else "install the package that wrote it"
+
+
 Chain = tuple[Codec, ...]
 """Codecs in the order in which they are undone."""
 

@@ -1,4 +1,4 @@
-"""Read stored chunks of a local array straight into given memory, those within shards too.
+"""Read stored chunks straight into given memory, those within shards too.
 
 Zarr decodes each chunk into memory of its own and copies it from there; here it is decoded where it
 is wanted, if it stands there in one piece.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +16,7 @@ import numpy as np
 
 from chunkfold.codecs import Chain, undo
 from chunkfold.errors import ChunkError
-from chunkfold.ranges import read_range
+from chunkfold.objects import Objects, Span, StoredObject, scratch
 from chunkfold.shards import ABSENT, Shards
 
 
@@ -26,9 +24,9 @@ from chunkfold.shards import ABSENT, Shards
 class Direct:
     """How chunks of an array are found and decoded without zarr."""
 
-    folder: str
+    objects: Objects
     key: Callable[[tuple[int, ...]], str]
-    """Names a stored object's file within the folder, by the object's place in the grid."""
+    """Names a stored object by its place in the grid."""
     shape: tuple[int, ...]
     """Of a chunk."""
     dtype: np.dtype
@@ -65,71 +63,60 @@ class Direct:
             except Exception as error:
                 codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
                 raise ChunkError(
-                    f"{name}: cannot read chunk {self.key(place)!r} ({codecs}; {self.folder}): "
-                    f"{type(error).__name__}: {error}"
+                    f"{name}: cannot read chunk {self.key(place)!r} "
+                    f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}"
                 ) from error
 
     def _read_object(
         self, place: tuple[int, ...], source: Sequence[slice], target: np.ndarray
     ) -> None:
-        try:
-            descriptor = os.open(f"{self.folder}/{self.key(place)}", os.O_RDONLY)
-        except FileNotFoundError:
-            target[...] = self.fill
-            return
-        try:
-            size = os.fstat(descriptor).st_size
-            if self.shards is None:
-                self._read_chunk(descriptor, (0, size), source, target)
+        index = None if self.shards is None else self.shards.index_span
+        with self.objects.open(self.key(place), self.nbytes, index) as stored:
+            if stored is None:
+                target[...] = self.fill
+            elif self.shards is None:
+                self._read_chunk(stored, (0, stored.size), source, target)
             else:
-                index = self.shards.index(descriptor, size)
-                for inner, within, part in _cells(source, self.shape, target):
-                    self._read_inner(descriptor, size, (inner, index[inner]), within, part)
-        finally:
-            os.close(descriptor)
+                self._read_shard(stored, self.shards, source, target)
 
-    def _read_inner(
-        self,
-        descriptor: int,
-        size: int,
-        found: tuple[tuple[int, ...], np.ndarray],
-        source: Sequence[slice],
-        target: np.ndarray,
+    def _read_shard(
+        self, stored: StoredObject, shards: Shards, source: Sequence[slice], target: np.ndarray
     ) -> None:
-        """Read a part of a chunk within a shard of `size` bytes, whose index has found it."""
-        inner, (offset, nbytes) = found
-        if offset == nbytes == ABSENT:
-            target[...] = self.fill
-            return
-        at = int(offset), int(nbytes)
-        try:
-            if sum(at) > size:
-                raise ValueError(f"its index says {at}, but the shard has {size:,} bytes")
-            self._read_chunk(descriptor, at, source, target)
-        except Exception as error:
-            raise ValueError(f"inner chunk {inner}: {type(error).__name__}: {error}") from error
+        index = shards.index(stored)
+        cells = list(_cells(source, self.shape, target))
+        spans = [(int(offset), int(nbytes)) for offset, nbytes in (index[n] for n, _, _ in cells)]
+        stored.fetch([span for span in spans if sum(span) <= stored.size])
+        for (inner, within, part), span in zip(cells, spans, strict=True):
+            if span == (ABSENT, ABSENT):
+                part[...] = self.fill
+                continue
+            try:
+                if sum(span) > stored.size:
+                    raise ValueError(
+                        f"its index says {span}, but the shard has {stored.size:,} bytes"
+                    )
+                self._read_chunk(stored, span, within, part)
+            except Exception as error:
+                raise ValueError(f"inner chunk {inner}: {type(error).__name__}: {error}") from error
 
     def _read_chunk(
-        self, descriptor: int, at: tuple[int, int], source: Sequence[slice], target: np.ndarray
+        self, stored: StoredObject, span: Span, source: Sequence[slice], target: np.ndarray
     ) -> None:
-        """Decode what stands at an offset, so many bytes, and take a part of it."""
+        """Decode what stands in a span, and take a part of it."""
         if target.shape == self.shape and target.flags.c_contiguous:
-            self._decode(descriptor, at, target.reshape(-1).view(np.uint8))
+            self._decode(stored, span, target.reshape(-1).view(np.uint8))
             return
-        chunk = _scratch.room("decoded", self.nbytes)
-        self._decode(descriptor, at, chunk)
+        chunk = scratch.room("decoded", self.nbytes)
+        self._decode(stored, span, chunk)
         target[...] = chunk.view(self.dtype).reshape(self.shape)[tuple(source)]
 
-    def _decode(self, descriptor: int, at: tuple[int, int], out: np.ndarray) -> None:
-        offset, size = at
+    def _decode(self, stored: StoredObject, span: Span, out: np.ndarray) -> None:
         if self.chain:
-            stored = _scratch.room("stored", size)
-            read_range(descriptor, stored, offset)
-            undo(self.chain, stored.data, out)
-        elif size == out.nbytes:
-            read_range(descriptor, out, offset)
+            undo(self.chain, stored.read(span), out)
+        elif span[1] == out.nbytes:
+            stored.read_into(out, span[0])
         else:
-            raise ValueError(f"it has {size:,} bytes, but its shape needs {out.nbytes:,}")
+            raise ValueError(f"it has {span[1]:,} bytes, but its shape needs {out.nbytes:,}")
 
 
 def _cells(
@@ -162,24 +149,3 @@ def _cuts(region: slice, size: int) -> list[tuple[int, slice, slice]]:
         cuts.append((cell, slice(first, last, step), slice(done, done + count)))
         done += count
     return cuts
-
-
-_KEPT_BYTES = 64 << 20
-"""Larger chunks get memory of their own each time: clearing it costs them less than it holds."""
-
-
-class _Scratch(threading.local):
-    """Memory of a reading thread that chunks pass through; it grows to the largest kept."""
-
-    def room(self, use: str, nbytes: int) -> np.ndarray:
-        """Return memory for a use, uint8."""
-        if nbytes > _KEPT_BYTES:
-            return np.empty(nbytes, np.uint8)
-        held: np.ndarray | None = getattr(self, use, None)
-        if held is None or held.nbytes < nbytes:
-            held = np.empty(nbytes, np.uint8)
-            setattr(self, use, held)
-        return held[:nbytes]
-
-
-_scratch = _Scratch()

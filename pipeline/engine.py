@@ -153,7 +153,9 @@ class Engine:
         self._backend.combine(parts, self._done(parent))
 
     def _check(self, roots: Sequence[Folded]) -> None:
-        seen, wanted = sum(root.report.elements for root in roots), self._plan.layout.elements
+        reports = [root.report for root in roots]
+        seen = sum(report.elements + sum(report.skipped.values()) for report in reports)
+        wanted = self._plan.layout.elements
         if seen != wanted:
             raise IncompleteError(
                 f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "

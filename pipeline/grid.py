@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -110,6 +111,19 @@ class Piece:
     position: int
     """Where the first stands in the selection."""
     length: int
+
+    def cut(self, cells: Sequence[int]) -> list[slice]:
+        """Cut its elements where cells of any of these sizes meet.
+
+        >>> Piece(slice(2, 9, 2), 0, 4).cut([4, 8])
+        [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)]
+        """
+        at = self.source.start + np.arange(self.length) * self.source.step
+        changes = np.zeros(max(0, self.length - 1), bool)
+        for cell in cells:
+            changes |= np.diff(at // cell) > 0
+        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), self.length]
+        return [slice(*ends) for ends in itertools.pairwise(bounds)]
 
 
 @lru_cache(maxsize=64)

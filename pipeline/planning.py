@@ -23,7 +23,9 @@ from chunkfold.units import size_text
 LEAF_BYTES = 16 << 20
 """Small cells are joined to leaves of at most this many decoded bytes."""
 READERS = (2, 16)
-"""Least and most threads that read and decode for a worker: 16 keep a GPU's link busy."""
+"""Least and most threads that read and decode for a worker: 16 keep a GPU's link busy.
+
+Where they wait for a network, there are always as many as may be."""
 AGAIN_BYTES = 64 << 20
 """Limbs that a block keeps at a time, where expansions did not hold its sums."""
 MEMORY_SHARE = 0.6
@@ -145,6 +147,7 @@ def make_plan(
     threads: int = 1,
     readers: int = READERS[0],
     memory_limit: int | None = None,
+    memory: int | None = None,
 ) -> Plan:
     """Plan a reduction.
 
@@ -158,6 +161,8 @@ def make_plan(
         Workers, blocks that each runs at once, and threads of each that read for them.
     memory_limit
         Bytes that distributed allows each worker, if it has a limit.
+    memory
+        Bytes that the caller allows each worker above an idle one: fewer threads then read.
 
     Raises
     ------
@@ -182,6 +187,13 @@ def make_plan(
     decoded = layout.leaf_elements() * sum(source.dtype.itemsize for source in sources)
     held = _held(layout, sources, stored or [None] * len(sources))
     absent = np.zeros(decoded.shape, bool) if held is None else held == 0
+    if any(source.remote for source in sources):
+        readers = READERS[1]
+    bounds = [
+        _memory(layout, accumulator, sources, leaf_bytes, threads, n) for n in range(1, readers + 1)
+    ]
+    limits = [memory or math.inf, MEMORY_SHARE * (memory_limit or math.inf)]
+    fitting = sum(bound.total <= min(limits) for bound in bounds)
     plan = Plan(
         sources=sources,
         accumulator=accumulator,
@@ -192,16 +204,18 @@ def make_plan(
         leaf_bytes=leaf_bytes,
         nbytes=int(decoded[~absent].sum()),
         absent=int(absent.sum()),
-        memory=_memory(layout, accumulator, sources, leaf_bytes, threads, readers),
+        memory=bounds[max(0, fitting - 1)],
         workers=workers,
         threads=threads,
-        readers=readers,
+        readers=max(1, fitting),
     )
-    if memory_limit and plan.memory.total > MEMORY_SHARE * memory_limit:
+    if not fitting:
+        allowed = size_text(int(min(limits)))
+        if limits[1] < limits[0]:
+            allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(memory_limit or 0)})"
         raise PlanError(
             f"{plan.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
-            f"{size_text(int(MEMORY_SHARE * memory_limit))} ({MEMORY_SHARE:.0%} of its limit of "
-            f"{size_text(memory_limit)}); leaves have {size_text(leaf_bytes)}: use fewer workers, "
+            f"{allowed}; leaves have {size_text(leaf_bytes)}: use fewer workers, "
             "fewer threads, more memory, or smaller chunks or selections" + _hint(plan)
         )
     return plan
@@ -266,11 +280,16 @@ def _memory(
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
-    A reader holds a leaf's stored cells, compressed and decoded: whole ones, also where the
-    selection takes little of them, and zarr decodes as many at once as a leaf has. It reads one
-    input at a time.
+    A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
+    little of them. Files are read cell by cell; what comes over a network, or is decoded by zarr,
+    all at once that a leaf has. It reads one input at a time.
     """
-    in_flight = max(_touched(layout, source) for source in sources)
+    in_flight = max(
+        math.prod(source.cell) * source.dtype.itemsize
+        if source.direct is not None and not source.remote
+        else max(leaf_bytes, _touched(layout, source))
+        for source in sources
+    )
     outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
     partial = outputs * accumulator.nbytes
     again = min(AGAIN_BYTES, outputs * accumulator.with_limbs().nbytes)
@@ -281,7 +300,7 @@ def _memory(
     combining = 2 * (together + partial) if waiting else 0
     return Memory(
         staging=threads * ring(readers) * leaf_bytes * len(sources),
-        decoding=readers * 2 * max(leaf_bytes, in_flight),
+        decoding=readers * 2 * in_flight,
         accumulators=threads * (3 * partial + tables) + waiting + combining,
     )
 

@@ -9,6 +9,9 @@ from chunkfold.kernels import Device
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.units import size_text
 
+MOST_SKIPPED = 1000
+"""Chunks left out that are named one by one."""
+
 
 @dataclass(frozen=True, repr=False)
 class DeviceReport:
@@ -55,14 +58,20 @@ class Report:
     """Elements folded into it."""
     devices: Mapping[str, DeviceReport]
     """By UUID."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Elements left out, by what was wrong with their chunks; those of "" had no room here."""
 
 
 def merge(reports: Iterable[Report]) -> Report:
     """Add reports up."""
     elements = 0
     devices: dict[str, DeviceReport] = {}
+    skipped: dict[str, int] = {}
     for report in reports:
         elements += report.elements
+        for reason, count in report.skipped.items():
+            known = reason in skipped or len(skipped) < MOST_SKIPPED
+            skipped[reason if known else ""] = skipped.get(reason if known else "", 0) + count
         for uuid, entry in report.devices.items():
             devices[uuid] = devices[uuid] + entry if uuid in devices else entry
-    return Report(elements, devices)
+    return Report(elements, devices, skipped)

@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from zarr.storage import LocalStore
+from zarr.storage import LocalStore, ObjectStore
 
 from chunkfold.codecs import chain_of
 from chunkfold.direct import Direct
+from chunkfold.objects import LocalObjects
+from chunkfold.remote import RemoteObjects
 from chunkfold.shards import Shards
 
 
 def direct_of(array: Any) -> Direct | None:
-    """Return how an array is read without zarr; None if it is not local, or not plain enough."""
-    if type(array.store) is not LocalStore:
+    """Return how an array is read without zarr; None if store or codecs are not plain enough."""
+    objects = objects_of(array)
+    if objects is None:
         return None
     stored, shards = array.metadata.to_dict(), None
     if stored["zarr_format"] == 2:
@@ -33,7 +36,7 @@ def direct_of(array: Any) -> Direct | None:
     if codecs is None or chain is None:
         return None
     return Direct(
-        folder=str(Path(array.store.root) / array.path),
+        objects=objects,
         key=array.metadata.encode_chunk_key,
         shape=tuple(array.chunks),
         dtype=np.dtype(array.dtype),
@@ -42,6 +45,15 @@ def direct_of(array: Any) -> Direct | None:
         codecs=codecs,
         shards=shards,
     )
+
+
+def objects_of(array: Any) -> LocalObjects | RemoteObjects | None:
+    """Return where an array's objects are; None if only zarr can read them."""
+    if type(array.store) is LocalStore:
+        return LocalObjects(str(Path(array.store.root) / array.path))
+    if type(array.store) is ObjectStore:
+        return RemoteObjects(array.store.store, array.path)
+    return None
 
 
 def fill_value(array: Any) -> Any:

@@ -14,10 +14,10 @@ import numpy as np
 from chunkfold.backend import Backend
 from chunkfold.block import Folded
 from chunkfold.engine import Engine
-from chunkfold.errors import PlanError
+from chunkfold.errors import ChunkError, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Bound
-from chunkfold.kernels.partial import assembled
+from chunkfold.kernels.partial import Partial, assembled
 from chunkfold.planning import Plan
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.work import Work
@@ -41,6 +41,7 @@ class Run:
         keepdims: bool,
         single: bool,
         variant: str | None,
+        skips: bool,
         on_event: OnEvent | None,
     ) -> None:
         self.id = uuid.uuid4().hex[:12]
@@ -56,7 +57,14 @@ class Run:
         self._value: Any = None
         _refuse_empty(plan, bound)
         self._work = Work(
-            self.id, plan.sources, plan.layout, plan.leaf_bytes, plan.accumulator, variant
+            self.id,
+            plan.sources,
+            plan.layout,
+            plan.leaf_bytes,
+            plan.accumulator,
+            variant,
+            plan.readers,
+            skips,
         )
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
@@ -93,6 +101,11 @@ class Run:
     def profile(self) -> Mapping[str, DeviceReport]:
         """What each device did, by UUID; empty until the run has a result."""
         return self._report.devices
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """Elements left out, by what was wrong with their chunks (`on_bad_chunk="skip"`)."""
+        return self._report.skipped
 
     def __repr__(self) -> str:
         state = "running" if not self.done() else "failed" if self._error else "done"
@@ -146,12 +159,23 @@ class Run:
         ]
         outputs = tuple(layout.shape[n] for n in layout.kept)
         whole = assembled(self.plan.accumulator, outputs, tiles)
+        self._refuse_outputs_of_nothing(whole)
         results = {}
         for statistic in self._bound.statistics:
             done = statistic.finish(whole, layout.shape, layout.reduced)
             result = done.reshape(self._result_shape() + done.shape[1:])
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return next(iter(results.values())) if self._single else results
+
+    def _refuse_outputs_of_nothing(self, whole: Partial) -> None:
+        """Refuse results that have no value since all of their chunks were left out."""
+        nothing = int(np.sum(whole.count == 0)) if self.skipped else 0
+        names = [s.name for s in self._bound.statistics if s.monoid.on_empty == "error"]
+        if nothing and names:
+            raise ChunkError(
+                f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "
+                f"every chunk of theirs was skipped ({next(iter(self.skipped))})"
+            )
 
     def _result_shape(self) -> tuple[int, ...]:
         layout = self.plan.layout

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chunkfold.codecs import Chain, undo
-from chunkfold.ranges import read_range
+from chunkfold.objects import Span, StoredObject
 
-ABSENT = np.uint64(2**64 - 1)
+ABSENT = 2**64 - 1
 """Offset and size of a chunk that a shard does not hold."""
 
 
@@ -29,21 +29,23 @@ class Shards:
     behind: bool
     """Whether the index stands behind the chunks."""
 
-    def index(self, descriptor: int, size: int) -> np.ndarray:
-        """Read the index of a shard of `size` bytes; its shape is that in chunks, and (2,).
+    @property
+    def index_span(self) -> Span:
+        """Where the index stands: at the beginning, or at -1, which is the end; and its bytes."""
+        # Every codec of an index but its own bytes is a checksum of four.
+        return (-1 if self.behind else 0, 16 * math.prod(self.shape) + 4 * len(self.chain))
+
+    def index(self, shard: StoredObject) -> np.ndarray:
+        """Read the index of a shard; its shape is that in chunks, and (2,).
 
         Raises
         ------
         ValueError
             If there is not room for one, or it is damaged.
         """
-        plain = 16 * math.prod(self.shape)
-        # Every codec of an index but its own bytes is a checksum of four.
-        nbytes = plain + 4 * len(self.chain)
-        if size < nbytes:
-            raise ValueError(f"it has {size:,} bytes, but its index alone {nbytes:,}")
-        out = np.empty(nbytes, np.uint8)
-        read_range(descriptor, out, size - nbytes if self.behind else 0)
-        index = np.empty(plain, np.uint8)
-        undo(self.chain, out.data, index)
+        at, nbytes = self.index_span
+        if shard.size < nbytes:
+            raise ValueError(f"it has {shard.size:,} bytes, but its index alone {nbytes:,}")
+        index = np.empty(16 * math.prod(self.shape), np.uint8)
+        undo(self.chain, shard.read((shard.size - nbytes if at else 0, nbytes)), index)
         return index.view("<u8").reshape(*self.shape, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,25 +13,30 @@ from typing import Any, TypeAlias
 import numpy as np
 import zarr
 from zarr.buffer.cpu import NDBuffer
-from zarr.storage import ZipStore
+from zarr.storage import LocalStore, MemoryStore, ObjectStore, ZipStore
 
+from chunkfold.codecs import package_of
 from chunkfold.direct import Direct
 from chunkfold.errors import ChunkError, DeviceError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.remote import SCHEMES, TRIES, message_of, open_store, said_shortly, without_secrets
 from chunkfold.route import direct_of, fill_value
 from chunkfold.stored import stored_sizes
 
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Source:
     """A Zarr array as planners and workers see it. Pickles small."""
 
     array: AnyArray
     name: str
     """How messages call it."""
+
+    def __repr__(self) -> str:
+        return f"<Source {self.name}: {self.dtype}, shape {self.shape}>"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,6 +52,11 @@ class Source:
     def cell(self) -> tuple[int, ...]:
         """Shape of what is decoded at once: a chunk, or else a shard where zarr reads it."""
         return tuple((self.direct is None and self.array.shards) or self.array.chunks)
+
+    @property
+    def remote(self) -> bool:
+        """Whether reading it is waiting for a network more than anything."""
+        return not isinstance(self.array.store, (LocalStore, MemoryStore, ZipStore))
 
     @property
     def object_shape(self) -> tuple[int, ...]:
@@ -122,12 +133,16 @@ class Source:
 
     def _read_by_zarr(self, region: Sequence[slice], out: np.ndarray) -> None:
         try:
-            self.array.get_basic_selection(tuple(region), out=NDBuffer.from_numpy_array(out))
+            into = NDBuffer.from_numpy_array(out)
+            for attempt in TRIES:
+                with attempt:
+                    self.array.get_basic_selection(tuple(region), out=into)
         except Exception as error:
             where = ", ".join(f"{s.start}:{s.stop}" for s in region)
             raise ChunkError(
                 f"{self.name}: cannot read [{where}] (chunks of {self.array.chunks}, "
-                f"codecs {_codecs(self.array)}): {type(error).__name__}: {error}"
+                f"codecs {_codecs(self.array)}): {type(error).__name__}: "
+                f"{message_of(error)}"
             ) from error
 
 
@@ -157,8 +172,9 @@ def open_source(source: Any) -> Source:
         except Exception as error:
             raise SourceError(f"{name}: cannot be opened again ({error})") from error
     elif isinstance(source, (str, os.PathLike)):
-        name = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
-        array = _opened(name)
+        address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
+        name = without_secrets(address) if "://" in address else address
+        array = _opened(address, name)
     else:
         raise SourceError(
             f"a source is a path or URL of a Zarr array or a zarr.Array, "
@@ -171,12 +187,13 @@ def open_source(source: Any) -> Source:
     return Source(array, name)
 
 
-def _opened(name: str) -> AnyArray:
-    local = "://" not in name and "::" not in name
+def _opened(address: str, name: str) -> AnyArray:
+    """Open an array; `name` is what messages call its address."""
+    local = "://" not in address and "::" not in address
     try:
         if local and not Path(name).exists():
             raise SourceError(f"{name}: no such path{_nearest(Path(name))}")
-        node = zarr.open(ZipStore(name) if name.endswith(".zip") else name, mode="r")
+        node = zarr.open(_store(address), mode="r")
     except SourceError:
         raise
     except ImportError as error:
@@ -185,12 +202,26 @@ def _opened(name: str) -> AnyArray:
             "try pip install 'chunkfold[remote]'"
         ) from error
     except Exception as error:
+        missing = re.search(r"codec[^']*'+([\w.]+)'", str(error))
+        if type(error).__name__ == "UnknownCodecError" and missing:
+            raise SourceError(
+                f"{name}: its codec {missing[1]!r} is not installed; {package_of(missing[1])}"
+            ) from error
         raise SourceError(
-            f"{name}: not a Zarr array or group ({type(error).__name__}: {error})"
+            f"{name}: not a Zarr array or group ({type(error).__name__}: {message_of(error)})"
         ) from error
     if isinstance(node, zarr.Group):
         raise SourceError(f"{name}: is a Zarr group, not an array; {_inside(node, name)}")
     return node
+
+
+def _store(address: str) -> Any:
+    """Return what zarr is to open: a store, or the name of one that it knows how to open."""
+    scheme, found, _ = address.partition("://")
+    if found and "::" not in address and scheme in SCHEMES:
+        with said_shortly():
+            return ObjectStore(open_store(address), read_only=True)
+    return ZipStore(address) if address.endswith(".zip") else address
 
 
 def _nearest(path: Path) -> str:

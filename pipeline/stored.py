@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from zarr.storage import LocalStore
+
+from chunkfold.errors import SourceError
+from chunkfold.objects import LocalObjects
+from chunkfold.remote import RemoteObjects
+from chunkfold.route import objects_of
 
 Entry = tuple[str, int]
 """Key of a stored object, below the array's own, and its bytes."""
@@ -21,12 +25,22 @@ def stored_sizes(array: Any) -> np.ndarray | None:
     every object must be asked for. Keys that are no object's are passed over: an array that was
     cut leaves some behind.
     """
-    if type(array.store) is not LocalStore:
+    objects = objects_of(array)
+    entries: Iterable[Entry]
+    if isinstance(objects, LocalObjects):
+        entries = _walked(objects.where)
+    elif isinstance(objects, RemoteObjects) and objects.listable:
+        entries = objects.entries()
+    else:
         return None
     shape = array.shards or array.chunks
     grid = tuple(-(-size // max(1, cell)) for size, cell in zip(array.shape, shape, strict=True))
-    folder = f"{array.store.root}/{array.path}" if array.path else str(array.store.root)
-    return _on_grid(_walked(folder), array.metadata.encode_chunk_key, grid)
+    try:
+        return _on_grid(entries, array.metadata.encode_chunk_key, grid)
+    except OSError as error:  # who may read need not be allowed to list
+        if isinstance(objects, LocalObjects):
+            raise SourceError(f"{objects.where}: cannot be listed ({error})") from error
+        return None
 
 
 def _walked(folder: str, below: str = "") -> Iterator[Entry]:

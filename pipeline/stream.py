@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from chunkfold.blocks import Block
 from chunkfold.errors import CancelledError, ChunkError
 from chunkfold.grid import Piece, slabs
 from chunkfold.kernels import Accumulator, Box, Fold, Partial
+from chunkfold.kernels.partial import assembled
 from chunkfold.kernels.power import powers
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
@@ -50,6 +51,26 @@ Parts = Mapping[int, bool]
 """Parts of a tile, in the order they are folded, and whether nothing of them is stored."""
 
 
+@dataclass(frozen=True)
+class _Window:
+    """A box of a tile's outputs, and what is folded into them."""
+
+    tile: int
+    parts: Parts
+    place: tuple[slice, ...]
+    """The box, along the kept axes."""
+    by_cell: bool = False
+    """Whether to read cell by cell, and leave out those that cannot be read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(along.stop - along.start for along in self.place)
+
+    def within(self, inner: tuple[slice, ...]) -> _Window:
+        """Return a part of it."""
+        return replace(self, place=_shifted(self.place, inner))
+
+
 class Stream:
     """The ring of staging buffers of one block, its readers, and what they have counted."""
 
@@ -57,11 +78,14 @@ class Stream:
         self.elements = 0
         self.nbytes = 0
         self.read_s = 0.0
+        self.skipped: dict[str, int] = {}
+        """Elements left out, by what was wrong with their chunks."""
         self._owned, self._work, self._watch = owned, work, watch
         self._folds = owned.opened.queue()
         self._profiles: list[Profile] = []
         self._free: deque[Slot] = deque()
-        self._made, self._most = 0, ring(owned.readers)
+        self._readers = work.readers_of(owned)
+        self._made, self._most = 0, ring(self._readers)
         self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         self._told = time.monotonic()
         self._stuck = False
@@ -97,45 +121,51 @@ class Stream:
         )
 
     def _fold_parts(self, tile: int, parts: Parts) -> Partial:
-        """Fold some parts of a tile.
+        """Fold some parts of a tile; bad chunks are left out, if they are to be."""
+        shape = self._work.layout.tile_shape(tile)
+        counted = self.elements, self.nbytes
+        try:
+            return self._fold_window(_Window(tile, parts, tuple(slice(0, n) for n in shape)))
+        except ChunkError:
+            if self._stuck or not self._work.skips:
+                raise
+        self.elements, self.nbytes = counted
+        # Once more, cell by cell: outputs are cut so that a bad cell is of all outputs or of none.
+        pieces = zip(self._work.layout.kept, self._work.layout.tile_pieces(tile), strict=True)
+        cuts = [piece.cut(self._work.cells_along(axis)) for axis, piece in pieces]
+        windows = [_Window(tile, parts, place, by_cell=True) for place in itertools.product(*cuts)]
+        done = [(window.place, self._fold_window(window)) for window in windows]
+        return assembled(self._work.accumulator, shape, done)
 
-        Exact sums that their expansions have lost are folded once more, in limbs.
-        """
-        accumulator, shape = self._work.accumulator, self._work.layout.tile_shape(tile)
-        everything = tuple(slice(0, length) for length in shape)
-        partial = self._folded(accumulator, tile, parts, everything)
-        missing = any_lost(accumulator, partial).reshape(shape)
+    def _fold_window(self, window: _Window) -> Partial:
+        """Fold some outputs; exact sums that expansions have lost once more, in limbs."""
+        accumulator = self._work.accumulator
+        partial = self._folded(accumulator, window)
+        missing = any_lost(accumulator, partial).reshape(window.shape)
         if not missing.any():
             return partial
         limbs = accumulator.with_limbs()
-        places = np.arange(partial.outputs).reshape(shape)
-        for slab in slabs(shape, limbs.nbytes, AGAIN_BYTES):
-            window = _around(missing, slab)
-            if window is not None:
-                again = self._folded(limbs, tile, parts, window)
-                partial = restored(accumulator, partial, places[window].reshape(-1), again)
+        places = np.arange(partial.outputs).reshape(window.shape)
+        for slab in slabs(window.shape, limbs.nbytes, AGAIN_BYTES):
+            inner = _around(missing, slab)
+            if inner is not None:
+                again = self._folded(limbs, window.within(inner))
+                partial = restored(accumulator, partial, places[inner].reshape(-1), again)
         return partial
 
-    def _folded(
-        self,
-        accumulator: Accumulator,
-        tile: int,
-        parts: Parts,
-        window: tuple[slice, ...],
-    ) -> Partial:
-        """Fold some parts of a tile for a box of its outputs."""
-        outputs = math.prod(along.stop - along.start for along in window)
-        fold = self._fold_of(accumulator, outputs)
+    def _folded(self, accumulator: Accumulator, window: _Window) -> Partial:
+        fold = self._fold_of(accumulator, math.prod(window.shape))
         reads = deque[tuple[_Read, Slot, Future[float]]]()
         try:
-            for read in self._reads(tile, parts, window):
+            for read in self._reads(window):
                 if len(reads) == self._most - 2:
-                    self._consume(fold, *reads.popleft())
+                    self._consume(fold, window, *reads.popleft())
                 slot = self._slot()
                 memory = [buffer.begin() for buffer in slot]
-                reads.append((read, slot, self._owned.read(self._read, read, memory)))
+                future = self._owned.read(self._readers, self._read, read, memory)
+                reads.append((read, slot, future))
             while reads:
-                self._consume(fold, *reads.popleft())
+                self._consume(fold, window, *reads.popleft())
             partial = fold.finish()
         finally:
             self._settle([(slot, future) for _, slot, future in reads])
@@ -147,13 +177,14 @@ class Stream:
         return Fold(self._owned.opened, accumulator, tuning, outputs=outputs, queue=self._folds)
 
     def _settle(self, unread: Sequence[tuple[Slot, Future[float]]]) -> None:
-        """Wait for readers that nobody waits for any more: no buffer may go while one fills it."""
+        """Wait for readers that nobody waits for any more: no buffer is used while one fills it."""
         for _, future in unread:
             future.cancel()
         deadline = 0.0 if self._stuck else READ_DEADLINE_S
         running = wait([future for _, future in unread], deadline).not_done
         self._stuck |= bool(running)
-        _kept_for_good.extend(slot for slot, future in unread if future in running)
+        for slot, future in unread:
+            (_kept_for_good if future in running else self._free).append(slot)
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""
@@ -167,7 +198,9 @@ class Stream:
         """Return the times of all launches so far."""
         return merged(self._profiles)
 
-    def _consume(self, fold: Fold, read: _Read, slot: Slot, future: Future[float]) -> None:
+    def _consume(
+        self, fold: Fold, window: _Window, read: _Read, slot: Slot, future: Future[float]
+    ) -> None:
         if self._watch.cancelled():
             raise CancelledError(f"run {self._work.run} was cancelled")
         try:
@@ -179,6 +212,14 @@ class Stream:
                 f"{self._work.sources[0].name}: reading {read.region} took longer than "
                 f"{READ_DEADLINE_S:.0f} s"
             ) from None
+        except ChunkError as error:
+            self._free.append(slot)
+            if not window.by_cell:
+                raise
+            if fold.accumulator == self._work.accumulator:  # else they were counted before
+                reason = str(error)
+                self.skipped[reason] = self.skipped.get(reason, 0) + read.box.elements
+            return
         sizes = [read.box.elements * source.dtype.itemsize for source in self._work.sources]
         ready = [buffer.commit(nbytes) for buffer, nbytes in zip(slot, sizes, strict=True)]
         uploads = [event for one in ready for event in one.events]
@@ -212,26 +253,39 @@ class Stream:
             return tuple(self._owned.borrow(self._buffer_bytes) for _ in self._work.sources)
         return self._free.popleft()
 
-    def _reads(self, tile: int, parts: Parts, window: tuple[slice, ...]) -> Iterator[_Read]:
+    def _reads(self, window: _Window) -> Iterator[_Read]:
         layout = self._work.layout
         itemsize = max(source.dtype.itemsize for source in self._work.sources)
-        kept = dict(zip(layout.kept, window, strict=True))
-        for part, absent in parts.items():
-            pieces = layout.leaf(tile, part)
-            whole = [kept.get(n, slice(0, piece.length)) for n, piece in enumerate(pieces)]
-            shape = [along.stop - along.start for along in whole]
-            for slab in slabs(shape, itemsize, self._buffer_bytes):
-                within = tuple(
-                    slice(along.start + cut.start, along.start + cut.stop)
-                    for along, cut in zip(whole, slab, strict=True)
-                )
-                yield _read_of(
-                    layout,
-                    pieces,
-                    within,
-                    absent=absent,
-                    indexed=self._work.accumulator.uses_index,
-                )
+        kept = dict(zip(layout.kept, window.place, strict=True))
+        for part, absent in window.parts.items():
+            pieces = layout.leaf(window.tile, part)
+            cuts = [
+                [kept[n]]
+                if n in kept
+                else piece.cut(self._work.cells_along(n))
+                if window.by_cell
+                else [slice(0, piece.length)]
+                for n, piece in enumerate(pieces)
+            ]
+            for whole in itertools.product(*cuts):
+                shape = [along.stop - along.start for along in whole]
+                for slab in slabs(shape, itemsize, self._buffer_bytes):
+                    within = _shifted(whole, slab)
+                    yield _read_of(
+                        layout,
+                        pieces,
+                        within,
+                        absent=absent,
+                        indexed=self._work.accumulator.uses_index,
+                    )
+
+
+def _shifted(whole: Sequence[slice], part: Sequence[slice]) -> tuple[slice, ...]:
+    """Return a part of a box where the box stands."""
+    return tuple(
+        slice(along.start + cut.start, along.start + cut.stop)
+        for along, cut in zip(whole, part, strict=True)
+    )
 
 
 def _around(chosen: np.ndarray, slab: tuple[slice, ...]) -> tuple[slice, ...] | None:

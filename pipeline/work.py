@@ -22,6 +22,19 @@ class Work:
     """Most decoded bytes of a leaf of one input."""
     accumulator: Accumulator
     variant: str | None
+    readers: int
+    """Threads that read for a block, where a worker has as many."""
+    skips: bool
+    """Whether chunks that cannot be read are left out, rather than end the run."""
+
+    def readers_of(self, owned: WorkerDevice) -> int:
+        """Return how many threads read for a worker: more than it has cores, if they wait."""
+        remote = any(source.remote for source in self.sources)
+        return self.readers if remote else min(self.readers, owned.readers)
+
+    def cells_along(self, axis: int) -> list[int]:
+        """Return the extent of each input's cells along an axis."""
+        return [max(1, source.cell[axis]) for source in self.sources]
 
     def tuning(self, owned: WorkerDevice, accumulator: Accumulator) -> Tuning:
         """Return how a device folds into an accumulator: the run's, or another form of it."""

@@ -40,7 +40,8 @@ class WorkerDevice:
     """Threads that read and decode for all its blocks."""
     _tunings: dict[object, Tuning] = field(default_factory=dict)
     _buffers: list[StagingBuffer] = field(default_factory=list)
-    _pool: ThreadPoolExecutor | None = None
+    _pools: dict[int, ThreadPoolExecutor] = field(default_factory=dict)
+    """By their threads."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _choosing: threading.Lock = field(default_factory=threading.Lock)
     """Its own: another block's reads do not wait while kernels are tried."""
@@ -50,19 +51,19 @@ class WorkerDevice:
         """What it is."""
         return self.opened.device
 
-    def read(self, task: Callable[..., float], *given: Any) -> Future[float]:
-        """Let a reading thread do something."""
+    def read(self, readers: int, task: Callable[..., float], *given: Any) -> Future[float]:
+        """Let one of so many reading threads do something."""
         with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.readers, "chunkfold-read")
-            return self._pool.submit(task, *given)
+            if readers not in self._pools:
+                self._pools[readers] = ThreadPoolExecutor(readers, "chunkfold-read")
+            return self._pools[readers].submit(task, *given)
 
     def leave_readers(self) -> None:
         """Let new threads read from now on: of these, one never came back."""
         with self._lock:
-            if self._pool is not None:
-                self._pool.shutdown(wait=False)
-            self._pool = None
+            for pool in self._pools.values():
+                pool.shutdown(wait=False)
+            self._pools = {}
 
     def borrow(self, nbytes: int) -> StagingBuffer:
         """Return a staging buffer of that size, used before if there is one: its pages are warm.

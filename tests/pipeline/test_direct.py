@@ -13,7 +13,8 @@ import zarr.codecs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numcodecs import LZ4, Blosc, GZip, Zlib, Zstd
-from zarr.storage import LocalStore, MemoryStore
+from obstore.store import LocalStore as ByObstore
+from zarr.storage import LocalStore, MemoryStore, ObjectStore
 from zarr.testing.strategies import arrays, basic_indices, numpy_arrays
 
 from chunkfold import ChunkError
@@ -62,7 +63,7 @@ def test_what_zarr_makes_is_read_as_zarr_reads_it(data: st.DataObject):
         values = numpy_arrays(dtype=np.dtype(data.draw(st.sampled_from(DTYPES), "dtype")))
         array = data.draw(
             arrays(
-                stores=st.just(LocalStore(folder)),
+                stores=st.sampled_from([LocalStore(folder), ObjectStore(ByObstore(folder))]),
                 paths=st.just("p"),
                 attrs=st.none(),
                 arrays=values,

@@ -19,7 +19,7 @@ from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.planning import make_plan, ring
-from chunkfold.source import Source
+from chunkfold.source import Source, open_source
 from chunkfold.tree import FAN_IN, children, tree
 
 SIZES = st.integers(0, 40)
@@ -236,6 +236,33 @@ def test_the_memory_bound_has_every_term():
     counting = bind([histogram(range(18))], [np.dtype("f4")])
     memory = make_plan((source,), counting, threads=3).memory
     assert memory.accumulators == 3 * (3 * 17 * 8 + SPLIT_BYTES)
+
+
+def test_what_comes_through_zarr_or_a_network_is_decoded_leaf_by_leaf(tmp_path):
+    """Files are decoded chunk by chunk."""
+    source = open_source(array_in(tmp_path / "plain", chunks=(100, 10)))
+    assert make_plan((source,), bound_for("f4")).memory.decoding == 2 * 2 * 100 * 10 * 4
+    source = open_source(array_in(tmp_path / "filtered", chunks=(100, 10), order="F"))
+    assert make_plan((source,), bound_for("f4")).memory.decoding == 2 * 2 * 100 * 1000 * 4
+
+
+def array_in(folder, chunks, order="C"):
+    return zarr.create_array(
+        str(folder), shape=(100, 1000), chunks=chunks, dtype="f4", zarr_format=2, order=order
+    )
+
+
+def test_fewer_threads_read_where_memory_is_short():
+    source = Source(array_of((1 << 14, 1 << 12), (1 << 10, 1 << 12), "f4"), "a")
+    readers = []
+    for mib in (200, 400, 800, 4000):
+        plan = make_plan((source,), bound_for("f4"), readers=16, memory=mib << 20)
+        assert plan.memory.total <= mib << 20
+        readers.append(plan.readers)
+    assert readers == sorted(readers)
+    assert 1 <= readers[0] < readers[-1] == 16
+    with pytest.raises(PlanError, match=r"a: a worker needs 9\d\.\d MiB, but may use only 50\.0 M"):
+        make_plan((source,), bound_for("f4"), readers=16, memory=50 << 20)
 
 
 def test_a_plan_beyond_the_workers_memory_is_refused():

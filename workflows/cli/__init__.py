@@ -17,6 +17,8 @@ EXIT_FAULT = 1
 """The demo's numbers differ, or a fault of chunkfold's own."""
 EXIT_ERROR = 2
 """Bad input, or a device, a source or a cluster that failed."""
+EXIT_SKIPPED = 3
+"""Results are there, but chunks that could not be read are not in them."""
 EXIT_INTERRUPTED = 130
 COMMANDS = ("devices", "reduce", "plan", "worker", "bench", "demo")
 
@@ -45,6 +47,7 @@ def cli() -> None:
     \b
     Exit codes: 0 done; 1 the demo's numbers differ, or a fault of chunkfold's own;
     2 bad input, or a device, source or cluster that failed;
+    3 done, but for chunks that were skipped (--on-bad-chunk skip);
     130 interrupted, by SIGINT or SIGTERM.
     """
 

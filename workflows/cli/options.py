@@ -13,7 +13,7 @@ import click
 import numpy as np
 from distributed import Client
 
-from chunkfold.api import MODES, plan
+from chunkfold.api import MODES
 from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
@@ -71,6 +71,12 @@ reduction = stacked(
         "--dtype",
         help="Cast elements to this first, and the result to it; object: sums and products of "
         "integers of any size.",
+    ),
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        help="Most that a worker may take above an idle one, as in '2GiB'.  [default: 60% of the "
+        "memory limit of a Dask worker]",
     ),
     click.option(
         "--select",
@@ -223,6 +229,7 @@ def arguments(
     mode: str,
     dtype: str | None,
     selection: str | None,
+    memory: str | None,
 ) -> dict[str, Any]:
     """Turn the reduction's options into the library's arguments."""
     return {
@@ -234,15 +241,5 @@ def arguments(
         "mode": mode,
         "dtype": dtype,
         "selection": parse_selection(selection),
+        "memory": memory,
     }
-
-
-def check(given: dict[str, Any]) -> None:
-    """Plan without a cluster, for the errors in it.
-
-    Raises
-    ------
-    ChunkfoldError
-        If sources, ops, axes or selection are bad.
-    """
-    plan(**given)

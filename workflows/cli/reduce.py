@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from chunkfold.api import submit
+from chunkfold.api import ON_BAD_CHUNK, check, submit
+from chunkfold.run import Run
 from chunkfold.units import size_text
-from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import check_output, run_json, write_results
 from chunkfold.workflows.style import (
@@ -30,6 +31,13 @@ from chunkfold.workflows.style import (
 @options.reduction
 @click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
 @options.cluster
+@click.option(
+    "--on-bad-chunk",
+    type=click.Choice(ON_BAD_CHUNK),
+    default=ON_BAD_CHUNK[0],
+    show_default=True,
+    help="skip: leave chunks out that cannot be read, say which, and exit with 3.",
+)
 @click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
 @click.option(
     "--json",
@@ -49,6 +57,7 @@ def command(
     specs: tuple[str, ...],
     scheduler: str | None,
     variant: str | None,
+    on_bad_chunk: str,
     output: Path | None,
     *,
     keepdims: bool,
@@ -73,16 +82,24 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --mode fast
       chunkfold reduce store.zarr/temperature --op histogram --edges 200:320:60
       chunkfold reduce original.zarr copy.zarr --op first_mismatch --op max_abs_diff
+      chunkfold reduce s3://bucket/store.zarr/temperature --memory 2GiB --on-bad-chunk skip
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     given = options.arguments(**reduction)
     # Bad input is found before a cluster is started for it.
-    options.check(given)
+    check(**given)
     if output is not None:
         check_output(output, given.get("dtype"))
     with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
         began = time.monotonic()
-        run = submit(keepdims=keepdims, variant=variant, client=client, on_event=watch, **given)
+        run = submit(
+            keepdims=keepdims,
+            variant=variant,
+            on_bad_chunk=on_bad_chunk,
+            client=client,
+            on_event=watch,
+            **given,
+        )
         results = run.result()
         seconds = time.monotonic() - began
     if as_json:
@@ -102,3 +119,13 @@ def command(
         show(err, device_table(run.profile, seconds))
     if profile:
         show(err, pass_table(run.profile))
+    if run.skipped:
+        _tell_skipped(run)
+        click.get_current_context().exit(EXIT_SKIPPED)
+
+
+def _tell_skipped(run: Run) -> None:
+    left_out, elements = sum(run.skipped.values()), run.plan.layout.elements
+    err.print(f"[bold yellow]skipped:[/] {left_out:,} of {elements:,} elements, of bad chunks:")
+    for reason, count in run.skipped.items():
+        err.print(f"  {reason or 'others'} ({count:,} elements)", markup=False)

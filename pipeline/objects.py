@@ -1,0 +1,126 @@
+"""Stored objects, chunks or shards, of local folders: read whole or in part into given memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+Span = tuple[int, int]
+"""Offset and size, in bytes."""
+_KEPT_BYTES = 64 << 20
+"""Larger chunks get memory of their own each time: clearing it costs them less than it holds."""
+
+
+class StoredObject(Protocol):
+    """An object that is there, for as long as it is open."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of it."""
+
+    def fetch(self, spans: Sequence[Span]) -> None:
+        """Say what will be read next, so that it may be brought at once."""
+
+    def read(self, span: Span) -> memoryview:
+        """Return a span's bytes, valid until the next call.
+
+        Raises
+        ------
+        ValueError
+            If the object ends before that.
+        """
+
+    def read_into(self, memory: np.ndarray, offset: int) -> None:
+        """Fill memory, uint8, with what stands from an offset on; raises as `read`."""
+
+
+class Objects(Protocol):
+    """Where the stored objects of an array are."""
+
+    @property
+    def where(self) -> str:
+        """How messages call it."""
+
+    def open(
+        self, key: str, whole: int, index: Span | None
+    ) -> AbstractContextManager[StoredObject | None]:
+        """Open the object of a key, below the array's own; None if it is not stored.
+
+        Parameters
+        ----------
+        whole
+            About so many bytes of it will be read, if all of it is.
+        index
+            What will be read first, if not all of it: an offset, or -1 for the end, and a size.
+        """
+
+
+class Scratch(threading.local):
+    """Memory of a reading thread that chunks pass through; it grows to the largest kept."""
+
+    def room(self, use: str, nbytes: int) -> np.ndarray:
+        """Return memory for a use, uint8."""
+        if nbytes > _KEPT_BYTES:
+            return np.empty(nbytes, np.uint8)
+        held: np.ndarray | None = getattr(self, use, None)
+        if held is None or held.nbytes < nbytes:
+            held = np.empty(nbytes, np.uint8)
+            setattr(self, use, held)
+        return held[:nbytes]
+
+
+scratch = Scratch()
+
+
+@dataclass(frozen=True)
+class LocalObjects:
+    """Files of a folder."""
+
+    where: str
+
+    @contextlib.contextmanager
+    def open(
+        self,
+        key: str,
+        whole: int,  # noqa: ARG002 # files are read as needed
+        index: Span | None,  # noqa: ARG002
+    ) -> Iterator[StoredObject | None]:
+        """Open a file."""
+        try:
+            descriptor = os.open(f"{self.where}/{key}", os.O_RDONLY)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield _File(descriptor, os.fstat(descriptor).st_size)
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class _File:
+    descriptor: int
+    size: int
+
+    def fetch(self, spans: Sequence[Span]) -> None:
+        pass  # the kernel reads ahead
+
+    def read(self, span: Span) -> memoryview:
+        memory = scratch.room("stored", span[1])
+        self.read_into(memory, span[0])
+        return memory.data
+
+    def read_into(self, memory: np.ndarray, offset: int) -> None:
+        done = 0  # one call reads 2 GiB at most
+        while done < memory.nbytes:
+            count = os.preadv(self.descriptor, [memory[done:].data], offset + done)
+            if not count:
+                raise ValueError(f"it ends after {done:,} of {memory.nbytes:,} bytes: it was cut")
+            done += count

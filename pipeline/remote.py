@@ -1,0 +1,232 @@
+"""Stored objects behind a network, by obstore: S3, GCS, Azure, HTTP.
+
+Requests that fail by the server's or the network's fault are tried again by obstore, with growing
+pauses between (see PATIENCE).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from chunkfold.objects import Span, StoredObject
+
+SCHEMES = (
+    "s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss", "http", "https",
+)  # fmt: skip
+"""Kinds of URLs that obstore reads."""
+PATIENCE: dict[str, Any] = {
+    "max_retries": 8,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=200),
+        "max_backoff": timedelta(seconds=10),
+        "base": 2,
+    },
+}
+"""How often, and how long, a request is tried."""
+TIMEOUTS = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=10)}
+"""Of a single try."""
+PIECE_BYTES = 8 << 20
+"""Objects larger than two of these are read in pieces, several at once."""
+
+
+def open_store(url: str) -> Any:
+    """Return obstore's store of a URL, with credentials from the usual places.
+
+    S3's come from AWS_* variables, or wherever else boto3 looks if it is installed and those are
+    not set; Google's and Azure's from the variables and files that their own tools read.
+
+    Raises
+    ------
+    ImportError
+        If obstore is not installed.
+    """
+    from obstore.store import from_url
+
+    scheme = urlsplit(url).scheme
+    plain = scheme == "http" or os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    given: Any = {
+        "client_options": {**TIMEOUTS, "allow_http": plain},
+        "retry_config": PATIENCE,
+        **(_boto_credentials() if scheme in ("s3", "s3a") else {}),
+    }
+    return from_url(url, **given)
+
+
+def _boto_credentials() -> dict[str, Any]:
+    """Return the credentials that boto3 finds, where variables do not name them."""
+    if os.environ.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_SKIP_SIGNATURE"):
+        return {}
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+
+        return {"credential_provider": Boto3CredentialProvider()}
+    except (ImportError, ValueError):  # boto3 is not there, or has none
+        return {}
+
+
+@dataclass(frozen=True)
+class RemoteObjects:
+    """Objects below a path of a store of obstore's."""
+
+    store: Any
+    path: str
+
+    @property
+    def where(self) -> str:
+        """The store, which tells no secrets, and the path."""
+        return without_secrets(f"{self.store}/{self.path}")
+
+    @property
+    def listable(self) -> bool:
+        """Whether the store can say what is there: plain HTTP cannot."""
+        return type(self.store).__name__ != "HTTPStore"
+
+    @contextlib.contextmanager
+    def open(self, key: str, whole: int, index: Span | None) -> Iterator[StoredObject | None]:
+        """Ask for the object, or for what of it is read first."""
+        path = f"{self.path}/{key}" if self.path else key
+        found: StoredObject | None
+        with said_shortly():
+            try:
+                found = TRIES(_opened, self.store, path, whole, index)
+            except FileNotFoundError:
+                found = None
+        yield found
+
+    def entries(self) -> Iterator[tuple[str, int]]:
+        """Yield key and size of every object below the path."""
+        import obstore
+
+        below = f"{self.path}/" if self.path else ""
+        with said_shortly():
+            for several in obstore.list(self.store, prefix=self.path or None, chunk_size=1000):
+                for entry in several:
+                    if entry["path"].startswith(below):
+                        yield entry["path"][len(below) :], entry["size"]
+
+
+@dataclass
+class _Remote:
+    store: Any
+    path: str
+    size: int
+    held: dict[Span, Any] = field(default_factory=dict)
+    """What was brought of it."""
+
+    def fetch(self, spans: Sequence[Span]) -> None:
+        wanted = [span for span in spans if span not in self.held and span[1]]
+        if (0, self.size) in self.held or not wanted:
+            return
+        # Those that lie side by side come in one piece, the others at the same time.
+        self.held = dict(zip(wanted, _ranges(self.store, self.path, wanted), strict=True))
+
+    def read(self, span: Span) -> memoryview:
+        whole = self.held.get((0, self.size))
+        if whole is not None:
+            return memoryview(whole)[span[0] : sum(span)]
+        self.fetch([span])
+        return memoryview(self.held[span]) if span[1] else memoryview(b"")
+
+    def read_into(self, memory: np.ndarray, offset: int) -> None:
+        found = self.read((offset, memory.nbytes))
+        if len(found) != memory.nbytes:
+            raise ValueError(f"it ends after {len(found):,} of {memory.nbytes:,} bytes: it was cut")
+        memory[:] = np.frombuffer(found, np.uint8)
+
+
+def _opened(store: Any, path: str, whole: int, index: Span | None) -> _Remote:
+    """Bring an object's index, or all of it; large ones in pieces, at the same time."""
+    import obstore
+    from obstore.exceptions import NotSupportedError
+
+    try:
+        if index is None and whole <= 2 * PIECE_BYTES:
+            return _whole(store, path)
+        offset, nbytes = index or (0, PIECE_BYTES)
+        wanted: Any = {"suffix": nbytes} if offset < 0 else (offset, offset + nbytes)
+        result = obstore.get(store, path, options={"range": wanted})
+        size, first = result.meta["size"], result.bytes()
+    except NotSupportedError:  # Azure knows no suffixes, plain servers no ranges
+        return _whole(store, path)
+    at = size - len(first) if offset < 0 else offset
+    if index is not None:
+        return _Remote(store, path, size, {(at, len(first)): first})
+    rest = [
+        (start, min(PIECE_BYTES, size - start)) for start in range(len(first), size, PIECE_BYTES)
+    ]
+    pieces = [first, *(_ranges(store, path, rest) if rest else [])]
+    return _Remote(store, path, size, {(0, size): b"".join(map(memoryview, pieces))})
+
+
+def _whole(store: Any, path: str) -> _Remote:
+    import obstore
+
+    content = obstore.get(store, path).bytes()
+    return _Remote(store, path, len(content), {(0, len(content)): content})
+
+
+def _ranges(store: Any, path: str, spans: Sequence[Span]) -> Sequence[Any]:
+    import obstore
+
+    starts, lengths = zip(*spans, strict=True)
+    with said_shortly():
+        return TRIES(
+            obstore.get_ranges, store, path, starts=starts, lengths=lengths, coalesce=64 << 10
+        )
+
+
+@contextlib.contextmanager
+def said_shortly() -> Iterator[None]:
+    """Leave the first line of what obstore says, without secrets: the others help debug it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # noqa: BLE001 # obstore has dozens
+        raise OSError(message_of(error)) from None
+
+
+def message_of(error: Exception) -> str:
+    """Return the first line of what an error says, without secrets."""
+    return without_secrets(str(error).partition("\n")[0])
+
+
+def without_secrets(text: str) -> str:
+    """Drop user, password and query of every URL in a text: messages must not tell them.
+
+    >>> without_secrets("GET https://me:hush@host:8/a.zarr?token=hush failed")
+    'GET https://host:8/a.zarr failed'
+    """
+    return re.sub(r"(?<=://)[^/@\s]*@|(?<=\w)\?[^\s'\"]+", "", text)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether a failure may be the network's, or a server's: such are worth another try.
+
+    Obstore has tried again by itself, unless it was in the middle of an answer.
+    """
+    module, lasting = type(error).__module__.partition(".")[0], (FileNotFoundError, PermissionError)
+    if module == "obstore":
+        return "body" in str(error) and "retries" not in str(error)
+    passing = isinstance(error, (OSError, TimeoutError)) and not isinstance(error, lasting)
+    return passing or module in ("aiohttp", "botocore")
+
+
+TRIES = Retrying(
+    retry=retry_if_exception(is_passing),
+    stop=stop_after_attempt(6),
+    wait=wait_random_exponential(multiplier=0.2, max=10),
+    reraise=True,
+)
+"""How often what fails in passing is tried, with growing pauses between."""

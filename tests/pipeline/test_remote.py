@@ -1,0 +1,151 @@
+"""Arrays behind a network: read in ranges, tried again, and never a wrong answer."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkfold as cf
+from chunkfold import planning, remote
+from tests.web import served
+
+LAYOUTS = {
+    "zstd": {"chunks": (4, 50)},
+    "format 2": {"chunks": (4, 50), "zarr_format": 2},
+    "uncompressed": {"chunks": (4, 50), "compressors": None},
+    "shards": {"chunks": (2, 25), "shards": (4, 50)},
+    "shards, uncompressed": {"chunks": (2, 25), "shards": (4, 50), "compressors": None},
+    "by zarr": {"chunks": (4, 50), "zarr_format": 2, "order": "F"},
+}
+VALUES = np.random.default_rng(0).standard_normal((30, 100))
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    """Small leaves; few and quick tries."""
+    monkeypatch.setattr(planning, "LEAF_BYTES", 4 * 50 * 8)
+    monkeypatch.setitem(remote.PATIENCE, "max_retries", 3)
+    monkeypatch.setitem(remote.PATIENCE, "retry_timeout", timedelta(seconds=5))
+    short = {"init_backoff": timedelta(milliseconds=5), "max_backoff": timedelta(milliseconds=20)}
+    monkeypatch.setitem(remote.PATIENCE, "backoff", {**short, "base": 2})
+    monkeypatch.setitem(remote.TIMEOUTS, "timeout", timedelta(seconds=1))
+
+
+def stored(folder: Path, layout: str = "zstd", **kwargs) -> None:
+    made = zarr.create_array(
+        str(folder), shape=VALUES.shape, dtype="f8", **LAYOUTS[layout], **kwargs
+    )
+    made[...] = VALUES
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.parametrize("piece_bytes", [8 << 20, 100])
+def test_what_the_web_serves_is_what_is_on_disk(
+    tmp_path: Path, monkeypatch, layout: str, ranges: bool, piece_bytes: int
+):
+    monkeypatch.setattr(remote, "PIECE_BYTES", piece_bytes)
+    stored(tmp_path / "a.zarr", layout)
+    cut = (slice(1, 29, 3), slice(10, 90))
+    with served(tmp_path, ranges=ranges) as web:
+        for given in ({}, {"axis": 0}, {"selection": cut}):
+            got = cf.reduce(f"{web.url}/a.zarr", ["sum", "argmax"], **given)
+            want = cf.reduce(tmp_path / "a.zarr", ["sum", "argmax"], **given)
+            for name in want:
+                np.testing.assert_array_equal(got[name], want[name])
+
+
+def test_chunks_that_the_web_does_not_have_are_fill(tmp_path: Path):
+    made = zarr.create_array(
+        str(tmp_path / "a"), shape=(100,), chunks=(10,), dtype="i4", fill_value=3
+    )
+    made[20:30] = 5
+    with served(tmp_path) as web:
+        assert cf.reduce(f"{web.url}/a") == 9 * 10 * 3 + 50
+
+
+def test_of_shards_only_index_and_what_is_asked_for_come(tmp_path: Path):
+    stored(tmp_path / "a", "shards, uncompressed")
+    with served(tmp_path) as web:
+        cf.reduce(f"{web.url}/a", selection=(slice(0, 2), slice(0, 25)))
+        chunks = [span for path, span in web.spans if "/c/" in path]
+        assert chunks == ["bytes=-68", "bytes=0-399"]
+
+
+def test_many_chunks_are_asked_for_at_the_same_time(tmp_path: Path):
+    stored(tmp_path / "a")
+    with served(tmp_path, delay_s=0.05) as web:
+        run = cf.submit(f"{web.url}/a")
+        run.result()
+        assert run.plan.readers == planning.READERS[1]
+        assert web.most_busy > 4
+
+
+@pytest.mark.parametrize("layout", ["zstd", "shards", "by zarr"])
+@pytest.mark.parametrize("failure", ["503", "cut", "hang"])
+def test_what_fails_twice_is_tried_again(tmp_path: Path, layout: str, failure: str):
+    stored(tmp_path / "a", layout)
+    bad = "/a/c/0/0" if layout != "by zarr" else "/a/0.0"
+    with served(tmp_path) as web:
+        web.failing = lambda path, before: failure if path == bad and before < 2 else ""
+        assert cf.reduce(f"{web.url}/a") == cf.reduce(tmp_path / "a")
+        assert web.asked[bad] >= 3
+
+
+@pytest.mark.parametrize("layout", ["zstd", "shards", "by zarr"])
+@pytest.mark.parametrize("failure", ["503", "hang"])
+def test_what_fails_for_good_is_named_in_time(tmp_path: Path, layout: str, failure: str):
+    stored(tmp_path / "a", layout)
+    bad = "/a/c/1/0" if layout != "by zarr" else "/a/1.0"
+    with served(tmp_path) as web:
+        web.failing = lambda path, _: failure if path == bad else ""
+        began = time.monotonic()
+        with pytest.raises(cf.ChunkError, match=rf"{web.url}/a: cannot read .*odec.*rror") as found:
+            cf.reduce(f"{web.url}/a")
+        assert time.monotonic() - began < 30
+        assert "\n" not in str(found.value)
+        if layout != "by zarr":
+            assert "chunk 'c/1/0'" in str(found.value)
+
+
+def test_a_server_that_is_not_there_is_an_error_in_time(tmp_path: Path):
+    with served(tmp_path) as web:
+        url = web.url
+    began = time.monotonic()
+    with pytest.raises(cf.SourceError, match=f"{url}/a: .*retries"):
+        cf.reduce(f"{url}/a")
+    assert time.monotonic() - began < 30
+
+
+def test_no_message_tells_a_password(tmp_path: Path):
+    stored(tmp_path / "a")
+    with served(tmp_path) as web:
+        secret = web.url.replace("//", "//me:hush@")
+        run = cf.submit(f"{secret}/a")
+        run.result()
+        said = [str(run.plan), repr(run.plan.source), str(run.events)]
+        web.failing = lambda path, _: "503" if "/c/" in path else ""
+        for source in (f"{secret}/a", f"{secret}/nothing"):
+            with pytest.raises(cf.SourceError) as found:
+                cf.reduce(source)
+            said.append(str(found.value))
+    assert not any("hush" in text for text in said), said
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (ConnectionResetError("reset"), True),
+        (TimeoutError(), True),
+        (FileNotFoundError(), False),
+        (PermissionError(), False),
+        (ValueError("bad frame"), False),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(error: Exception, again: bool):
+    assert remote.is_passing(error) == again

@@ -1,0 +1,185 @@
+"""Chunks that cannot be read: the run ends with their names, or leaves them out and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold import blocks, planning, report, stream
+from chunkfold.cluster import connect
+from tests.conftest import DEVICES
+from tests.exactly import expected
+from tests.workflows.test_cli import chunkfold
+
+
+@pytest.fixture(autouse=True)
+def _small_leaves(monkeypatch):
+    """Several chunks to a leaf, several leaves to a block."""
+    monkeypatch.setattr(planning, "LEAF_BYTES", 4 * 9 * 8)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1200, 2400))
+
+
+def damaged(folder: Path, array: np.ndarray, bad: np.ndarray, **layout) -> np.ma.MaskedArray:
+    """Store an array, cut the chunks that `bad` says; return what is left of it."""
+    made = zarr.create_array(
+        str(folder), shape=array.shape, dtype=array.dtype, config={"write_empty_chunks": True},
+        **layout,
+    )  # fmt: skip
+    made[...] = array
+    mask = np.zeros(array.shape, bool)
+    unit = made.shards or made.chunks
+    for place in np.argwhere(bad):
+        file = folder / made.metadata.encode_chunk_key(tuple(map(int, place)))
+        file.write_bytes(file.read_bytes()[:-3])
+        mask[tuple(slice(n * u, (n + 1) * u) for n, u in zip(place, unit, strict=True))] = True
+    return np.ma.MaskedArray(array, mask)
+
+
+LAYOUTS = {
+    "zstd": {"chunks": (3, 3)},
+    "uncompressed": {"chunks": (3, 3), "compressors": None},
+    "by zarr": {"chunks": (3, 3), "zarr_format": 2, "order": "F"},
+    "shards": {"chunks": (3, 3), "shards": (6, 3)},
+}
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(list(LAYOUTS)),
+    st.sampled_from([None, 0, 1]),
+    st.floats(0, 0.7),
+    st.booleans(),
+)
+@settings(max_examples=40)
+def test_the_rest_is_reduced_exactly(
+    tmp_path_factory, seed: int, layout: str, axis, share: float, cut: bool
+):
+    folder = tmp_path_factory.mktemp("bad") / "a"
+    rng = np.random.default_rng(seed)
+    array = rng.standard_normal((17, 11))
+    grid = (3 if layout == "shards" else 6, 4)
+    rest = damaged(folder, array, rng.random(grid) < share, **LAYOUTS[layout])
+    selection = (slice(1, None, 2), slice(2, 10)) if cut else None
+    left = rest if selection is None else rest[selection]
+    ops = ["sum", "mean", "std", "count"]
+    run = cf.submit(folder, ops, axis=axis, selection=selection, on_bad_chunk="skip")
+    got = run.result()
+    assert sum(run.skipped.values()) == left.mask.sum()
+    for op in ops:
+        np.testing.assert_array_equal(got[op], of_rest(left, axis, op), err_msg=op)
+    assert all(str(folder) in reason for reason in run.skipped)
+
+
+def of_rest(left: np.ma.MaskedArray, axis, op: str) -> np.ndarray:
+    """Reduce the elements left, each output by itself, by rationals."""
+    rows = [left.ravel()] if axis is None else np.moveaxis(left, axis, -1)
+    values = [row.compressed().tolist() for row in rows]
+    done = [len(row) if op == "count" else expected(op, row, "f8") for row in values]
+    return np.array(done[0] if axis is None else done)
+
+
+def test_every_chunk_left_out_is_named_with_codec_and_store(tmp_path: Path):
+    bad = np.zeros((6, 4), bool)
+    bad[[0, 2, 5], [1, 3, 0]] = True
+    damaged(tmp_path / "a", np.ones((17, 11)), bad, **LAYOUTS["zstd"])
+    run = cf.submit(tmp_path / "a", "sum", on_bad_chunk="skip")
+    assert run.result() == 17 * 11 - 9 - 3 * 2 - 2 * 3
+    named = sorted(reason.split("'")[1] for reason in run.skipped)
+    assert named == ["c/0/1", "c/2/3", "c/5/0"]
+    assert all("codecs zstd" in reason for reason in run.skipped)
+    with pytest.raises(cf.ChunkError, match=r"cannot read chunk 'c/./.'"):
+        cf.reduce(tmp_path / "a", "sum")
+
+
+def test_sums_that_expansions_lose_are_right_without_bad_chunks_too(tmp_path: Path):
+    array = np.ones((12, 6))
+    array[0], array[4], array[8] = 1e300, 1e-300, -1e300  # three terms do not hold all of it
+    array[1, 2] = 2.0**-1000
+    bad = np.zeros((4, 2), bool)
+    bad[2, 0] = True  # rows 6 to 8 of columns 0 to 2
+    rest = damaged(tmp_path / "a", array, bad, chunks=(3, 3))
+    got = cf.reduce(tmp_path / "a", "sum", axis=0, on_bad_chunk="skip")
+    assert got.tolist() == of_rest(rest, 0, "sum").tolist()
+
+
+def test_outputs_of_nothing_but_bad_chunks_have_no_minimum(tmp_path: Path):
+    bad = np.zeros((4, 2), bool)
+    bad[:, 0] = True
+    damaged(tmp_path / "a", np.ones((12, 6)), bad, chunks=(3, 3))
+    with pytest.raises(cf.ChunkError, match=r"min of 3 output\(s\) .* every chunk .* was skipped"):
+        cf.reduce(tmp_path / "a", ["sum", "min"], axis=0, on_bad_chunk="skip")
+    got = cf.reduce(tmp_path / "a", ["sum", "mean"], axis=0, on_bad_chunk="skip")
+    np.testing.assert_array_equal(got["sum"], [0, 0, 0, 12, 12, 12])
+    np.testing.assert_array_equal(got["mean"], [np.nan] * 3 + [1] * 3)
+
+
+def test_two_inputs_leave_out_what_either_lacks(tmp_path: Path):
+    one = damaged(tmp_path / "a", np.full((12, 6), 2.0), np.eye(4, 2) > 0, chunks=(3, 3))
+    two = damaged(tmp_path / "b", np.full((12, 6), 3.0), np.eye(3, 2) > 0, chunks=(4, 5))
+    run = cf.submit([tmp_path / "a", tmp_path / "b"], "dot", on_bad_chunk="skip")
+    left = ~(one.mask | two.mask)
+    assert run.result() == 6 * left.sum()
+    assert sum(run.skipped.values()) == (~left).sum()
+
+
+def test_what_is_skipped_is_bounded(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(report, "MOST_SKIPPED", 3)
+    damaged(tmp_path / "a", np.ones((18, 12)), np.ones((6, 4)) > 0, chunks=(3, 3))
+    run = cf.submit(tmp_path / "a", "sum", on_bad_chunk="skip")
+    assert run.result() == 0
+    assert len(run.skipped) == 4
+    assert run.skipped[""] == 21 * 9
+    assert sum(run.skipped.values()) == 18 * 12
+
+
+def test_a_read_that_never_returns_is_not_skipped(tmp_path: Path, monkeypatch):
+    import threading
+
+    from chunkfold.source import Source
+
+    never = threading.Event()
+    damaged(tmp_path / "a", np.ones((18, 12)), np.zeros((6, 4)), chunks=(3, 3))
+    monkeypatch.setattr(stream, "READ_DEADLINE_S", 0.3)
+    monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
+    with pytest.raises(cf.ChunkError, match="took longer"):
+        cf.reduce(tmp_path / "a", on_bad_chunk="skip")
+    never.set()
+
+
+def test_an_unknown_way_is_refused(tmp_path: Path):
+    damaged(tmp_path / "a", np.ones((3, 3)), np.zeros((1, 1)), chunks=(3, 3))
+    with pytest.raises(cf.PlanError, match="on_bad_chunk is 'ignore'; there are: 'stop', 'skip'"):
+        cf.reduce(tmp_path / "a", on_bad_chunk="ignore")
+
+
+def test_workers_leave_out_what_this_process_would(tmp_path: Path):
+    rng = np.random.default_rng(5)
+    rest = damaged(tmp_path / "a", rng.random((60, 40)), rng.random((20, 14)) < 0.1, chunks=(3, 3))
+    with (
+        cf.LocalOpenCLCluster(f"{DEVICES[0].spec}/2", dashboard_address=None) as cluster,
+        connect(cluster.scheduler_address) as client,
+    ):
+        run = cf.submit(tmp_path / "a", "sum", axis=0, on_bad_chunk="skip", client=client)
+        got = run.result(120)
+    assert sum(run.skipped.values()) == rest.mask.sum()
+    assert got.tobytes() == cf.reduce(tmp_path / "a", axis=0, on_bad_chunk="skip").tobytes()
+
+
+def test_the_command_line_says_what_it_left_out(tmp_path: Path):
+    bad = np.zeros((6, 4), bool)
+    bad[2, 3] = True
+    damaged(tmp_path / "a", np.ones((17, 11)), bad, **LAYOUTS["zstd"])
+    done = chunkfold("reduce", tmp_path / "a", "--on-bad-chunk", "skip", "--json", code=3)
+    told = json.loads(done.stdout)
+    assert told["results"] == {"sum": 17 * 11 - 6}
+    ((reason, count),) = told["skipped"].items()
+    assert (count, "c/2/3" in reason) == (6, True)
+    assert "skipped: 6 of 187 elements" in done.stderr
+    assert "c/2/3" in done.stderr.replace("\n", "")

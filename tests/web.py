@@ -1,0 +1,116 @@
+"""A web server of a folder, on loopback, that fails as it is told and counts what it was asked."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+Failing = Callable[[str, int], str]
+"""Of a path, and how often it was asked for before: "", "503", "cut" or "hang"."""
+
+
+@dataclass
+class Web:
+    """What is served, how it fails, and what happened."""
+
+    folder: Path
+    failing: Failing = lambda _path, _before: ""
+    ranges: bool = True
+    delay_s: float = 0.0
+    asked: Counter[str] = field(default_factory=Counter)
+    spans: list[tuple[str, str]] = field(default_factory=list)
+    """Path and range of every request that had one."""
+    nbytes: int = 0
+    busy: int = 0
+    most_busy: int = 0
+    port: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def web(self) -> Web:
+        return self.server.web
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        with self.web.lock:
+            before = self.web.asked[self.path]
+            self.web.asked[self.path] += 1
+            self.web.busy += 1
+            self.web.most_busy = max(self.web.most_busy, self.web.busy)
+            if self.headers.get("Range"):
+                self.web.spans.append((self.path, self.headers["Range"]))
+        try:
+            time.sleep(self.web.delay_s)
+            self._answer(self.web.failing(self.path, before))
+        finally:
+            with self.web.lock:
+                self.web.busy -= 1
+
+    def _answer(self, failure: str) -> None:
+        if failure == "hang":
+            time.sleep(5)
+            self.close_connection = True
+            return
+        if failure == "503":
+            self._send(503, b"")
+            return
+        file = self.web.folder / self.path.lstrip("/")
+        if not file.is_file():
+            self._send(404, b"")
+            return
+        body, code, headers = file.read_bytes(), 200, {}
+        found = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if found and self.web.ranges:
+            first, last = found.groups()
+            start = int(first) if first else max(0, len(body) - int(last))
+            stop = min(len(body), int(last) + 1) if first and last else len(body)
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(body)}"
+            body, code = body[start:stop], 206
+        self._send(code, body, cut=failure == "cut", **headers)
+
+    def _send(self, code: int, body: bytes, *, cut: bool = False, **headers: str) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Last-Modified", self.date_time_string(0))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            with self.web.lock:
+                self.web.nbytes += len(body)
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+        self.close_connection = self.close_connection or cut
+
+
+@contextlib.contextmanager
+def served(folder: Path, **kwargs) -> Iterator[Web]:
+    """Serve a folder for a while."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    server.web = Web(folder, port=server.server_port, **kwargs)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield server.web
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -10,6 +10,7 @@ from chunkfold.kernels import Fold, Partial
 from chunkfold.kernels.profile import merged
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.stream import Stream
+from chunkfold.tile import fold_tile
 from chunkfold.work import Watch, Work
 from chunkfold.worker import WorkerDevice
 
@@ -38,9 +39,9 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         If the run was cancelled meanwhile.
     """
     tuning = work.tuning(owned, work.accumulator)
-    stream = Stream(owned, work, watch)
+    stream = Stream(owned, work, block, watch)
     try:
-        partials = tuple(stream.fold_tile(tile, block) for tile in range(*block.tiles))
+        partials = tuple(fold_tile(stream, tile, block) for tile in range(*block.tiles))
     finally:
         stream.close()
     watch.progress(stream.nbytes, True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from chunkfold.codecs import Chain, undo
 from chunkfold.errors import ChunkError
-from chunkfold.objects import Objects, Span, StoredObject, scratch
+from chunkfold.objects import Known, Objects, Span, StoredObject, scratch
 from chunkfold.shards import ABSENT, Shards
 
 
@@ -48,8 +48,12 @@ class Direct:
         within = (1,) * len(self.shape) if self.shards is None else self.shards.shape
         return tuple(a * b for a, b in zip(self.shape, within, strict=True))
 
-    def read(self, name: str, region: Sequence[slice], out: np.ndarray) -> None:
+    def read(
+        self, name: str, region: Sequence[slice], out: np.ndarray, known: Known | None = None
+    ) -> None:
         """Decode a region into `out`, whose shape and dtype are the region's.
+
+        Objects that are known not to be stored are not asked for.
 
         Raises
         ------
@@ -58,6 +62,9 @@ class Direct:
             what it calls the array.
         """
         for place, source, target in _cells(region, self.object_shape, out):
+            if known is not None and known.lacks(place):
+                target[...] = self.fill
+                continue
             try:
                 self._read_object(place, source, target)
             except Exception as error:

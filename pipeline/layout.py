@@ -72,6 +72,13 @@ class Layout:
             held = reached.take(last, axis=n) - reached.take(first, axis=n)
         return held.transpose(self.kept + self.reduced).reshape(self.tiles, self.parts)
 
+    def leaf_objects(self, tile: int, part: int, shape: Sequence[int]) -> tuple[slice, ...]:
+        """Return which objects of a grid a leaf touches."""
+        return tuple(
+            slice(piece.source.start // size, (piece.source.stop - 1) // size + 1)
+            for piece, size in zip(self.leaf(tile, part), shape, strict=True)
+        )
+
     def _by_leaf(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         """Multiply a number for each piece of each axis out, over all leaves."""
         product = np.ones((), np.int64)

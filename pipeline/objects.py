@@ -14,6 +14,22 @@ import numpy as np
 
 Span = tuple[int, int]
 """Offset and size, in bytes."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Which objects of a box of the grid are stored."""
+
+    first: tuple[int, ...]
+    """The box's first object."""
+    stored: np.ndarray
+    """bool, of the box's shape."""
+
+    def lacks(self, place: Sequence[int]) -> bool:
+        """Whether an object of the box is not stored."""
+        return not self.stored[tuple(n - m for n, m in zip(place, self.first, strict=True))]
+
+
 _KEPT_BYTES = 64 << 20
 """Larger chunks get memory of their own each time: clearing it costs them less than it holds."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunkfold.blocks import Block, cut_blocks
+from chunkfold.blocks import Block, cut_blocks, with_gaps
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
 from chunkfold.kernels import Accumulator, Bound
@@ -185,7 +185,8 @@ def make_plan(
     accumulator = bound.accumulator.for_outputs(layout.outputs)
     leaf_bytes = itemsize * math.prod(_longest(axis) for axis in axes)
     decoded = layout.leaf_elements() * sum(source.dtype.itemsize for source in sources)
-    held = _held(layout, sources, stored or [None] * len(sources))
+    stored = stored or [None] * len(sources)
+    held = _held(layout, sources, stored)
     absent = np.zeros(decoded.shape, bool) if held is None else held == 0
     if any(source.remote for source in sources):
         readers = READERS[1]
@@ -200,7 +201,7 @@ def make_plan(
         ops=tuple(statistic.name for statistic in bound.statistics),
         rounding=tuple(one.name for one in bound.statistics if one.rounds),
         layout=layout,
-        blocks=cut_blocks(_costs(decoded, held), absent, workers) if layout.elements else (),
+        blocks=_blocks(layout, sources, stored, _costs(decoded, held), absent, workers),
         leaf_bytes=leaf_bytes,
         nbytes=int(decoded[~absent].sum()),
         absent=int(absent.sum()),
@@ -247,6 +248,25 @@ def _longest(axis: Axis) -> int:
     if axis.cells.bounds is not None:
         return max(axis.piece(n).length for n in range(axis.pieces))
     return min(axis.length, -(-axis.cells.cell // axis.step))
+
+
+def _blocks(
+    layout: Layout,
+    sources: Sequence[Source],
+    stored: Sequence[np.ndarray | None],
+    costs: np.ndarray,
+    absent: np.ndarray,
+    workers: int,
+) -> tuple[Block, ...]:
+    if not layout.elements:
+        return ()
+    # A file that is not there costs no more to ask for than to know of.
+    known = {
+        n: (sizes, source.object_shape)
+        for n, (source, sizes) in enumerate(zip(sources, stored, strict=True))
+        if source.remote and sizes is not None
+    }
+    return with_gaps(cut_blocks(costs, absent, workers), layout, known)
 
 
 def _held(

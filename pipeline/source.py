@@ -20,6 +20,7 @@ from chunkfold.direct import Direct
 from chunkfold.errors import ChunkError, DeviceError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.objects import Known
 from chunkfold.remote import SCHEMES, TRIES, message_of, open_store, said_shortly, without_secrets
 from chunkfold.route import direct_of, fill_value
 from chunkfold.stored import stored_sizes
@@ -118,8 +119,10 @@ class Source:
         """How its chunks are read without zarr, if they can be."""
         return direct_of(self.array)
 
-    def read(self, region: Sequence[slice], out: np.ndarray) -> None:
+    def read(self, region: Sequence[slice], out: np.ndarray, known: Known | None = None) -> None:
         """Decode a region into `out`, whose shape and dtype are the region's.
+
+        `known` says which of its objects are stored, if that is known.
 
         Raises
         ------
@@ -127,7 +130,7 @@ class Source:
             If any chunk of it cannot be read or decoded.
         """
         if self.direct is not None:
-            self.direct.read(self.name, region, out)
+            self.direct.read(self.name, region, out, known)
         else:
             self._read_by_zarr(region, out)
 

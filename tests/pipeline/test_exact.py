@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold import blocks, planning, run, stream
+from chunkfold import blocks, planning, run, tile
 from chunkfold.cluster import connect
 from chunkfold.kernels.partial import assembled
 from tests.conftest import DEVICES
@@ -54,7 +54,7 @@ def test_chunks_do_not_change_a_bit_and_all_are_right(dtype: str, times: int):
 
 def test_sums_that_expansions_lose_are_the_same_for_any_chunks(monkeypatch):
     """Some outputs need limbs: where a block had lost them, and in the root, the same ones."""
-    monkeypatch.setattr(stream, "AGAIN_BYTES", 2000)
+    monkeypatch.setattr(tile, "AGAIN_BYTES", 2000)
     roots = []
 
     def seen(*given):

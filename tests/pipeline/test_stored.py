@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold import blocks, planning
-from chunkfold.blocks import cut_blocks, even_runs
+from chunkfold.blocks import cut_blocks, even_runs, with_gaps
 from chunkfold.direct import Direct
+from chunkfold.grid import Cells, select
 from chunkfold.kernels import as_monoid, bind
+from chunkfold.layout import Layout
 from chunkfold.planning import make_plan
 from chunkfold.source import open_source
 from chunkfold.stored import stored_sizes
@@ -175,9 +177,9 @@ def test_nothing_absent_is_read(tmp_path: Path, monkeypatch):
     reads: list = []
     true_read = Direct.read
 
-    def counted(self: Direct, name: str, region, out: np.ndarray) -> None:
+    def counted(self: Direct, name: str, region, *given) -> None:
         reads.append(tuple((cut.start, cut.stop) for cut in region))
-        true_read(self, name, region, out)
+        true_read(self, name, region, *given)
 
     monkeypatch.setattr(Direct, "read", counted)
     array, kept = np.ones((1000, 64), "f4"), np.zeros((1000, 1), bool)
@@ -241,3 +243,27 @@ def test_blocks_of_many_tiles_keep_their_absent_leaves():
             )
             seen[tile, slice(*block.parts)] += 1
     assert (seen == 1).all()
+
+
+@given(st.integers(0, 2**32), st.sampled_from([(3, 4), (6, 8), (5, 5)]), st.floats(0, 1))
+@settings(max_examples=30)
+def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float):
+    rng = np.random.default_rng(seed)
+    sizes = np.where(rng.random((7, 8)) < share, 9, 0)
+    axes = select([Cells(20, leaf[0]), Cells(30, leaf[1])], (slice(1, 19, 2), slice(None)))
+    layout = Layout(axes, (0,))
+    held = layout.leaf_sums(sizes, (3, 4))
+    made = cut_blocks(np.full(held.shape, 900), held == 0, 2)
+    for block in with_gaps(made, layout, {0: (sizes, (3, 4))}):
+        for tile in range(*block.tiles):
+            for part in range(*block.parts):
+                there = sizes[layout.leaf_objects(tile, part, (3, 4))] > 0
+                bits = block.gaps.get((tile, part, 0))
+                assert (bits is not None) == (there.any() and not there.all())
+                if bits is not None:
+                    flat = np.unpackbits(np.frombuffer(bits, np.uint8), count=there.size)
+                    np.testing.assert_array_equal(flat, there.reshape(-1))
+                rows = [piece.source for piece in layout.leaf(tile, part)]
+                touched = {(r // 3, c // 4) for r in range(20)[rows[0]] for c in range(30)[rows[1]]}
+                box = layout.leaf_objects(tile, part, (3, 4))
+                assert touched <= {(r, c) for r in range(7)[box[0]] for c in range(8)[box[1]]}

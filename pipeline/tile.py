@@ -1,0 +1,89 @@
+"""Fold a tile: what is stored of it, what is not, what cannot be read, what was lost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chunkfold.blocks import Block
+from chunkfold.errors import ChunkError
+from chunkfold.grid import slabs
+from chunkfold.kernels import Partial
+from chunkfold.kernels.partial import assembled
+from chunkfold.kernels.power import powers
+from chunkfold.kernels.sums import any_lost, restored
+from chunkfold.planning import AGAIN_BYTES
+from chunkfold.reads import Place, Window, whole_window, windows_by_cell
+from chunkfold.stream import Stream
+
+
+def fold_tile(stream: Stream, tile: int, block: Block) -> Partial:
+    """Fold a block's parts of a tile."""
+    accumulator = stream.work.accumulator
+    parts, absent = np.arange(*block.parts), block.absent_parts(tile)
+    if accumulator.uses_index or not absent.any():
+        return _fold_parts(stream, tile, dict(zip(parts.tolist(), absent.tolist(), strict=True)))
+    filled = _fold_fill(stream, tile, parts[absent].tolist())
+    if absent.all():
+        return filled
+    present = _fold_parts(stream, tile, dict.fromkeys(parts[~absent].tolist(), False))
+    return stream.combine([present, filled])
+
+
+def _fold_fill(stream: Stream, tile: int, parts: Sequence[int]) -> Partial:
+    """Fold as many fill values as parts that are not stored would have, without any data."""
+    work, outputs = stream.work, stream.work.layout.tile_outputs(tile)
+    elements = sum(math.prod(p.length for p in work.layout.leaf(tile, part)) for part in parts)
+    stream.elements += elements
+    return powers(
+        stream.owned.opened,
+        work.accumulator,
+        lambda accumulator: work.tuning(stream.owned, accumulator),
+        [np.full(1, source.fill, source.dtype) for source in work.sources],
+        elements // outputs,
+        outputs,
+    )
+
+
+def _fold_parts(stream: Stream, tile: int, parts: Mapping[int, bool]) -> Partial:
+    """Fold some parts of a tile; chunks that cannot be read are left out, if they are to be."""
+    work, counted = stream.work, (stream.elements, stream.nbytes)
+    try:
+        return _fold_window(stream, whole_window(work, tile, parts))
+    except ChunkError:
+        if stream.stuck or not work.skips:
+            raise
+    stream.elements, stream.nbytes = counted
+    windows = windows_by_cell(work, tile, parts)
+    done = [(window.place, _fold_window(stream, window)) for window in windows]
+    return assembled(work.accumulator, work.layout.tile_shape(tile), done)
+
+
+def _fold_window(stream: Stream, window: Window) -> Partial:
+    """Fold some outputs; exact sums that expansions have lost once more, in limbs."""
+    accumulator = stream.work.accumulator
+    partial = stream.fold(accumulator, window)
+    missing = any_lost(accumulator, partial).reshape(window.shape)
+    if not missing.any():
+        return partial
+    limbs = accumulator.with_limbs()
+    places = np.arange(partial.outputs).reshape(window.shape)
+    for slab in slabs(window.shape, limbs.nbytes, AGAIN_BYTES):
+        inner = _around(missing, slab)
+        if inner is not None:
+            again = stream.fold(limbs, window.within(inner))
+            partial = restored(accumulator, partial, places[inner].reshape(-1), again)
+    return partial
+
+
+def _around(chosen: np.ndarray, slab: Place) -> Place | None:
+    """Return the least box within a slab that has all that is chosen there; None if nothing is."""
+    found = np.nonzero(chosen[slab])
+    if not len(found[0]):
+        return None
+    return tuple(
+        slice(along.start + int(places.min()), along.start + int(places.max()) + 1)
+        for along, places in zip(slab, found, strict=True)
+    )

@@ -1,0 +1,158 @@
+"""Arrays in a real S3 server (Ceph) and behind a real web server (nginx)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from zarr.storage import ObjectStore
+
+import chunkfold as cf
+from chunkfold import planning, remote
+from tests.real.servers import SECRET, Ceph, ceph, nginx
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.real
+
+VALUES = np.random.default_rng(0).normal(280, 15, (64, 100, 200)).astype("f4")
+LAYOUTS = {
+    "zstd": {"chunks": (8, 100, 200)},
+    "shards": {"chunks": (2, 50, 100), "shards": (8, 100, 200)},
+}
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
+    with ceph(tmp_path_factory.mktemp("ceph")) as made:
+        store = made.bucket("climate")
+        for name, layout in LAYOUTS.items():
+            array = zarr.create_array(
+                ObjectStore(store),
+                name=name,
+                shape=VALUES.shape,
+                dtype="f4",
+                fill_value=1,
+                **layout,
+            )
+            array[:32] = VALUES[:32]  # the other half is never stored
+        yield made
+
+
+FULL = np.where(np.arange(64)[:, None, None] < 32, VALUES, np.float32(1))
+
+
+@pytest.fixture
+def environment(s3: Ceph, monkeypatch: pytest.MonkeyPatch) -> Ceph:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(planning, "LEAF_BYTES", 8 * 100 * 200 * 4)
+    return s3
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_s3_is_read_by_workers_from_the_command_line(s3: Ceph, layout: str):
+    words = ["--op", "min,max,count", "--json"]
+    done = chunkfold("reduce", f"s3://climate/{layout}", *words, **s3.environment)
+    told = json.loads(done.stdout)
+    assert told["results"] == {
+        "min": float(FULL.min()), "max": float(FULL.max()), "count": FULL.size
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_s3_gives_the_bits_that_a_disk_gives(environment: Ceph, tmp_path: Path, layout: str):
+    made = zarr.create_array(
+        str(tmp_path / "a"), shape=FULL.shape, dtype="f4", fill_value=1, **LAYOUTS[layout]
+    )
+    made[...] = FULL
+    for given in ({}, {"axis": 0}, {"selection": (slice(3, 40, 5), 17)}):
+        got = cf.reduce(f"s3://climate/{layout}", ["sum", "std"], **given)
+        want = cf.reduce(made, ["sum", "std"], **given)
+        assert all(got[name].tobytes() == want[name].tobytes() for name in want)
+
+
+def test_what_a_listing_lacks_is_not_asked_for(environment: Ceph, monkeypatch):
+    asked: list[str] = []
+    true_open = remote.RemoteObjects.open
+
+    def counted(self, key: str, *given):
+        asked.append(key)
+        return true_open(self, key, *given)
+
+    monkeypatch.setattr(remote.RemoteObjects, "open", counted)
+    for leaf_bytes, nbytes in ((8 * 100 * 200 * 4, VALUES[:32].nbytes), (16 << 20, VALUES.nbytes)):
+        monkeypatch.setattr(planning, "LEAF_BYTES", leaf_bytes)
+        run = cf.submit("s3://climate/zstd", "count")
+        assert run.result() == FULL.size
+        # Leaves of which nothing is stored are left out; of others, what is not.
+        assert run.plan.nbytes == nbytes
+        assert sorted(asked) == [f"c/{n}/0/0" for n in range(4)]
+        asked.clear()
+
+
+def test_a_wrong_secret_is_refused_and_told_nobody(environment: Ceph, monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
+    with pytest.raises(cf.SourceError, match=r"s3://climate/zstd: .*403") as found:
+        cf.reduce("s3://climate/zstd")
+    assert "not-the-secret" not in str(found.value)
+    assert SECRET not in str(found.value)
+
+
+def test_a_pause_of_the_disks_behind_s3_costs_only_time(environment: Ceph, monkeypatch):
+    monkeypatch.setitem(remote.TIMEOUTS, "timeout", timedelta(seconds=2))
+    run = None
+    process = environment.processes["osd"]
+    os.kill(process.pid, signal.SIGSTOP)
+    waking = threading.Timer(5, os.kill, (process.pid, signal.SIGCONT))
+    try:
+        waking.start()
+        began = time.monotonic()
+        run = cf.submit("s3://climate/zstd", ["min", "max"])
+        assert run.result(120) == {"min": FULL.min(), "max": FULL.max()}
+        assert time.monotonic() - began > 4
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+def test_a_gateway_that_died_is_an_error_in_time(environment: Ceph, monkeypatch):
+    """The last of them: it does not come back."""
+    monkeypatch.setitem(remote.PATIENCE, "retry_timeout", timedelta(seconds=3))
+    monkeypatch.setitem(remote.PATIENCE, "max_retries", 3)
+    from chunkfold.source import Source
+
+    true_read = Source.read
+
+    def killing(self: Source, *given) -> None:
+        environment.processes["rgw"].kill()
+        environment.processes["rgw"].wait(10)
+        true_read(self, *given)
+
+    monkeypatch.setattr(Source, "read", killing)
+    began = time.monotonic()
+    with pytest.raises(cf.ChunkError, match=r"chunk 'c/\d/0/0' \(codecs zstd; S3Store\(.*retries"):
+        cf.reduce("s3://climate/zstd")
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nginx_serves_arrays_to_workers(tmp_path: Path, layout: str):
+    root = tmp_path / "root"
+    made = zarr.create_array(
+        str(root / "a.zarr"), shape=FULL.shape, dtype="f4", fill_value=1, **LAYOUTS[layout]
+    )
+    made[:32] = VALUES[:32]
+    (tmp_path / "state").mkdir()
+    with nginx(tmp_path / "state", root) as url:
+        done = chunkfold("reduce", f"{url}/a.zarr", "--op", "min,max,count", "--json")
+    want = {"min": float(FULL.min()), "max": float(FULL.max()), "count": FULL.size}
+    assert json.loads(done.stdout)["results"] == want
+    assert " 206 " in (tmp_path / "state/access.log").read_text() or layout == "zstd"

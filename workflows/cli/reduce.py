@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,38 +91,44 @@ def command(
     check(**given)
     if output is not None:
         check_output(output, given.get("dtype"))
-    with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
-        began = time.monotonic()
-        run = submit(
-            keepdims=keepdims,
-            variant=variant,
-            on_bad_chunk=on_bad_chunk,
-            client=client,
-            on_event=watch,
-            **given,
-        )
-        results = run.result()
-        seconds = time.monotonic() - began
-    if as_json:
-        click.echo(json.dumps(run_json(run, results, seconds)))
-    else:
-        for name, value in results.items():
-            if is_bins(value):
-                out.print(name, markup=False)
-                show(out, bin_table(value, run.plan.layout.elements))
-            else:
-                out.print(f"{name} {value_text(value)}", markup=False)
-    if output is not None:
-        write_results(output, results)
-    if not quiet:
-        rate = size_text(run.plan.nbytes / seconds)
-        err.print(f"{size_text(run.plan.nbytes)} in {seconds:.2f} s, {rate}/s")
-        show(err, device_table(run.profile, seconds))
-    if profile:
-        show(err, pass_table(run.profile))
+    with options.client_for(scheduler, specs) as client:
+        with run_progress(err, quiet=quiet) as watch:
+            began = time.monotonic()
+            run = submit(
+                keepdims=keepdims,
+                variant=variant,
+                on_bad_chunk=on_bad_chunk,
+                client=client,
+                on_event=watch,
+                **given,
+            )
+            results = run.result()
+            seconds = time.monotonic() - began
+        # Before the cluster is closed, which takes longer than a small reduction.
+        if as_json:
+            click.echo(json.dumps(run_json(run, results, seconds)))
+        else:
+            _print(run, results)
+        if output is not None:
+            write_results(output, results)
+        if not quiet:
+            rate = size_text(run.plan.nbytes / seconds)
+            err.print(f"{size_text(run.plan.nbytes)} in {seconds:.2f} s, {rate}/s")
+            show(err, device_table(run.profile, seconds))
+        if profile:
+            show(err, pass_table(run.profile))
     if run.skipped:
         _tell_skipped(run)
         click.get_current_context().exit(EXIT_SKIPPED)
+
+
+def _print(run: Run, results: Mapping[str, Any]) -> None:
+    for name, value in results.items():
+        if is_bins(value):
+            out.print(name, markup=False)
+            show(out, bin_table(value, run.plan.layout.elements))
+        else:
+            out.print(f"{name} {value_text(value)}", markup=False)
 
 
 def _tell_skipped(run: Run) -> None:

@@ -42,7 +42,7 @@ test-shapes: $(TESTED) ## Every shape of kernel with every dtype, of which the s
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels/test_fold.py --numprocesses 2
 
 test-real: $(TESTED) ## The parts that need root or real servers
-	@$(BIN)/python -m pytest -m real
+	@$(BIN)/python -m pytest -m real --numprocesses 2 --dist loadfile
 
 lint: $(TESTED) ## Check style
 	@$(BIN)/ruff check .

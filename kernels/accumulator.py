@@ -185,6 +185,16 @@ class Accumulator:
         parts = [replace(c, fields=tuple(map(form, c.fields))) for c in self.components]
         return replace(self, components=tuple(parts))
 
+    def for_passes(self) -> Accumulator:
+        """Return what the passes see of it: no elements, so that many have the same passes."""
+        if self.exact:
+            return self
+        parts = [
+            Component(c.origin, tuple(replace(field, lift="0") for field in c.fields))
+            for c in self.components
+        ]
+        return Accumulator(("uint8",), ("uint8",), tuple(parts), (False,))
+
     @property
     def sums(self) -> Mapping[str, BoundField]:
         """The exact sums, by the names that their slots begin with."""

@@ -56,6 +56,8 @@ class OpenedDevice:
         BuildError
             If it does not build.
         """
+        if kernel_file == "passes.cl":
+            accumulator, tuning = accumulator.for_passes(), tuning.for_passes()
         key = (kernel_file, accumulator, tuning)
         with self._lock:
             if key not in self._programs:

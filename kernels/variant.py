@@ -77,6 +77,10 @@ class Tuning:
             return self
         return replace(self, lanes=_ROW_LANES, width=_ROW_LANES)
 
+    def for_passes(self) -> Tuning:
+        """Return the tuning for passes, which load no elements."""
+        return replace(self, lanes=1, width=1, unroll=1, aligned=False, tile=1)
+
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""
         return replace(self, column_lanes=1, tile=1)

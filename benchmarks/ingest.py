@@ -81,8 +81,8 @@ def pieces(array: zarr.Array, file: Path) -> Iterator[tuple[int, int]]:
     yield from index[index[:, 1] != 2**64 - 1].tolist()
 
 
-def floor(array: zarr.Array, path: Path, axis: int | None) -> None:
-    """Read, decode and reduce with threads that do nothing else."""
+def floor(array: zarr.Array, path: Path, axis: int | None, *, adds: bool = True) -> None:
+    """Read, decode and, on CPUs, reduce with threads that do nothing else."""
     local = threading.local()
     decoded = int(np.prod(array.chunks)) * 4
     work = [
@@ -104,9 +104,9 @@ def floor(array: zarr.Array, path: Path, axis: int | None) -> None:
         if not raw:
             zstd.decompress(memory, local.out)
         values = local.out.view("f4")
-        if axis is None:
+        if adds and axis is None:
             np.sum(values)
-        else:
+        elif adds:
             np.sum(values.reshape(array.chunks), axis=axis)
 
     with ThreadPoolExecutor(CORES) as pool:
@@ -137,14 +137,17 @@ def bench(dataset: Dataset, path: Path, gib: float, clients: dict, rounds: int) 
         with dask.config.set(scheduler="threads", num_workers=CORES):
             return lazy.compute()
 
+    peers: dict[str, Timed] = {
+        "dask threads": in_threads,
+        "dask workers": lambda: clients["dask"].compute(lazy).result(),
+    }
     times = times_of(
         {
-            "floor": lambda: floor(array, path, axis),
+            "floor": lambda: floor(array, path, axis, adds=clients["adds"]),
             "fast": ours("fast"),
             "exact": ours("exact"),
-            "dask threads": in_threads,
-            "dask workers": lambda: clients["dask"].compute(lazy).result(),
-        },
+        }
+        | (peers if clients["peers"] else {}),
         rounds,
     )
     rates = {n: array.nbytes / statistics.median(t) / 1e9 for n, t in times.items()}
@@ -155,7 +158,7 @@ def bench(dataset: Dataset, path: Path, gib: float, clients: dict, rounds: int) 
         for mode in ("fast", "exact")
     }
     slower = statistics.median(a / b for a, b in zip(times["exact"], times["fast"], strict=True))
-    ahead = rates["fast"] / rates["dask workers"]
+    ahead = rates["fast"] / rates.get("dask workers", np.nan)
     cells = "".join(f"{n:>16.2f}" for n in (*rates.values(), *shares.values(), slower, ahead))
     print(f"{dataset.name:38}{cells}", flush=True)
 
@@ -167,11 +170,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default=None)
     parser.add_argument("--only", default="", help="datasets whose names have this in them")
+    parser.add_argument("--no-peers", action="store_true", help="the floor and this only")
     options = parser.parse_args()
+    gpu = cf.devices(options.device)[0].kind == "gpu"  # which adds up by itself
     print(f"GB/s of decoded bytes, {options.gib} GiB float32, {CORES} cores, medians of "
           f"{options.rounds} interleaved rounds; shares of the floor are of pairs")  # fmt: skip
-    names = ("floor", "fast", "exact", "dask threads", "dask workers", "fast/floor",
-             "exact/floor", "time exact/fast", "fast/dask")  # fmt: skip
+    others = () if options.no_peers else ("dask threads", "dask workers")
+    names = ("floor", "fast", "exact", *others, "fast/floor", "exact/floor", "time exact/fast",
+             "fast/dask")  # fmt: skip
     print(f"{'':38}" + "".join(f"{name:>16}" for name in names))
     with (
         cf.LocalOpenCLCluster(options.device, dashboard_address=None) as device_cluster,
@@ -183,7 +189,8 @@ def main() -> None:
             if options.only in dataset.name:
                 with tempfile.TemporaryDirectory(prefix="chunkfold-bench-") as folder:
                     path = Path(folder) / "t.zarr"
-                    clients = {"chunkfold": ours, "dask": theirs}
+                    clients = {"chunkfold": ours, "dask": theirs, "adds": not gpu,
+                               "peers": not options.no_peers}  # fmt: skip
                     bench(dataset, path, options.gib, clients, options.rounds)
 
 

@@ -5,11 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Device, DeviceError, OpenedDevice
-from chunkfold.kernels.bench import measure
+from chunkfold.kernels import (
+    Device,
+    DeviceError,
+    Fold,
+    OpenedDevice,
+    as_monoid,
+    bind,
+    box,
+    choose,
+)
+from chunkfold.kernels.bench import measure, transfer
 from chunkfold.kernels.bench.ceiling import read_kernels
 from chunkfold.kernels.bench.timing import medians
+from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.kernels.ladder import LADDER
+from chunkfold.kernels.pages import page_aligned
 from tests.kernels.test_fold import upload
 
 
@@ -55,3 +66,23 @@ def test_a_crossover_is_a_size(device: Device):
 def test_more_than_a_buffer_holds_is_refused(device: Device):
     with pytest.raises(DeviceError, match=r"allows buffers of .* bytes, not .*; measure less"):
         next(measure.bench_kernels(device, ["sum"], ["int8"], device.max_alloc_bytes + 8, 1))
+
+
+def test_every_way_to_a_device_is_measured(device: Device):
+    found = bench_transfer(device, 1 << 20, 1)
+    assert set(found.folded) == {"pageable", "pinned", "mapped", "zero copy", IN_PLACE}
+    assert set(found.moved) >= {"pageable", "pinned", "mapped"}
+    assert found.used in found.folded
+    assert all(rate > 0 for rate in (*found.moved.values(), *found.folded.values()))
+
+
+@pytest.mark.parametrize("way", ["_copied", "_mapped", "_shown"])
+def test_what_is_moved_is_what_is_folded(opened: OpenedDevice, way: str):
+    memory = page_aligned(4000).view(np.float32)
+    move = getattr(transfer, way)(opened, memory)
+    bound = bind([as_monoid("sum")], [memory.dtype])
+    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    for value in (1, 3):  # not what an earlier move left there
+        memory[:] = value
+        fold.add([move()], box((1000,), (0,)))
+        assert bound.statistics[0].finish(fold.finish()) == 1000 * value

@@ -29,6 +29,17 @@ def test_kernels_as_json():
     assert set(done["faster_from"]) == {row["device"] for row in done["rows"]}
 
 
+def test_transfer_prints_every_way_and_draws(tmp_path: Path):
+    picture = tmp_path / "transfer.svg"
+    words = ("transfer", "cpu", "--mib", "1", "--rounds", "1")
+    done = chunkfold("bench", *words, "--plot", str(picture))
+    for way in ("pageable", "pinned", "mapped", "zero copy *", "in place"):
+        assert way in done.stdout
+    assert ET.parse(picture).getroot().tag.endswith("svg")
+    told = json.loads(chunkfold("bench", *words, "--json").stdout)
+    assert all(row["folded"][row["used"]] > 0 for row in told["rows"])
+
+
 def test_bad_input_is_found_first(tmp_path: Path):
     there = tmp_path / "there.svg"
     there.touch()

@@ -23,6 +23,7 @@ from chunkfold.kernels.bench.measure import (
     bench_ladder,
     crossover,
 )
+from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.units import size_text
 from chunkfold.workflows.cli.options import Decorator, stacked
 from chunkfold.workflows.plots import bar_chart, check_plot
@@ -145,6 +146,48 @@ def ladder(
         _doubt(rows)
     names = sorted({name for row in rows for name in row.rates}, key=_in_order)
     _draw(plot, rows, lambda row: f"{row.op} of {row.dtype}\n{row.device}", names)
+
+
+@command.command()
+@_measured
+def transfer(spec: str | None, mib: int, rounds: int, plot: Path | None, *, as_json: bool) -> None:
+    """The ways from host memory to a device: pageable, pinned, mapped, zero copy.
+
+    "moved" ends when the bytes are there, "folded" when their sum is back. Reductions take the way
+    with a star.
+
+    \b
+    Examples:
+      chunkfold bench transfer
+      chunkfold bench transfer gpu --mib 1024 --plot transfer.svg
+    """
+    _prepare(plot)
+    found = []
+    with err.status("measuring") as status:
+        for device in find(spec or "all"):
+            status.update(f"measuring {device}")
+            found.append(bench_transfer(device, mib << 20, rounds))
+    if as_json:
+        click.echo(json.dumps({"rows": [asdict(one) for one in found]}))
+    else:
+        out.print(f"GB/s, {mib} MiB of float32, medians of interleaved rounds", markup=False)
+        made = table("device", "way", "#moved", "#folded")
+        for one in found:
+            for way, rate in one.folded.items():
+                star = " *" if way == one.used else ""
+                moved = f"{one.moved[way] / 1e9:.1f}" if way in one.moved else "-"
+                made.add_row(one.device, way + star, moved, f"{rate / 1e9:.1f}")
+        show(out, made)
+    if plot is not None:
+        groups = {
+            f"{one.device}\nmemory of the host until its sum is back": {
+                way: rate / 1e9 for way, rate in one.folded.items()
+            }
+            for one in found
+        }
+        # One bar stands out: devices of one kind take the same way.
+        bar_chart(plot, groups, highlight=found[0].used, line=IN_PLACE, unit="GB/s")
+        err.print(f"drew {plot}", markup=False)
 
 
 def _prepare(plot: Path | None) -> None:

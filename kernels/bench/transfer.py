@@ -1,0 +1,147 @@
+"""How fast host memory reaches a device, by each way there is, and how fast it is folded then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.bench.peers import folding, placed
+from chunkfold.kernels.bench.timing import Timed, medians
+from chunkfold.kernels.bind import bind
+from chunkfold.kernels.choice import choose
+from chunkfold.kernels.device import Device
+from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.launch import wait
+from chunkfold.kernels.lookup import as_monoid
+from chunkfold.kernels.opened import OpenedDevice, device_errors
+from chunkfold.kernels.pages import page_aligned
+
+IN_PLACE = "in place"
+Move = Callable[[], cl.Buffer]
+"""Brings the host's memory to where kernels read it, and waits until it is there."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One device's rates, bytes per second, in one set of interleaved rounds."""
+
+    device: str
+    nbytes: int
+    moved: dict[str, float]
+    """By way: host memory until it is on the device."""
+    folded: dict[str, float]
+    """By way: the same, until its sum is back; and of elements that are there already."""
+    used: str
+    """The way that reductions take."""
+
+
+def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
+    """Measure every way from host memory to a device.
+
+    Raises
+    ------
+    DeviceError
+        If the device cannot hold `nbytes`.
+    """
+    opened = OpenedDevice(device)
+    memory = page_aligned(nbytes // 4 * 4).view(np.float32)
+    memory[:] = np.resize(np.arange(1024, dtype=np.float32), memory.size)
+    moves = {
+        "pageable": _copied(opened, memory),
+        "pinned": _copied(opened, _pinned(opened, memory)),
+        "mapped": _mapped(opened, memory),
+        "zero copy": _shown(opened, memory),
+    }
+    accumulator = bind([as_monoid("sum")], [memory.dtype]).accumulator
+    fold = Fold(opened, accumulator, choose(device, accumulator, flat=True))
+
+    def folded(move: Move) -> Timed:
+        def run() -> object:
+            return folding(fold, memory, move(), (0,))()
+
+        return run
+
+    contenders: dict[str, Timed] = {f"move {name}": move for name, move in moves.items()}
+    contenders |= {f"fold {name}": folded(move) for name, move in moves.items()}
+    there = placed(opened, memory)
+    contenders[f"fold {IN_PLACE}"] = folding(fold, memory, there, (0,))
+    seconds = medians(contenders, rounds)
+    rates = {name: memory.nbytes / value for name, value in seconds.items()}
+    # Nothing moves where a buffer is only a view.
+    shown = "zero copy" if device.unified_memory else ""
+    return Transfer(
+        device.spec,
+        memory.nbytes,
+        {name: rates[f"move {name}"] for name in moves if name != shown},
+        {name: rates[f"fold {name}"] for name in (*moves, IN_PLACE)},
+        "zero copy" if device.unified_memory else "pinned",
+    )
+
+
+def _pinned(opened: OpenedDevice, memory: np.ndarray) -> np.ndarray:
+    """Return a copy in memory that the driver has pinned; it stays mapped."""
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+    both: Any = cl.map_flags.READ | cl.map_flags.WRITE
+    with device_errors(opened.device, f"pinning {memory.nbytes} bytes"):
+        buffer = cl.Buffer(opened.context, flags, memory.nbytes)
+        pinned, event = cl.enqueue_map_buffer(
+            opened.queue(), buffer, both, 0, memory.shape, memory.dtype, is_blocking=False
+        )
+        wait(opened.device, event, "mapping pinned memory")
+    pinned[:] = memory
+    return np.asarray(pinned)
+
+
+def _copied(opened: OpenedDevice, memory: np.ndarray) -> Move:
+    """Copy from memory as it is into the device's."""
+    queue, buffer = opened.queue(), _room(opened, memory.nbytes)
+
+    def move() -> cl.Buffer:
+        with device_errors(opened.device, "uploading"):
+            event = cl.enqueue_copy(queue, buffer, memory, is_blocking=False)
+            queue.flush()
+        wait(opened.device, event, "uploading")
+        return buffer
+
+    return move
+
+
+def _mapped(opened: OpenedDevice, memory: np.ndarray) -> Move:
+    """Let the driver map the device's memory, copy into that, and give it back."""
+    queue, buffer = opened.queue(), _room(opened, memory.nbytes)
+    flags: Any = cl.map_flags.WRITE_INVALIDATE_REGION
+
+    def move() -> cl.Buffer:
+        with device_errors(opened.device, "mapping a buffer"):
+            seen, event = cl.enqueue_map_buffer(
+                queue, buffer, flags, 0, memory.shape, memory.dtype, is_blocking=False
+            )
+            queue.flush()
+            wait(opened.device, event, "mapping a buffer")
+            seen[:] = memory
+            event = seen.base.release(queue)
+            queue.flush()
+        wait(opened.device, event, "unmapping a buffer")
+        return buffer
+
+    return move
+
+
+def _shown(opened: OpenedDevice, memory: np.ndarray) -> Move:
+    """Make a buffer over the memory, anew each time: it is to show what the memory holds then."""
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
+
+    def move() -> cl.Buffer:
+        with device_errors(opened.device, "showing memory"):
+            return cl.Buffer(opened.context, flags, hostbuf=memory)
+
+    return move
+
+
+def _room(opened: OpenedDevice, nbytes: int) -> cl.Buffer:
+    with device_errors(opened.device, f"allocating {nbytes} bytes"):
+        return cl.Buffer(opened.context, cl.mem_flags.READ_ONLY, nbytes)

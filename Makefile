@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-shapes test-real lint typecheck format bench clean
+.PHONY: help demo test test-shapes test-memory test-real lint typecheck format bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ test: $(TESTED) ## The whole suite, without root
 
 test-shapes: $(TESTED) ## Every shape of kernel with every dtype, of which the suite takes some
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels/test_fold.py --numprocesses 2
+
+test-memory: $(TESTED) ## Memory of workers with arrays of 2, 8 and 32 GiB, of which the suite takes less
+	@CHUNKFOLD_LARGE=1 $(BIN)/python -m pytest tests/pipeline/test_memory.py -s
 
 test-real: $(TESTED) ## The parts that need root or real servers
 	@$(BIN)/python -m pytest -m real --numprocesses 2 --dist loadfile

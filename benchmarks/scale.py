@@ -1,0 +1,138 @@
+"""What many chunks cost: listing, planning, and scheduling, without reading data to speak of.
+
+python benchmarks/scale.py [--chunks 1000 100000 1000000] [--tasks 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import tempfile
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import zarr
+
+import chunkfold as cf
+from chunkfold import blocks, planning
+from chunkfold.cluster import connect
+from chunkfold.kernels import as_monoid, bind
+from chunkfold.planning import Plan, make_plan
+from chunkfold.source import open_source
+from chunkfold.stored import stored_sizes
+
+CHUNK = (1, 512, 512)
+LISTED = 20_000
+
+
+def planned(chunks: int, stored: str, axis: int | None) -> tuple[float, float, Plan]:
+    """Plan a mean over chunks of 1 MiB; return seconds, peak MB of memory, and the plan."""
+    array = zarr.create_array(
+        {}, shape=(chunks // 10, 5 * CHUNK[1], 2 * CHUNK[2]), chunks=CHUNK, dtype="f4"
+    )
+    source = open_source(array)
+    bound = bind([as_monoid("mean")], [source.dtype], exact=True)
+    grid = (chunks // 10, 5, 2)
+    share = {"all": 1.0, "half": 0.5, "one in 1,000": 0.001}[stored]
+    sizes = np.where(np.random.default_rng(0).random(grid) < share, 1 << 20, 0)
+    given = {"axis": axis, "workers": 2, "threads": 2, "stored": [sizes]}
+    make_plan((source,), bound, **given)
+    began = time.perf_counter()
+    plan = make_plan((source,), bound, **given)
+    seconds = time.perf_counter() - began
+    planning_caches_cleared()
+    tracemalloc.start()
+    make_plan((source,), bound, **given)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return seconds, peak / 1e6, plan
+
+
+def planning_caches_cleared() -> None:
+    """Forget the pieces of axes, so that their memory is counted."""
+    from chunkfold.grid import _pieces
+
+    _pieces.cache_clear()
+
+
+def listing(folder: Path) -> float:
+    """Return the microseconds that one stored chunk takes to be found on disk."""
+    array = zarr.create_array(
+        str(folder / "many"), shape=(LISTED,), chunks=(1,), dtype="i1", compressors=None
+    )
+    (folder / "many/c").mkdir()
+    for number in range(LISTED):
+        (folder / f"many/c/{number}").write_bytes(b"\1")
+    began = time.perf_counter()
+    sizes = stored_sizes(array)
+    seconds = time.perf_counter() - began
+    assert sizes is not None
+    assert sizes.all()
+    return 1e6 * seconds / LISTED
+
+
+def scheduling(folder: Path, tasks: int) -> tuple[float, list[int], int]:
+    """Return milliseconds a task, most tasks that the scheduler held at once, and the window.
+
+    Of those tasks first the ones that run, wait or have results; then also those that are done and
+    were let go of, whose records Dask keeps to run them again if a worker dies.
+    """
+    array = zarr.create_array(
+        str(folder / "small"), shape=(tasks * 1024,), chunks=(1024,), dtype="i4", compressors=None
+    )
+    array[:] = 1
+    planning.LEAF_BYTES, blocks.BLOCK_BYTES = 4096, (4096, 4096)
+    most, ended = [0, 0], threading.Event()
+    with (
+        cf.LocalOpenCLCluster(dashboard_address=None) as cluster,
+        connect(cluster.scheduler_address) as client,
+    ):
+
+        def watch() -> None:
+            while not ended.wait(0.005):
+                tasks = list(cluster.scheduler.tasks.values())
+                alive = sum(task.state != "released" for task in tasks)
+                most[:] = max(most[0], alive), max(most[1], len(tasks))
+
+        cf.reduce(folder / "small", selection=slice(0, 4096), client=client)
+        threading.Thread(target=watch, daemon=True).start()
+        began = time.perf_counter()
+        run = cf.submit(folder / "small", client=client)
+        assert run.result(600) == tasks * 1024
+        seconds = time.perf_counter() - began
+        ended.set()
+        assert len(run.plan.blocks) >= tasks - 1, len(run.plan.blocks)
+        window = 2 * run.plan.workers * run.plan.threads
+    return 1e3 * seconds / len(run.plan.blocks), most, window
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--chunks", type=int, nargs="*", default=[1000, 100_000, 1_000_000])
+    parser.add_argument("--tasks", type=int, default=1000)
+    options = parser.parse_args()
+    print(f"{'chunks of 1 MiB':>16} {'stored':>13} {'axis':>5} {'leaves':>10} {'blocks':>7} "
+          f"{'plan s':>7} {'peak MB':>8} {'largest task B':>15}")  # fmt: skip
+    for chunks in options.chunks:
+        for stored in ("all", "half", "one in 1,000"):
+            for axis in (None, 0):
+                seconds, peak, plan = planned(chunks, stored, axis)
+                leaves = plan.layout.tiles * plan.layout.parts
+                task = max(len(pickle.dumps(block)) for block in plan.blocks)
+                print(f"{chunks:>16,} {stored:>13} {axis!s:>5} {leaves:>10,} "
+                      f"{len(plan.blocks):>7,} {seconds:>7.3f} {peak:>8.1f} "
+                      f"{task:>15,}")  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="chunkfold-bench-") as folder:
+        print(f"listing: {listing(Path(folder)):.1f} us a stored chunk on a local disk")
+        each, most, window = scheduling(Path(folder), options.tasks)
+        print(f"scheduling: {each:.2f} ms a task of one 4 KiB chunk; the scheduler held at most "
+              f"{most[0]} tasks of {options.tasks:,} alive, {most[1]:,} with records; "
+              f"blocks in a window of {window}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -20,12 +20,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import dask
-import dask.array
 import numpy as np
 import zarr
 from distributed import Client, LocalCluster
 from numcodecs import zstd
+from peers import NAMES, peers
 
 import chunkfold as cf
 from chunkfold.cluster import connect
@@ -128,26 +127,18 @@ def bench(dataset: Dataset, path: Path, gib: float, clients: dict, rounds: int) 
     """Print one dataset's row."""
     array = write(path, gib, dataset.layout)
     op, axis = dataset.op, dataset.axis
-    lazy = getattr(dask.array.from_zarr(str(path)), op)(axis=axis, dtype="f8")
 
     def ours(mode: str) -> Timed:
         return lambda: cf.reduce(path, op, axis=axis, mode=mode, client=clients["chunkfold"])
 
-    def in_threads() -> object:
-        with dask.config.set(scheduler="threads", num_workers=CORES):
-            return lazy.compute()
-
-    peers: dict[str, Timed] = {
-        "dask threads": in_threads,
-        "dask workers": lambda: clients["dask"].compute(lazy).result(),
-    }
+    others = peers(path, op, axis, CORES, clients["dask"]) if clients["peers"] else {}
     times = times_of(
         {
             "floor": lambda: floor(array, path, axis, adds=clients["adds"]),
             "fast": ours("fast"),
             "exact": ours("exact"),
         }
-        | (peers if clients["peers"] else {}),
+        | others,
         rounds,
     )
     rates = {n: array.nbytes / statistics.median(t) / 1e9 for n, t in times.items()}
@@ -159,7 +150,9 @@ def bench(dataset: Dataset, path: Path, gib: float, clients: dict, rounds: int) 
     }
     slower = statistics.median(a / b for a, b in zip(times["exact"], times["fast"], strict=True))
     ahead = rates["fast"] / rates.get("dask workers", np.nan)
-    cells = "".join(f"{n:>16.2f}" for n in (*rates.values(), *shares.values(), slower, ahead))
+    order = ("floor", "fast", "exact", *(NAMES if clients["peers"] else ()))
+    figures = (*(rates.get(n, np.nan) for n in order), *shares.values(), slower, ahead)
+    cells = "".join(f"{n:>16.2f}" for n in figures)
     print(f"{dataset.name:38}{cells}", flush=True)
 
 
@@ -175,7 +168,7 @@ def main() -> None:
     gpu = cf.devices(options.device)[0].kind == "gpu"  # which adds up by itself
     print(f"GB/s of decoded bytes, {options.gib} GiB float32, {CORES} cores, medians of "
           f"{options.rounds} interleaved rounds; shares of the floor are of pairs")  # fmt: skip
-    others = () if options.no_peers else ("dask threads", "dask workers")
+    others = () if options.no_peers else NAMES
     names = ("floor", "fast", "exact", *others, "fast/floor", "exact/floor", "time exact/fast",
              "fast/dask")  # fmt: skip
     print(f"{'':38}" + "".join(f"{name:>16}" for name in names))

@@ -28,7 +28,8 @@ def stored_sizes(array: Any) -> np.ndarray | None:
     objects = objects_of(array)
     entries: Iterable[Entry]
     if isinstance(objects, LocalObjects):
-        entries = _walked(objects.where)
+        # Chunk (1, 2) is c/1/2 at the deepest.
+        entries = _walked(objects.where, array.ndim + 1)
     elif isinstance(objects, RemoteObjects) and objects.listable:
         entries = objects.entries()
     else:
@@ -43,18 +44,16 @@ def stored_sizes(array: Any) -> np.ndarray | None:
         return None
 
 
-def _walked(folder: str, below: str = "") -> Iterator[Entry]:
-    """Yield the files below a folder; those that begin with a dot are nobody's chunks."""
-    try:
-        entries = os.scandir(f"{folder}/{below}")
-    except NotADirectoryError:
+def _walked(folder: str, depth: int, below: str = "") -> Iterator[Entry]:
+    """Yield the files of some levels of folders; what begins with a dot is nobody's chunk."""
+    if not depth:
         return
-    with entries:
+    with os.scandir(f"{folder}/{below}") as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if entry.is_dir():
-                yield from _walked(folder, f"{below}{entry.name}/")
+                yield from _walked(folder, depth - 1, f"{below}{entry.name}/")
             else:
                 yield below + entry.name, entry.stat().st_size
 

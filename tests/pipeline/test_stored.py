@@ -75,6 +75,14 @@ def test_sizes_are_those_of_the_files(tmp_path: Path, layout: dict, inside: str)
         assert sizes[tuple(place)] == file.stat().st_size
 
 
+def test_folders_that_lead_back_are_not_walked_for_ever(tmp_path: Path):
+    made, full = sparse(tmp_path / "s.zarr", np.ones((4, 4)), np.eye(2) > 0, chunks=(2, 2))
+    (tmp_path / "s.zarr/c/0/again").symlink_to(tmp_path / "s.zarr")
+    (tmp_path / "s.zarr/more").symlink_to(tmp_path)
+    np.testing.assert_array_equal(stored_sizes(made) > 0, np.eye(2) > 0)
+    assert cf.reduce(made) == full.sum()
+
+
 def test_an_array_without_axes_is_stored_or_not(tmp_path: Path):
     made = zarr.create_array(str(tmp_path / "s.zarr"), shape=(), dtype="f8", fill_value=2.5)
     assert stored_sizes(made) == 0

@@ -17,58 +17,65 @@ from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.kernels.variant import Tuning
 
 
-def power(
-    opened: OpenedDevice,
-    accumulator: Accumulator,
-    tuning: Tuning,
-    element: Sequence[np.ndarray],
-    count: int,
-) -> Partial:
-    """Fold `count` elements that are all the same into one output.
+class Powers:
+    """Folds of one element, as often as is asked for; what was made once is kept.
 
-    `element` is one element of each input, in its dtype; `count` is at least 1. No source may read
-    the index: there is none. It takes at most 2 * log2(count) combines of two partials.
-
-    Raises
-    ------
-    DeviceError
-        If the device fails.
+    Parameters
+    ----------
+    element
+        One element of each input, in its dtype.
+    tuning_of
+        How the device folds into an accumulator.
     """
-    fold = Fold(opened, accumulator, tuning)
-    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-    with device_errors(opened.device, "uploading an element"):
-        inputs = [cl.Buffer(opened.context, flags, hostbuf=np.reshape(one, 1)) for one in element]
-    fold.add(inputs, box((1,), (0,)))
-    square, result = fold.finish(), None
-    while True:
-        if count & 1:
-            result = square if result is None else fold.combine([result, square])
-        count >>= 1
-        if not count:
-            assert result is not None
-            return result
-        square = fold.combine([square, square])
 
+    def __init__(
+        self,
+        opened: OpenedDevice,
+        element: Sequence[np.ndarray],
+        tuning_of: Callable[[Accumulator], Tuning],
+    ) -> None:
+        self._opened, self._element, self._tuning_of = opened, element, tuning_of
+        self._made: dict[tuple[Accumulator, int], Partial] = {}
 
-def powers(
-    opened: OpenedDevice,
-    accumulator: Accumulator,
-    tuning_of: Callable[[Accumulator], Tuning],
-    element: Sequence[np.ndarray],
-    count: int,
-    outputs: int,
-) -> Partial:
-    """Do as `power` for each of some outputs.
+    def of(self, accumulator: Accumulator, count: int, outputs: int) -> Partial:
+        """Fold `count` elements, at least one, into each of some outputs.
 
-    Exact sums that expansions do not hold are folded in limbs.
-    """
-    one = power(opened, accumulator, tuning_of(accumulator), element, count)
-    partial = _repeated(one, outputs)
-    if not any_lost(accumulator, one).any():
-        return partial
-    limbs = accumulator.with_limbs()
-    again = power(opened, limbs, tuning_of(limbs), element, count)
-    return restored(accumulator, partial, np.arange(outputs), _repeated(again, outputs))
+        No source may read the index: there is none. Exact sums that expansions do not hold are
+        folded in limbs.
+
+        Raises
+        ------
+        DeviceError
+            If the device fails.
+        """
+        one = self._one(accumulator, count)
+        partial = _repeated(one, outputs)
+        if not any_lost(accumulator, one).any():
+            return partial
+        again = _repeated(self._one(accumulator.with_limbs(), count), outputs)
+        return restored(accumulator, partial, np.arange(outputs), again)
+
+    def _one(self, accumulator: Accumulator, count: int) -> Partial:
+        """Fold `count` elements into one output, by at most 2 * log2(count) combines."""
+        key = accumulator, count
+        if key not in self._made:
+            fold = Fold(self._opened, accumulator, self._tuning_of(accumulator))
+            if count == 1:
+                fold.add(self._uploaded(), box((1,), (0,)))
+                self._made[key] = fold.finish()
+            else:
+                half = self._one(accumulator, count // 2)
+                rest = [self._one(accumulator, 1)] if count % 2 else []
+                self._made[key] = fold.combine([half, half, *rest])
+        return self._made[key]
+
+    def _uploaded(self) -> list[cl.Buffer]:
+        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+        with device_errors(self._opened.device, "uploading an element"):
+            return [
+                cl.Buffer(self._opened.context, flags, hostbuf=np.reshape(one, 1))
+                for one in self._element
+            ]
 
 
 def _repeated(one: Partial, outputs: int) -> Partial:

@@ -28,6 +28,10 @@ READERS = (2, 16)
 Where they wait for a network, there are always as many as may be."""
 AGAIN_BYTES = 64 << 20
 """Limbs that a block keeps at a time, where expansions did not hold its sums."""
+MOST_LEAVES = 1 << 25
+"""Leaves beyond which planning would take gigabytes: half a petabyte of small chunks."""
+VIRTUAL_COST = 16
+"""How much sooner fill values are made than chunks are read and decoded."""
 MEMORY_SHARE = 0.6
 """Share of a worker's memory limit beyond which distributed may pause it for good."""
 
@@ -184,6 +188,12 @@ def make_plan(
     layout = Layout(axes, reduced)
     accumulator = bound.accumulator.for_outputs(layout.outputs)
     leaf_bytes = itemsize * math.prod(_longest(axis) for axis in axes)
+    if layout.tiles * layout.parts > MOST_LEAVES:
+        raise PlanError(
+            f"{source.name}: its selection has {layout.tiles * layout.parts:,} leaves of at most "
+            f"{size_text(leaf_bytes)}, but plans have room for {MOST_LEAVES:,}: select less, or "
+            "use larger chunks"
+        )
     decoded = layout.leaf_elements() * sum(source.dtype.itemsize for source in sources)
     stored = stored or [None] * len(sources)
     held = _held(layout, sources, stored)
@@ -201,7 +211,9 @@ def make_plan(
         ops=tuple(statistic.name for statistic in bound.statistics),
         rounding=tuple(one.name for one in bound.statistics if one.rounds),
         layout=layout,
-        blocks=_blocks(layout, sources, stored, _costs(decoded, held), absent, workers),
+        blocks=_blocks(
+            layout, sources, stored, _costs(layout, accumulator, decoded, held), absent, workers
+        ),
         leaf_bytes=leaf_bytes,
         nbytes=int(decoded[~absent].sum()),
         absent=int(absent.sum()),
@@ -283,11 +295,21 @@ def _held(
     return np.asarray(sum(sums))
 
 
-def _costs(decoded: np.ndarray, held: np.ndarray | None) -> np.ndarray:
-    """Share the decoded bytes of what is stored out among leaves, as stored bytes are."""
-    if held is None or not held.any():
-        return decoded
-    return np.asarray(held * (decoded[held > 0].sum() / held.sum()))
+def _costs(
+    layout: Layout, accumulator: Accumulator, decoded: np.ndarray, held: np.ndarray | None
+) -> np.ndarray:
+    """Return what leaves cost, in decoded bytes that take as long: float64, (tiles, parts).
+
+    The decoded bytes of what is stored are shared out as stored bytes are. Fill values cost where
+    they must be made, and the accumulators of a tile wherever they come from.
+    """
+    costs = decoded.astype(float)
+    if held is not None:
+        costs = held * (decoded[held > 0].sum() / max(1, held.sum()))
+        if accumulator.uses_index:
+            costs += (held == 0) * decoded / VIRTUAL_COST
+    outputs = layout.outputs / max(1, layout.tiles)
+    return np.asarray(costs + outputs * accumulator.nbytes / max(1, layout.parts))
 
 
 def _memory(

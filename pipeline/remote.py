@@ -85,7 +85,7 @@ class RemoteObjects:
     @property
     def where(self) -> str:
         """The store, which tells no secrets, and the path."""
-        return without_secrets(f"{self.store}/{self.path}")
+        return without_secrets(f"{self.store}/{self.path}".rstrip("/"))
 
     @property
     def listable(self) -> bool:

@@ -136,10 +136,11 @@ class Source:
 
     def _read_by_zarr(self, region: Sequence[slice], out: np.ndarray) -> None:
         try:
-            into = NDBuffer.from_numpy_array(out)
-            for attempt in TRIES:
-                with attempt:
-                    self.array.get_basic_selection(tuple(region), out=into)
+            read, into = self.array.get_basic_selection, NDBuffer.from_numpy_array(out)
+            if self.remote:
+                TRIES(read, tuple(region), out=into)
+            else:
+                read(tuple(region), out=into)
         except Exception as error:
             where = ", ".join(f"{s.start}:{s.stop}" for s in region)
             raise ChunkError(

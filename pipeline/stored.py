@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,6 +17,8 @@ from chunkfold.route import objects_of
 
 Entry = tuple[str, int]
 """Key of a stored object, below the array's own, and its bytes."""
+MOST_OBJECTS = 1 << 26
+"""Objects, stored or not, beyond which a table of them would take gigabytes."""
 
 
 def stored_sizes(array: Any) -> np.ndarray | None:
@@ -60,6 +63,8 @@ def _walked(folder: str, depth: int, below: str = "") -> Iterator[Entry]:
 
 def _on_grid(entries: Iterable[Entry], key: Any, grid: tuple[int, ...]) -> np.ndarray | None:
     """Lay sizes out over the grid, whose objects are named by `key`."""
+    if math.prod(grid) > MOST_OBJECTS:
+        return None
     sizes = np.zeros(grid, np.int64)
     if not grid:
         sizes[()] = max((max(size, 1) for name, size in entries if name == key(())), default=0)

@@ -14,6 +14,7 @@ import numpy as np
 from chunkfold.blocks import Block
 from chunkfold.errors import CancelledError, ChunkError
 from chunkfold.kernels import Accumulator, Fold, Partial
+from chunkfold.kernels.power import Powers
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.planning import ring
@@ -42,6 +43,12 @@ class Stream:
         """Elements left out, by what was wrong with their chunks."""
         self.stuck = False
         """Whether a reader never came back."""
+        self.fills = Powers(
+            owned.opened,
+            [np.full(1, source.fill, source.dtype) for source in work.sources],
+            lambda accumulator: work.tuning(owned, accumulator),
+        )
+        """Folds of the fill value."""
         self._block, self._watch = block, watch
         self._queue = owned.opened.queue()
         self._profiles: list[Profile] = []

@@ -12,7 +12,6 @@ from chunkfold.errors import ChunkError
 from chunkfold.grid import slabs
 from chunkfold.kernels import Partial
 from chunkfold.kernels.partial import assembled
-from chunkfold.kernels.power import powers
 from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.planning import AGAIN_BYTES
 from chunkfold.reads import Place, Window, whole_window, windows_by_cell
@@ -37,14 +36,7 @@ def _fold_fill(stream: Stream, tile: int, parts: Sequence[int]) -> Partial:
     work, outputs = stream.work, stream.work.layout.tile_outputs(tile)
     elements = sum(math.prod(p.length for p in work.layout.leaf(tile, part)) for part in parts)
     stream.elements += elements
-    return powers(
-        stream.owned.opened,
-        work.accumulator,
-        lambda accumulator: work.tuning(stream.owned, accumulator),
-        [np.full(1, source.fill, source.dtype) for source in work.sources],
-        elements // outputs,
-        outputs,
-    )
+    return stream.fills.of(work.accumulator, elements // outputs, outputs)
 
 
 def _fold_parts(stream: Stream, tile: int, parts: Mapping[int, bool]) -> Partial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +204,43 @@ def test_nothing_absent_is_read(tmp_path: Path, monkeypatch):
     assert run.plan.nbytes == 2 * 64 * 4
     assert run.plan.absent == 998
     assert "nothing is stored of 998" in str(run.plan)
+
+
+def test_fill_is_folded_once_for_many_tiles(tmp_path: Path, monkeypatch):
+    from chunkfold.kernels.fold import Fold
+
+    combines: list[int] = []
+    true_combine = Fold.combine
+
+    def counted(self: Fold, partials) -> object:
+        combines.append(len(partials))
+        return true_combine(self, partials)
+
+    monkeypatch.setattr(Fold, "combine", counted)
+    made, _ = sparse(
+        tmp_path / "s.zarr", np.ones((1000, 37)), np.zeros((100, 10)), chunks=(10, 4),
+        fill_value=0.1,
+    )  # fmt: skip
+    run = cf.submit(made, axis=1)
+    np.testing.assert_array_equal(run.result(), [float(37 * Fraction(0.1))] * 1000)
+    # 37, 18, 9, 4, 2: five combines, and no more for any other tile of a block.
+    assert len(combines) == 5 * len(run.plan.blocks)
+    assert len(run.plan.blocks) < run.plan.layout.tiles == 100
+
+
+def test_results_that_nothing_is_stored_of_are_shared_out_too(tmp_path: Path):
+    made, _ = sparse(tmp_path / "s.zarr", np.ones((1000, 8)), np.zeros((100, 2)), chunks=(10, 4))
+    assert len(cf.plan(made, axis=1, workers=2).blocks) > 4
+
+
+def test_more_leaves_than_can_be_planned_are_refused(tmp_path: Path):
+    made = zarr.create_array(
+        str(tmp_path / "s.zarr"), shape=(1 << 22, 1 << 22), chunks=(8, 8), dtype="f4"
+    )
+    with pytest.raises(cf.PlanError, match=r"leaves of at most .*: select less, or use larger"):
+        cf.reduce(made)
+    assert stored_sizes(made) is None
+    assert cf.reduce(made, selection=(slice(0, 16), slice(0, 16))) == 0
 
 
 def test_an_array_with_nothing_stored_is_all_fill(tmp_path: Path):

@@ -7,6 +7,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import zarr
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Device
 from chunkfold.kernels.finishes import BIN
+from chunkfold.planning import Plan
 from chunkfold.report import DeviceReport
 from chunkfold.run import Run
 
@@ -52,6 +54,38 @@ def run_json(run: Run, results: Mapping[str, Any], seconds: float) -> dict[str, 
         "seconds": round(seconds, 6),
         "blocks": len(run.plan.blocks),
         "devices": [_device_json(entry) for entry in run.profile.values()],
+    }
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Describe a plan for machines; sizes are bytes."""
+    layout = plan.layout
+    return {
+        "sources": [
+            {
+                "name": source.name,
+                "dtype": str(source.dtype),
+                "shape": list(source.shape),
+                "cell": list(source.cell),
+                "direct": source.direct is not None,
+            }
+            for source in plan.sources
+        ],
+        "ops": list(plan.ops),
+        "rounding": list(plan.rounding),
+        "shape": list(layout.shape),
+        "axes": list(layout.reduced),
+        "elements": layout.elements,
+        "bytes": plan.nbytes,
+        "leaves": layout.tiles * layout.parts,
+        "absent_leaves": plan.absent,
+        "leaf_bytes": plan.leaf_bytes,
+        "blocks": len(plan.blocks),
+        "levels": plan.levels,
+        "workers": plan.workers,
+        "blocks_at_once": plan.threads,
+        "readers": plan.readers,
+        "memory": {**asdict(plan.memory), "total": plan.memory.total},
     }
 
 

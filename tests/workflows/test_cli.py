@@ -221,6 +221,19 @@ def test_no_device_says_how_to_get_one(store: Path, tmp_path: Path):
     assert "DeviceError: no OpenCL device was found; install your GPU's driver" in done.stderr
 
 
+def test_plan_for_machines(store: Path):
+    words = ("plan", store / "a", "--op", "mean", "--axis", 1, "--device", "cpu", "--json")
+    told = json.loads(chunkfold(*words).stdout)
+    assert (told["shape"], told["axes"], told["elements"]) == ([30, 40], [1], 1200)
+    assert told["sources"][0]["cell"] == [7, 9]
+    assert told["memory"]["total"] == sum(
+        told["memory"][part] for part in ("staging", "decoding", "accumulators")
+    )
+    less = json.loads(chunkfold(*words, "--memory", told["memory"]["total"] - 1).stdout)
+    assert less["readers"] < told["readers"]
+    assert less["memory"]["total"] < told["memory"]["total"]
+
+
 def test_plan_says_what_would_run(store: Path):
     done = chunkfold("plan", store / "a", "--op", "mean", "--axis", 1)
     assert "reduce    mean over axes (1,) of (30, 40)" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -9,19 +10,24 @@ import click
 from chunkfold.api import plan
 from chunkfold.cluster import THREADS, chosen_devices, connect
 from chunkfold.workflows.cli import options
+from chunkfold.workflows.results import plan_json
 from chunkfold.workflows.style import out
 
 
 @click.command()
 @options.reduction
 @options.cluster
-def command(specs: tuple[str, ...], scheduler: str | None, **reduction: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def command(
+    specs: tuple[str, ...], scheduler: str | None, *, as_json: bool, **reduction: Any
+) -> None:
     """Say what `reduce` would do with SOURCE, and how much memory it would take.
 
     \b
     Examples:
       chunkfold plan store.zarr/temperature --op mean --axis 0
       chunkfold plan store.zarr/temperature --device cpu/2
+      chunkfold plan store.zarr/temperature --memory 500MB --json
     """
     given = options.arguments(**reduction)
     if scheduler is None:
@@ -30,4 +36,7 @@ def command(specs: tuple[str, ...], scheduler: str | None, **reduction: Any) -> 
     else:
         with connect(scheduler) as client:
             made = plan(client=client, **given)
-    out.print(str(made), markup=False)
+    if as_json:
+        click.echo(json.dumps(plan_json(made)))
+    else:
+        out.print(str(made), markup=False)

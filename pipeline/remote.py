@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -36,6 +37,15 @@ PATIENCE: dict[str, Any] = {
 """How often, and how long, a request is tried."""
 TIMEOUTS = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=10)}
 """Of a single try."""
+LISTING_DEADLINE_S = 60.0
+"""Longest that it may take to find out what is stored; then every chunk is asked for."""
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for public data AWS_SKIP_SIGNATURE=true",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
+}
+_OF_THE_CLOUD = "169.254.169.254"
+"""Where machines of a cloud have credentials: who asks there found them nowhere else."""
 PIECE_BYTES = 8 << 20
 """Objects larger than two of these are read in pieces, several at once."""
 
@@ -54,7 +64,8 @@ def open_store(url: str) -> Any:
     from obstore.store import from_url
 
     scheme = urlsplit(url).scheme
-    plain = scheme == "http" or os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    ends = (os.environ.get(name, "") for name in _ENDPOINTS)
+    plain = scheme == "http" or any(end.startswith("http://") for end in ends)
     given: Any = {
         "client_options": {**TIMEOUTS, "allow_http": plain},
         "retry_config": PATIENCE,
@@ -105,12 +116,21 @@ class RemoteObjects:
         yield found
 
     def entries(self) -> Iterator[tuple[str, int]]:
-        """Yield key and size of every object below the path."""
+        """Yield key and size of every object below the path.
+
+        Raises
+        ------
+        OSError
+            If they cannot be listed, or not in time.
+        """
         import obstore
 
         below = f"{self.path}/" if self.path else ""
+        deadline = time.monotonic() + LISTING_DEADLINE_S
         with said_shortly():
             for several in obstore.list(self.store, prefix=self.path or None, chunk_size=1000):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"it took more than {LISTING_DEADLINE_S:.0f} s to list")
                 for entry in several:
                     if entry["path"].startswith(below):
                         yield entry["path"][len(below) :], entry["size"]
@@ -200,6 +220,13 @@ def said_shortly() -> Iterator[None]:
 def message_of(error: Exception) -> str:
     """Return the first line of what an error says, without secrets."""
     return without_secrets(str(error).partition("\n")[0])
+
+
+def hint(scheme: str, message: str) -> str:
+    """Say what may help where a store could not be opened; empty if nothing is known to."""
+    if _OF_THE_CLOUD in message and scheme[:2] in _CREDENTIALS:
+        return f"; no credentials were found: set {_CREDENTIALS[scheme[:2]]}"
+    return ""
 
 
 def without_secrets(text: str) -> str:

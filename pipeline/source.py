@@ -21,7 +21,15 @@ from chunkfold.errors import ChunkError, DeviceError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.objects import Known
-from chunkfold.remote import SCHEMES, TRIES, message_of, open_store, said_shortly, without_secrets
+from chunkfold.remote import (
+    SCHEMES,
+    TRIES,
+    hint,
+    message_of,
+    open_store,
+    said_shortly,
+    without_secrets,
+)
 from chunkfold.route import direct_of, fill_value
 from chunkfold.stored import stored_sizes
 
@@ -211,8 +219,11 @@ def _opened(address: str, name: str) -> AnyArray:
             raise SourceError(
                 f"{name}: its codec {missing[1]!r} is not installed; {package_of(missing[1])}"
             ) from error
+        message = message_of(error)
+        what = "not a Zarr array or group" if local else "cannot be opened as a Zarr array"
         raise SourceError(
-            f"{name}: not a Zarr array or group ({type(error).__name__}: {message_of(error)})"
+            f"{name}: {what} ({type(error).__name__}: {message})"
+            + hint(address.partition("://")[0], message)
         ) from error
     if isinstance(node, zarr.Group):
         raise SourceError(f"{name}: is a Zarr group, not an array; {_inside(node, name)}")

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from obstore.store import LocalStore as LocalByObstore
+from zarr.storage import ObjectStore
 
 import chunkfold as cf
 from chunkfold import planning, remote
@@ -120,6 +122,29 @@ def test_a_server_that_is_not_there_is_an_error_in_time(tmp_path: Path):
     with pytest.raises(cf.SourceError, match=f"{url}/a: .*retries"):
         cf.reduce(f"{url}/a")
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_without_credentials_it_is_said_how_to_give_some(scheme: str, monkeypatch):
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("Error performing PUT http://169.254.169.254/latest/api/token: 403")
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(zarr, "open", refused)
+    with pytest.raises(cf.SourceError, match=r"no credentials were found: set .*SKIP_SIGNATURE"):
+        cf.reduce(f"{scheme}://bucket/a.zarr")
+
+
+def test_a_listing_that_takes_too_long_is_done_without(tmp_path: Path, monkeypatch):
+    store = ObjectStore(LocalByObstore(tmp_path))
+    made = zarr.create_array(store, name="a", shape=(100,), chunks=(10,), dtype="i4", fill_value=3)
+    made[:10] = 1
+    assert (cf.plan(made).absent, cf.reduce(made)) == (0, 280)  # one leaf has all of it
+    monkeypatch.setattr(planning, "LEAF_BYTES", 40)
+    assert cf.plan(made).absent == 9
+    monkeypatch.setattr(remote, "LISTING_DEADLINE_S", -1.0)
+    assert (cf.plan(made).absent, cf.reduce(made)) == (0, 280)
 
 
 def test_no_message_tells_a_password(tmp_path: Path):

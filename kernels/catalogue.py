@@ -12,7 +12,12 @@ import numpy as np
 from chunkfold.kernels import exact, finishes
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.histogram import histogram
-from chunkfold.kernels.integers import integer_mean, integer_prod, integer_sum
+from chunkfold.kernels.integers import (
+    integer_mean,
+    integer_prod,
+    integer_products,
+    integer_sum,
+)
 from chunkfold.kernels.monoid import Monoid
 
 _ERROR: Any = {"on_empty": "error"}
@@ -143,6 +148,7 @@ _MOMENTS: Any = {
     ),
     "rtol": 1e-9,
 }
+_DISTANCE = "(x0 > x1 ? (ulong)x0 - (ulong)x1 : (ulong)x1 - (ulong)x0)"
 _SQUARES: Any = {"zero": 0, "lift": "wide(x) * wide(x)", "op": "add"}
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
 _FLOAT_DIFFERENCE = Monoid(
@@ -197,6 +203,7 @@ _CATALOGUE = (
     Monoid("std", **_MOMENTS, finish=finishes.deviation, exact=exact.EXACT_STD),
     Monoid(
         "sumsq", fields={"q": "sum"}, **_SQUARES, finish=finishes.summed, exact=exact.EXACT_SUMSQ,
+        kinds="f", instead={"biu": integer_products("sumsq", 1, "({wide})x", "({wide})x")},
     ),
     Monoid(
         "norm1", fields={"s": "mean"}, zero=0, lift="magnitude(x)", op="add",
@@ -265,11 +272,13 @@ _CATALOGUE = (
     Monoid("bitwise_xor", **_BITS, lift="x", op="a.bits ^ b.bits", finish=finishes.bits),
     Monoid(
         "dot", inputs=2, fields={"s": "sum"}, zero=0, lift="wide(x0) * wide(x1)", op="add",
-        finish=finishes.summed,
+        finish=finishes.summed, kinds="f",
+        instead={"biu": integer_products("dot", 2, "({wide})x0", "({wide})x1")},
     ),
     Monoid(
         "sum_sq_diff", inputs=2, fields={"s": "sum"}, zero=0, op="add",
-        lift="(wide(x0) - wide(x1)) * (wide(x0) - wide(x1))", finish=finishes.summed,
+        lift="(wide(x0) - wide(x1)) * (wide(x0) - wide(x1))", finish=finishes.summed, kinds="f",
+        instead={"biu": integer_products("sum_sq_diff", 2, _DISTANCE, _DISTANCE)},
     ),
     _FLOAT_DIFFERENCE,
     Monoid(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,60 @@ def integer_prod() -> Monoid:
         kinds="biu",
         unbounded=True,
     )
+
+
+def integer_products(name: str, inputs: int, first: str, second: str) -> Monoid:
+    """Return the sum of products of integers, of which `first` and `second` are the factors.
+
+    Factors are OpenCL C expressions of 64 bits, in which {wide} is the type of that size.
+    """
+
+    def of(dtype: np.dtype) -> Monoid:
+        wide = "ulong" if dtype.kind == "u" else "long"
+        a, b = first.format(wide=wide), second.format(wide=wide)
+        low, high = f"((ulong)({a}) * (ulong)({b}))", f"mul_hi({a}, {b})"
+        # Products of 128 bits in pieces of 32, the last of which has the sign. Sums keep 160.
+        pieces = {
+            "q0": f"{low} & 4294967295",
+            "q1": f"{low} >> 32",
+            "q2": f"{high} & 4294967295",
+            "q3": f"{high} >> 32",
+        }
+        return Monoid(
+            name,
+            inputs=inputs,
+            fields=dict.fromkeys(pieces, "int64"),
+            zero=dict.fromkeys(pieces, 0),
+            lift=pieces,
+            op=_carried("(a.{q} + b.{q})"),
+            accumulate=Accumulate(
+                state=dict.fromkeys(pieces, "int64"),
+                start=dict.fromkeys(pieces, 0),
+                step={q: f"s.{q} + (long)({piece})" for q, piece in pieces.items()},
+                end=_carried("s.{q}"),
+            ),
+            finish=_summed_products,
+            kinds="biu",
+            unbounded=True,
+        )
+
+    return replace(of(np.dtype(np.int64)), adapt=of)
+
+
+def _carried(digit: str) -> dict[str, str]:
+    """Return digits of 32 bits of what pieces hold, carries propagated; the last keeps the rest."""
+    texts, carry = {}, ""
+    for q in ("q0", "q1", "q2", "q3"):
+        whole = digit.format(q=q) + carry
+        texts[q] = whole if q == "q3" else f"({whole}) & 4294967295"
+        carry = f" + (({whole}) >> 32)"
+    return texts
+
+
+def _summed_products(fields: Fields, context: Context) -> np.ndarray:
+    rows = zip(*(fields[f"q{n}"].tolist() for n in range(4)), strict=True)
+    sums = [sum(piece << 32 * n for n, piece in enumerate(row)) for row in rows]
+    return _fitted(sums, context, "sum of products")
 
 
 def _sums(fields: Fields) -> list[int]:

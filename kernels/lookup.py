@@ -23,7 +23,7 @@ def _forms(monoid: Monoid) -> Iterator[Monoid]:
     for other in (*monoid.instead.values(), *([monoid.exact] if monoid.exact else [])):
         yield from _forms(other)
     if monoid.adapt is not None:
-        yield from (monoid.adapt(np.dtype(name)) for name in ("int32", "int64"))
+        yield from (monoid.adapt(np.dtype(name)) for name in ("int32", "int64", "uint64"))
 
 
 _KNOWN = {_declared(monoid) for named in CATALOGUE.values() for monoid in _forms(named)}

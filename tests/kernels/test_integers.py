@@ -113,6 +113,45 @@ def test_products_are_exact_or_refused(opened: OpenedDevice, dtype: str):
     check()
 
 
+@pytest.mark.parametrize("dtype", SOME)
+@pytest.mark.parametrize("op", ["sumsq", "dot", "sum_sq_diff"])
+def test_sums_of_products_are_exact_or_refused(opened: OpenedDevice, op: str, dtype: str):
+    inputs = as_monoid(op).inputs
+    bounds = [
+        bind([as_monoid(op)], [np.dtype(dtype)] * inputs, dtype=result)
+        for result in (None, np.dtype(object))
+    ]
+    tuning = choose(opened.device, bounds[0].accumulator, flat=True)
+    widest = np.zeros(0, dtype).sum().dtype
+    factors = {
+        "sumsq": lambda x, _: x * x,
+        "dot": lambda x, y: x * y,
+        "sum_sq_diff": lambda x, y: (x - y) ** 2,
+    }[op]
+
+    @given(LENGTHS.filter(bool), st.integers(0, 2**32), st.integers(0, 63))
+    def check(count: int, seed: int, shift: int) -> None:
+        arrays = [values(dtype, count, seed + n) for n in range(2)]
+        if arrays[0].dtype.itemsize == 8:
+            arrays = [array >> array.dtype.type(shift) for array in arrays]
+        exact = sum(map(factors, *(array.tolist() for array in arrays)))
+        fold = Fold(opened, bounds[0].accumulator, tuning)
+        for half in (slice(0, count // 2), slice(count // 2, count)):
+            part = [upload(opened, array[half]) for array in arrays[:inputs]]
+            fold.add(part, box((len(arrays[0][half]),), (0,)))
+        partial = fold.finish()
+        (whole,) = bounds[1].statistics[0].finish(partial)
+        assert whole == exact
+        if fits(exact, widest):
+            (got,) = bounds[0].statistics[0].finish(partial)
+            assert (got, got.dtype) == (exact, widest)
+        else:
+            with pytest.raises(OverflowError, match=f"the sum of products of {dtype} is {exact}"):
+                bounds[0].statistics[0].finish(partial)
+
+    check()
+
+
 def test_a_dtype_that_is_asked_for_must_hold_the_result(opened: OpenedDevice):
     array = np.full(100, 3, "int8")
     bound, tuning = bound_to(opened, "sum", "int8", "int16")

@@ -242,9 +242,11 @@ class _Wanted:
 def _bytes(memory: int | str | None) -> int | None:
     if memory is None:
         return None
+    plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
+    text = isinstance(memory, str) and any(map(str.isdigit, memory))
     try:
-        nbytes = int(parse_bytes(memory))
-    except (TypeError, ValueError):
+        nbytes = int(memory) if plain else int(parse_bytes(memory)) if text else 0
+    except (ValueError, OverflowError):
         nbytes = 0
     if nbytes <= 0:
         raise PlanError(f"memory is {memory!r}; give bytes, or a text such as '2 GiB'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -110,12 +111,19 @@ class LocalObjects:
     ) -> Iterator[StoredObject | None]:
         """Open a file."""
         try:
-            descriptor = os.open(f"{self.where}/{key}", os.O_RDONLY)
-        except FileNotFoundError:
+            # A pipe in a chunk's place would wait for a writer.
+            descriptor = os.open(f"{self.where}/{key}", os.O_RDONLY | os.O_NONBLOCK)
+        except (FileNotFoundError, NotADirectoryError):
             yield None
             return
         try:
-            yield _File(descriptor, os.fstat(descriptor).st_size)
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):  # to zarr it is not there
+                yield None
+            elif stat.S_ISREG(status.st_mode):
+                yield _File(descriptor, status.st_size)
+            else:
+                raise ValueError("it is neither a file nor a folder")
         finally:
             os.close(descriptor)
 

@@ -245,12 +245,11 @@ def ring(readers: int) -> int:
 
 def _hint(plan: Plan) -> str:
     """Say what else helps where accumulators are most of it."""
-    if 2 * plan.memory.accumulators < plan.memory.total:
+    tables = any(slot.field.limbs is None for slot in plan.accumulator.tables)
+    helps = ["keep fewer outputs"] * (plan.layout.outputs > 1) + ["give a histogram edges"] * tables
+    if 2 * plan.memory.accumulators < plan.memory.total or not helps:
         return ""
-    return (
-        f"; accumulators take {size_text(plan.memory.accumulators)}: keep fewer outputs, and give "
-        "a histogram edges"
-    )
+    return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"
 
 
 def _longest(axis: Axis) -> int:

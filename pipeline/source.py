@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -150,12 +151,28 @@ class Source:
             else:
                 read(tuple(region), out=into)
         except Exception as error:
-            where = ", ".join(f"{s.start}:{s.stop}" for s in region)
+            store = without_secrets(str(self.array.store_path))
             raise ChunkError(
-                f"{self.name}: cannot read [{where}] (chunks of {self.array.chunks}, "
-                f"codecs {_codecs(self.array)}): {type(error).__name__}: "
+                f"{self.name}: cannot read {self._named_cell(region)} "
+                f"(codecs {_codecs(self.array)}; {store}): {type(error).__name__}: "
                 f"{message_of(error)}"
             ) from error
+
+    def _named_cell(self, region: Sequence[slice]) -> str:
+        """Name the first cell of a region that cannot be read, or the region if all of them can."""
+        cuts = [
+            range(cut.start // size, (cut.stop - 1) // size + 1)
+            for cut, size in zip(region, self.cell, strict=True)
+        ]
+        for place in itertools.product(*cuts):
+            box = tuple(
+                slice(n * size, (n + 1) * size) for n, size in zip(place, self.cell, strict=True)
+            )
+            try:
+                self.array.get_basic_selection(box)
+            except Exception:  # noqa: BLE001 # whatever it is: this one it is of
+                return f"chunk {self.array.metadata.encode_chunk_key(place)!r}"
+        return "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"
 
 
 def _as_stored(array: AnyArray) -> AnyArray:
@@ -232,10 +249,10 @@ def _opened(address: str, name: str) -> AnyArray:
 
 def _store(address: str) -> Any:
     """Return what zarr is to open: a store, or the name of one that it knows how to open."""
-    scheme, found, _ = address.partition("://")
-    if found and "::" not in address and scheme in SCHEMES:
+    scheme, found, rest = address.partition("://")
+    if found and "::" not in address and scheme.lower() in SCHEMES:
         with said_shortly():
-            return ObjectStore(open_store(address), read_only=True)
+            return ObjectStore(open_store(f"{scheme.lower()}://{rest}"), read_only=True)
     return ZipStore(address) if address.endswith(".zip") else address
 
 
@@ -254,7 +271,11 @@ def _nearest(path: Path) -> str:
 
 
 def _inside(group: zarr.Group, name: str) -> str:
-    arrays = [key for key, node in group.members(max_depth=None) if isinstance(node, zarr.Array)]
+    try:
+        nodes = group.members(max_depth=None)
+    except Exception as error:  # noqa: BLE001 # plain web servers do not list
+        return f"name one of its arrays: it cannot be listed ({message_of(error)})"
+    arrays = [key for key, node in nodes if isinstance(node, zarr.Array)]
     if not arrays:
         return "there are no arrays in it"
     shown = ", ".join(f"{name.rstrip('/')}/{key}" for key in sorted(arrays)[:20])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -10,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.errors import SourceError
 from chunkfold.objects import LocalObjects
 from chunkfold.remote import RemoteObjects
 from chunkfold.route import objects_of
 
 Entry = tuple[str, int]
 """Key of a stored object, below the array's own, and its bytes."""
+_DIGITS = 19
+"""Of a number that is too large for int64, perhaps."""
 MOST_OBJECTS = 1 << 26
 """Objects, stored or not, beyond which a table of them would take gigabytes."""
 
@@ -41,24 +43,30 @@ def stored_sizes(array: Any) -> np.ndarray | None:
     grid = tuple(-(-size // max(1, cell)) for size, cell in zip(array.shape, shape, strict=True))
     try:
         return _on_grid(entries, array.metadata.encode_chunk_key, grid)
-    except OSError as error:  # who may read need not be allowed to list
-        if isinstance(objects, LocalObjects):
-            raise SourceError(f"{objects.where}: cannot be listed ({error})") from error
+    except OSError:  # who may read need not be allowed to list
         return None
 
 
 def _walked(folder: str, depth: int, below: str = "") -> Iterator[Entry]:
-    """Yield the files of some levels of folders; what begins with a dot is nobody's chunk."""
+    """Yield the files of some levels of folders; what begins with a dot is nobody's chunk.
+
+    What goes while others write, or is a link to nowhere, is not there.
+    """
     if not depth:
         return
-    with os.scandir(f"{folder}/{below}") as entries:
+    try:
+        entries = os.scandir(f"{folder}/{below}")
+    except FileNotFoundError:
+        return
+    with entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if entry.is_dir():
                 yield from _walked(folder, depth - 1, f"{below}{entry.name}/")
             else:
-                yield below + entry.name, entry.stat().st_size
+                with contextlib.suppress(FileNotFoundError):
+                    yield below + entry.name, entry.stat().st_size
 
 
 def _on_grid(entries: Iterable[Entry], key: Any, grid: tuple[int, ...]) -> np.ndarray | None:
@@ -78,13 +86,17 @@ def _on_grid(entries: Iterable[Entry], key: Any, grid: tuple[int, ...]) -> np.nd
         if not name.startswith(prefix):
             continue
         places = name[len(prefix) :].split(separator)
-        if len(places) == len(grid) and all(place.isdecimal() for place in places):
+        if len(places) == len(grid) and all(map(_is_number, places)):
             found.extend(map(int, places))
             found.append(size)
     table = np.array(found, np.int64).reshape(-1, len(grid) + 1)
     table = table[(table[:, :-1] < grid).all(axis=1)]
     sizes[tuple(table[:, :-1].T)] = np.maximum(table[:, -1], 1)
     return sizes
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < _DIGITS
 
 
 def _spelling(key: Any, ndim: int) -> tuple[str | None, str]:

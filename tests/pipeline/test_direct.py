@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -265,11 +266,30 @@ def test_of_a_shard_only_what_is_asked_for_is_read(shard: Path):
     assert read(source, (slice(101, 125),)).tolist() == list(range(101, 125))
 
 
-def test_a_chunk_that_is_a_folder_is_an_error(tmp_path: Path):
-    array = zarr.create_array(tmp_path, shape=(5,), chunks=(5,), dtype="i4")
+def test_a_folder_in_a_chunks_place_is_no_chunk(tmp_path: Path):
+    """As to zarr."""
+    array = zarr.create_array(tmp_path, shape=(5,), chunks=(5,), dtype="i4", fill_value=7)
     array[...] = 1
     file = chunk_file(tmp_path)
     file.unlink()
     file.mkdir()
-    with pytest.raises(ChunkError, match="IsADirectoryError"):
+    assert read(open_source(tmp_path), (slice(0, 5),)).tolist() == array[...].tolist() == [7] * 5
+
+
+def test_a_pipe_in_a_chunks_place_is_an_error(tmp_path: Path):
+    zarr.create_array(tmp_path, shape=(5,), chunks=(5,), dtype="i4")[...] = 1
+    file = chunk_file(tmp_path)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(ChunkError, match="neither a file nor a folder"):
         read(open_source(tmp_path), (slice(0, 5),))
+
+
+def test_of_what_zarr_decodes_the_bad_chunk_is_named_too(tmp_path: Path):
+    made = zarr.create_array(
+        tmp_path, shape=(20, 20), chunks=(10, 10), dtype="i4", zarr_format=2, order="F"
+    )
+    made[...] = np.random.default_rng(0).integers(0, 99, (20, 20))
+    (tmp_path / "0.1").write_bytes(b"")
+    with pytest.raises(ChunkError, match=rf"cannot read chunk '0.1' \(codecs Zstd; .*{tmp_path}"):
+        read(open_source(tmp_path), (slice(0, 20), slice(0, 20)))

@@ -13,7 +13,7 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkfold import PlanError, blocks, planning
+from chunkfold import PlanError, blocks, plan, planning
 from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select, slabs
 from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.shapes import SPLIT_BYTES
@@ -263,6 +263,19 @@ def test_fewer_threads_read_where_memory_is_short():
     assert 1 <= readers[0] < readers[-1] == 16
     with pytest.raises(PlanError, match=r"a: a worker needs 9\d\.\d MiB, but may use only 50\.0 M"):
         make_plan((source,), bound_for("f4"), readers=16, memory=50 << 20)
+
+
+@pytest.mark.parametrize(
+    "memory", [0, -1, "", "abc", "GB", True, [1], float("inf"), float("nan"), "5e400GB", b"1"]
+)
+def test_a_memory_that_is_none_is_refused(memory):
+    with pytest.raises(PlanError, match="give bytes, or a text such as '2 GiB'"):
+        plan(array_of((10,), (5,), "f4"), memory=memory)
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 1e9, np.int64(10**9), "1GB", "0.5 GiB"])
+def test_memory_may_be_said_in_several_ways(memory):
+    assert plan(array_of((10,), (5,), "f4"), memory=memory).readers >= 1
 
 
 def test_a_plan_beyond_the_workers_memory_is_refused():

@@ -147,6 +147,14 @@ def test_a_listing_that_takes_too_long_is_done_without(tmp_path: Path, monkeypat
     assert (cf.plan(made).absent, cf.reduce(made)) == (0, 280)
 
 
+def test_a_group_that_cannot_be_listed_is_a_group(tmp_path: Path):
+    zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
+    with served(tmp_path) as web, pytest.raises(cf.SourceError) as found:
+        cf.reduce(f"{web.url}/g.zarr")
+    assert "is a Zarr group, not an array; name one of its arrays" in str(found.value)
+    assert "\n" not in str(found.value)
+
+
 def test_no_message_tells_a_password(tmp_path: Path):
     stored(tmp_path / "a")
     with served(tmp_path) as web:

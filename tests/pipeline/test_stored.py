@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import blocks, planning
+from chunkfold import blocks, planning, stored
 from chunkfold.blocks import cut_blocks, even_runs, with_gaps
 from chunkfold.direct import Direct
 from chunkfold.grid import Cells, select
@@ -82,6 +84,39 @@ def test_folders_that_lead_back_are_not_walked_for_ever(tmp_path: Path):
     (tmp_path / "s.zarr/more").symlink_to(tmp_path)
     np.testing.assert_array_equal(stored_sizes(made) > 0, np.eye(2) > 0)
     assert cf.reduce(made) == full.sum()
+
+
+def test_whatever_else_lies_in_the_folder_is_passed_over(tmp_path: Path):
+    made, full = sparse(tmp_path / "s.zarr", np.ones((4, 4)), np.eye(2) > 0, chunks=(2, 2))
+    folder = tmp_path / "s.zarr"
+    (folder / "latest").symlink_to("/nowhere")
+    (folder / "c/0/1").symlink_to("/nowhere")
+    (folder / "c/0" / ("9" * 30)).write_text("x")
+    (folder / "c/1/0").mkdir()
+    np.testing.assert_array_equal(stored_sizes(made) > 0, np.eye(2) > 0)
+    assert cf.reduce(made) == full.sum() == made[...].sum()
+    (folder / "c/2").symlink_to(folder / "c/2")  # for ever: then nothing is known
+    assert stored_sizes(made) is None
+    assert cf.reduce(made) == full.sum()
+
+
+def test_files_that_go_while_they_are_listed_are_not_there(tmp_path: Path, monkeypatch):
+    made, _ = sparse(tmp_path / "s.zarr", np.ones((40,)), np.ones(20), chunks=(2,))
+    true_scandir = os.scandir
+
+    class Listing(contextlib.nullcontext):
+        def __iter__(self):
+            return iter(self.enter_result)
+
+    def removing(folder: str) -> Listing:
+        entries = list(true_scandir(folder))
+        for name in ("0", "5"):
+            Path(folder, name).unlink(missing_ok=True)
+        return Listing(entries)
+
+    monkeypatch.setattr(stored.os, "scandir", removing)
+    sizes = stored_sizes(made)
+    assert np.flatnonzero(sizes == 0).tolist() == [0, 5]
 
 
 def test_an_array_without_axes_is_stored_or_not(tmp_path: Path):

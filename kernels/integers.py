@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +13,27 @@ from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.monoid import Monoid
 
+
+def _carried(digit: str, names: Sequence[str]) -> dict[str, str]:
+    """Return digits of 32 bits of what fields hold, carries propagated; the last keeps the rest.
+
+    `names` are the fields, the lowest first, and `digit` is what one holds.
+    """
+    texts, carry = {}, ""
+    for name in names:
+        whole = digit.format(name) + carry
+        texts[name] = whole if name == names[-1] else f"({whole}) & 4294967295"
+        carry = f" + (({whole}) >> 32)"
+    return texts
+
+
 # A sum is hi * 2**32 + lo, lo below 2**32: one form for each value, of 96 bits. A stream of a
 # launch has fewer than 2**31 elements, so that its int64 cannot wrap: 32-bit elements are added
 # as they are, 64-bit ones half by half.
-_CARRY: Any = {
-    "hi": "a.hi + b.hi + ((a.lo + b.lo) >> 32)",
-    "lo": "(a.lo + b.lo) & 4294967295",
-}
+_SUM = ("lo", "hi")
+_PRODUCTS = ("q0", "q1", "q2", "q3")
+_ADDED = "(a.{0} + b.{0})"
+_CARRY: Any = _carried(_ADDED, _SUM)
 _NARROW = Accumulate(
     state={"s": "int64"},
     start={"s": 0},
@@ -29,7 +44,7 @@ _WIDE = Accumulate(
     state={"hi": "int64", "lo": "int64"},
     start={"hi": 0, "lo": 0},
     step={"hi": "s.hi + upper(x)", "lo": "s.lo + lower(x)"},
-    end={"hi": "s.hi + (s.lo >> 32)", "lo": "s.lo & 4294967295"},
+    end=_carried("s.{0}", _SUM),
 )
 
 
@@ -100,24 +115,20 @@ def integer_products(name: str, inputs: int, first: str, second: str) -> Monoid:
         a, b = first.format(wide=wide), second.format(wide=wide)
         low, high = f"((ulong)({a}) * (ulong)({b}))", f"mul_hi({a}, {b})"
         # Products of 128 bits in pieces of 32, the last of which has the sign. Sums keep 160.
-        pieces = {
-            "q0": f"{low} & 4294967295",
-            "q1": f"{low} >> 32",
-            "q2": f"{high} & 4294967295",
-            "q3": f"{high} >> 32",
-        }
+        halves = [f"{half} {part}" for half in (low, high) for part in ("& 4294967295", ">> 32")]
+        pieces = dict(zip(_PRODUCTS, halves, strict=True))
         return Monoid(
             name,
             inputs=inputs,
             fields=dict.fromkeys(pieces, "int64"),
             zero=dict.fromkeys(pieces, 0),
             lift=pieces,
-            op=_carried("(a.{q} + b.{q})"),
+            op=_carried(_ADDED, _PRODUCTS),
             accumulate=Accumulate(
                 state=dict.fromkeys(pieces, "int64"),
                 start=dict.fromkeys(pieces, 0),
                 step={q: f"s.{q} + (long)({piece})" for q, piece in pieces.items()},
-                end=_carried("s.{q}"),
+                end=_carried("s.{0}", _PRODUCTS),
             ),
             finish=_summed_products,
             kinds="biu",
@@ -127,37 +138,24 @@ def integer_products(name: str, inputs: int, first: str, second: str) -> Monoid:
     return replace(of(np.dtype(np.int64)), adapt=of)
 
 
-def _carried(digit: str) -> dict[str, str]:
-    """Return digits of 32 bits of what pieces hold, carries propagated; the last keeps the rest."""
-    texts, carry = {}, ""
-    for q in ("q0", "q1", "q2", "q3"):
-        whole = digit.format(q=q) + carry
-        texts[q] = whole if q == "q3" else f"({whole}) & 4294967295"
-        carry = f" + (({whole}) >> 32)"
-    return texts
-
-
 def _summed_products(fields: Fields, context: Context) -> np.ndarray:
-    rows = zip(*(fields[f"q{n}"].tolist() for n in range(4)), strict=True)
-    sums = [sum(piece << 32 * n for n, piece in enumerate(row)) for row in rows]
-    return _fitted(sums, context, "sum of products")
+    return _fitted(_numbers(fields, _PRODUCTS), context, "sum of products")
 
 
-def _sums(fields: Fields) -> list[int]:
-    return [
-        (high << 32) + low
-        for high, low in zip(fields["hi"].tolist(), fields["lo"].tolist(), strict=True)
-    ]
+def _numbers(fields: Fields, digits: Sequence[str]) -> list[int]:
+    """Put digits of 32 bits together, the lowest first."""
+    rows = zip(*(fields[name].tolist() for name in digits), strict=True)
+    return [sum(digit << 32 * n for n, digit in enumerate(row)) for row in rows]
 
 
 def _summed(fields: Fields, context: Context) -> np.ndarray:
-    return _fitted(_sums(fields), context, "sum")
+    return _fitted(_numbers(fields, _SUM), context, "sum")
 
 
 def _mean(fields: Fields, _context: Context) -> np.ndarray:
     counts = fields["n"].tolist()
     # Python divides integers of any size and rounds once.
-    means = [s / n if n else np.nan for s, n in zip(_sums(fields), counts, strict=True)]
+    means = [s / n if n else np.nan for s, n in zip(_numbers(fields, _SUM), counts, strict=True)]
     return np.array(means, np.float64)
 
 

@@ -148,8 +148,9 @@ class _Remote:
         wanted = [span for span in spans if span not in self.held and span[1]]
         if (0, self.size) in self.held or not wanted:
             return
-        # Those that lie side by side come in one piece, the others at the same time.
-        self.held = dict(zip(wanted, _ranges(self.store, self.path, wanted), strict=True))
+        with said_shortly():
+            found = TRIES(_ranges, self.store, self.path, wanted)
+        self.held = dict(zip(wanted, found, strict=True))
 
     def read(self, span: Span) -> memoryview:
         whole = self.held.get((0, self.size))
@@ -197,13 +198,14 @@ def _whole(store: Any, path: str) -> _Remote:
 
 
 def _ranges(store: Any, path: str, spans: Sequence[Span]) -> Sequence[Any]:
+    """Bring spans at the same time; those that lie side by side in one piece."""
     import obstore
 
     starts, lengths = zip(*spans, strict=True)
-    with said_shortly():
-        return TRIES(
-            obstore.get_ranges, store, path, starts=starts, lengths=lengths, coalesce=64 << 10
-        )
+    found: Sequence[Any] = obstore.get_ranges(
+        store, path, starts=starts, lengths=lengths, coalesce=64 << 10
+    )
+    return found
 
 
 @contextlib.contextmanager

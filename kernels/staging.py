@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyopencl as cl
@@ -18,6 +18,21 @@ class Ready(NamedTuple):
 
     buffer: cl.Buffer
     events: Sequence[cl.Event]
+
+
+def pinned(opened: OpenedDevice, queue: cl.CommandQueue, nbytes: int) -> tuple[Any, np.ndarray]:
+    """Allocate pinned memory, which is what reaches a link's speed; it stays mapped for good.
+
+    Returns the buffer that owns it, and the memory, uint8.
+    """
+    flags, both = cl.mem_flags, cast("Any", cl.map_flags.READ | cl.map_flags.WRITE)
+    buffer = cl.Buffer(opened.context, flags.READ_WRITE | flags.ALLOC_HOST_PTR, nbytes)
+    memory, mapped = cl.enqueue_map_buffer(
+        queue, buffer, both, 0, (nbytes,), np.dtype(np.uint8), is_blocking=False
+    )
+    queue.flush()
+    wait(opened.device, mapped, "mapping pinned memory")
+    return buffer, memory
 
 
 class StagingBuffer:
@@ -43,16 +58,7 @@ class StagingBuffer:
             self._memory = page_aligned(nbytes)
             return
         with device_errors(opened.device, f"allocating {nbytes} bytes of staging memory"):
-            # Pinned memory is what reaches the link's speed; it stays mapped for good.
-            self._pinned = cl.Buffer(
-                opened.context, flags.READ_WRITE | flags.ALLOC_HOST_PTR, nbytes
-            )
-            both: Any = cl.map_flags.READ | cl.map_flags.WRITE
-            self._memory, mapped = cl.enqueue_map_buffer(
-                queue, self._pinned, both, 0, (nbytes,), np.dtype(np.uint8), is_blocking=False
-            )
-            queue.flush()
-            wait(opened.device, mapped, "mapping pinned memory")
+            self._pinned, self._memory = pinned(opened, queue, nbytes)
             self._buffer = cl.Buffer(opened.context, flags.READ_ONLY, nbytes)
 
     def begin(self) -> np.ndarray:

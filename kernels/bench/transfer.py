@@ -19,6 +19,7 @@ from chunkfold.kernels.launch import wait
 from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.pages import page_aligned
+from chunkfold.kernels.staging import pinned
 
 IN_PLACE = "in place"
 Move = Callable[[], cl.Buffer]
@@ -50,9 +51,12 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
     opened = OpenedDevice(device)
     memory = page_aligned(nbytes // 4 * 4).view(np.float32)
     memory[:] = np.resize(np.arange(1024, dtype=np.float32), memory.size)
+    with device_errors(device, f"pinning {memory.nbytes} bytes"):
+        _owner, fast = pinned(opened, opened.queue(), memory.nbytes)
+    fast[:] = memory.view(np.uint8)
     moves = {
         "pageable": _copied(opened, memory),
-        "pinned": _copied(opened, _pinned(opened, memory)),
+        "pinned": _copied(opened, fast),
         "mapped": _mapped(opened, memory),
         "zero copy": _shown(opened, memory),
     }
@@ -80,20 +84,6 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
         {name: rates[f"fold {name}"] for name in (*moves, IN_PLACE)},
         "zero copy" if device.unified_memory else "pinned",
     )
-
-
-def _pinned(opened: OpenedDevice, memory: np.ndarray) -> np.ndarray:
-    """Return a copy in memory that the driver has pinned; it stays mapped."""
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-    both: Any = cl.map_flags.READ | cl.map_flags.WRITE
-    with device_errors(opened.device, f"pinning {memory.nbytes} bytes"):
-        buffer = cl.Buffer(opened.context, flags, memory.nbytes)
-        pinned, event = cl.enqueue_map_buffer(
-            opened.queue(), buffer, both, 0, memory.shape, memory.dtype, is_blocking=False
-        )
-        wait(opened.device, event, "mapping pinned memory")
-    pinned[:] = memory
-    return np.asarray(pinned)
 
 
 def _copied(opened: OpenedDevice, memory: np.ndarray) -> Move:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from chunkfold.errors import PlanError
+from chunkfold.kernels import Device
 from chunkfold.kernels import devices as find
 from chunkfold.kernels.bench.measure import (
     CEILING,
@@ -30,6 +32,7 @@ from chunkfold.workflows.plots import bar_chart, check_plot
 from chunkfold.workflows.results import check_writable
 from chunkfold.workflows.style import err, out, show, table
 
+Measured = TypeVar("Measured")
 _CONTENDERS = (OURS, CEILING, REDUCTION_KERNEL, NUMPY)
 _OPS = ("sum", "min", "max", "mean", "var", "argmin", "sum+min+max+mean")
 _MOST_PANELS = 16
@@ -108,7 +111,7 @@ def kernels(
             text = f"sum of float32: {device_spec} is faster than NumPy {said} {most}"
             out.print(text, markup=False)
         _doubt(rows)
-    _draw(plot, rows, lambda row: f"{row.op} of {row.dtype}\n{row.device}", _CONTENDERS)
+    _draw(plot, _bars(rows, _CONTENDERS), highlight=OURS, line=CEILING)
 
 
 @command.command()
@@ -133,11 +136,7 @@ def ladder(
       chunkfold bench ladder gpu --mib 4096 --plot ladder.svg
     """
     _prepare(plot)
-    rows = []
-    with err.status("measuring") as status:
-        for device in find(spec or "all"):
-            status.update(f"measuring {device}")
-            rows.append(bench_ladder(device, op, dtype, mib << 20, rounds))
+    rows = _on_each(spec, lambda device: bench_ladder(device, op, dtype, mib << 20, rounds))
     if as_json:
         click.echo(json.dumps({"rows": [asdict(row) for row in rows]}))
     else:
@@ -145,7 +144,7 @@ def ladder(
             _print_ladder(row)
         _doubt(rows)
     names = sorted({name for row in rows for name in row.rates}, key=_in_order)
-    _draw(plot, rows, lambda row: f"{row.op} of {row.dtype}\n{row.device}", names)
+    _draw(plot, _bars(rows, names), highlight=OURS, line=CEILING)
 
 
 @command.command()
@@ -162,11 +161,7 @@ def transfer(spec: str | None, mib: int, rounds: int, plot: Path | None, *, as_j
       chunkfold bench transfer gpu --mib 1024 --plot transfer.svg
     """
     _prepare(plot)
-    found = []
-    with err.status("measuring") as status:
-        for device in find(spec or "all"):
-            status.update(f"measuring {device}")
-            found.append(bench_transfer(device, mib << 20, rounds))
+    found = _on_each(spec, lambda device: bench_transfer(device, mib << 20, rounds))
     if as_json:
         click.echo(json.dumps({"rows": [asdict(one) for one in found]}))
     else:
@@ -178,16 +173,19 @@ def transfer(spec: str | None, mib: int, rounds: int, plot: Path | None, *, as_j
                 moved = f"{one.moved[way] / 1e9:.1f}" if way in one.moved else "-"
                 made.add_row(one.device, way + star, moved, f"{rate / 1e9:.1f}")
         show(out, made)
-    if plot is not None:
-        groups = {
-            f"{one.device}\nmemory of the host until its sum is back": {
-                way: rate / 1e9 for way, rate in one.folded.items()
-            }
-            for one in found
-        }
-        # One bar stands out: devices of one kind take the same way.
-        bar_chart(plot, groups, highlight=found[0].used, line=IN_PLACE, unit="GB/s")
-        err.print(f"drew {plot}", markup=False)
+    bars = {f"{one.device}\nmemory of the host until its sum is back": one.folded for one in found}
+    # One bar stands out: devices of one kind take the same way.
+    _draw(plot, bars, highlight=found[0].used, line=IN_PLACE)
+
+
+def _on_each(spec: str | None, measure: Callable[[Device], Measured]) -> list[Measured]:
+    """Measure something on every device that a spec names, or on all."""
+    found = []
+    with err.status("measuring") as status:
+        for device in find(spec or "all"):
+            status.update(f"measuring {device}")
+            found.append(measure(device))
+    return found
 
 
 def _prepare(plot: Path | None) -> None:
@@ -234,12 +232,23 @@ def _doubt(rows: Sequence[Row]) -> None:
         )
 
 
+def _bars(rows: Sequence[Row], names: Sequence[str]) -> dict[str, dict[str, float]]:
+    return {
+        f"{row.op} of {row.dtype}\n{row.device}": {
+            name: row.rates[name] for name in names if name in row.rates
+        }
+        for row in rows
+    }
+
+
 def _draw(
-    plot: Path | None, rows: Sequence[Row], title: Callable[[Row], str], names: Sequence[str]
+    plot: Path | None, rates: Mapping[str, Mapping[str, float]], *, highlight: str, line: str
 ) -> None:
+    """Draw bytes per second, a panel for each title, if a plot was asked for."""
     if plot is not None:
         groups = {
-            title(row): {n: row.rates[n] / 1e9 for n in names if n in row.rates} for row in rows
+            title: {name: rate / 1e9 for name, rate in bars.items()}
+            for title, bars in rates.items()
         }
-        bar_chart(plot, groups, highlight=OURS, line=CEILING, unit="GB/s")
+        bar_chart(plot, groups, highlight=highlight, line=line, unit="GB/s")
         err.print(f"drew {plot}", markup=False)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from dask.utils import parse_bytes
 from distributed import Client, get_client
 
-from chunkfold.backend import Backend, Crew, InProcess
-from chunkfold.errors import DeviceError, PlanError
+from chunkfold.backend import Backend, InProcess
+from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
-from chunkfold.kernels import Bound, Monoid, as_monoid, bind
-from chunkfold.kernels.dtypes import stored_name
+from chunkfold.kernels import Monoid
 from chunkfold.on_cluster import OnCluster
-from chunkfold.planning import Plan, make_plan
+from chunkfold.planning import Plan
+from chunkfold.request import Op, Request
 from chunkfold.run import Run
-from chunkfold.source import Source, open_source
 from chunkfold.worker import readers_each
 
-MODES = ("exact", "fast")
 ON_BAD_CHUNK = ("stop", "skip")
-Op = str | Monoid
 Result = Any
 """A NumPy scalar or array; with a list of ops, a dict of them by name."""
 
@@ -124,20 +117,21 @@ def submit(
     What can be known to be wrong is raised here; the rest by `Run.result`.
     """
     backend = _backend(client)
-    sources = _sources(source)
-    monoids = _monoids(op, skipna=skipna)
     if on_bad_chunk not in ON_BAD_CHUNK:
         raise PlanError(
             f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"
         )
-    # Bind once before asking the cluster, so that bad input fails without one.
-    bound = _bound(sources, monoids, dtype, ddof, mode)
-    wanted = _Wanted(sources, axis, selection, _bytes(memory))
-    wanted.plan(bound)
+    request = Request.of(
+        source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna, selection=selection,
+        mode=mode, memory=memory,
+    )  # fmt: skip
+    # Bind and plan once before asking the cluster, so that bad input fails without one.
+    bound = request.bound()
+    request.plan(bound, listed=False)
     crew = backend.crew()
     if not all(device.fp64 for device in crew.devices):
-        bound = _bound(sources, monoids, dtype, ddof, mode, fp64=False)
-    planned = wanted.plan(bound, crew, stored=wanted.stored())
+        bound = request.bound(fp64=False)
+    planned = request.plan(bound, listed=True, **crew.terms)
     return Run(
         planned,
         bound,
@@ -150,22 +144,13 @@ def submit(
     )
 
 
-def check(
-    source: Any,
-    op: Op | Sequence[Op] = "sum",
-    *,
-    axis: int | Sequence[int] | None = None,
-    dtype: Any = None,
-    ddof: float = 0,
-    skipna: bool = False,
-    selection: Selection = None,
-    mode: str = "exact",
-    memory: int | str | None = None,
-) -> None:
-    """Raise what `reduce` would of these arguments, without a cluster and without reading data."""
-    sources = _sources(source)
-    bound = _bound(sources, _monoids(op, skipna=skipna), dtype, ddof, mode)
-    _Wanted(sources, axis, selection, _bytes(memory)).plan(bound)
+def check(source: Any, op: Op | Sequence[Op], **given: Any) -> None:
+    """Raise what `reduce` would, without a cluster and without reading data.
+
+    Parameters as `Request.of`.
+    """
+    request = Request.of(source, op, **given)
+    request.plan(request.bound(), listed=False)
 
 
 def plan(
@@ -188,69 +173,18 @@ def plan(
     With a cluster (given or current), for its workers; else for `workers` that run `threads`
     blocks at once each.
     """
-    sources = _sources(source)
-    bound = _bound(sources, _monoids(op, skipna=skipna), dtype, ddof, mode)
-    wanted = _Wanted(sources, axis, selection, _bytes(memory))
+    request = Request.of(
+        source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna, selection=selection,
+        mode=mode, memory=memory,
+    )  # fmt: skip
+    bound = request.bound()
     client = client or _current_client()
-    crew = (
-        Crew((), threads, readers_each(workers), None, workers)
-        if client is None
-        else OnCluster(client).crew()
-    )
-    return wanted.plan(bound, crew, stored=wanted.stored())
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What is asked for, but for the statistics."""
-
-    sources: tuple[Source, ...]
-    axis: int | Sequence[int] | None
-    selection: Selection
-    memory: int | None
-
-    def stored(self) -> list[np.ndarray | None]:
-        """Find out what is stored of each input."""
-        return [source.stored() for source in self.sources]
-
-    def plan(
-        self,
-        bound: Bound,
-        crew: Crew | None = None,
-        stored: Sequence[np.ndarray | None] | None = None,
-    ) -> Plan:
-        """Plan it for a crew; for none, see that it can be planned at all."""
-        given: dict[str, Any] = {}
-        if crew is not None:
-            given = {
-                "workers": crew.workers,
-                "threads": crew.threads,
-                "readers": crew.readers,
-                "memory_limit": crew.memory_limit,
-            }
-        return make_plan(
-            self.sources,
-            bound,
-            axis=self.axis,
-            selection=self.selection,
-            stored=stored,
-            memory=self.memory,
-            **given,
-        )
-
-
-def _bytes(memory: int | str | None) -> int | None:
-    if memory is None:
-        return None
-    plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
-    text = isinstance(memory, str) and any(map(str.isdigit, memory))
-    try:
-        nbytes = int(memory) if plain else int(parse_bytes(memory)) if text else 0
-    except (ValueError, OverflowError):
-        nbytes = 0
-    if nbytes <= 0:
-        raise PlanError(f"memory is {memory!r}; give bytes, or a text such as '2 GiB'")
-    return nbytes
+    terms: dict[str, Any] = {
+        "workers": workers, "threads": threads, "readers": readers_each(workers)
+    }  # fmt: skip
+    if client is not None:
+        terms = OnCluster(client).crew().terms
+    return request.plan(bound, listed=True, **terms)
 
 
 def _backend(client: Client | None) -> Backend:
@@ -265,58 +199,3 @@ def _current_client() -> Client | None:
         return get_client()
     except ValueError:
         return None
-
-
-def _sources(given: Any) -> tuple[Source, ...]:
-    """Open one source, or a pair of equal shape."""
-    sources = tuple(map(open_source, given if isinstance(given, (tuple, list)) else (given,)))
-    if not sources:
-        raise PlanError("no source was named")
-    first = sources[0]
-    for other in sources[1:]:
-        if other.shape != first.shape:
-            raise PlanError(
-                f"{first.name} has shape {first.shape}, but {other.name} has {other.shape}; "
-                "reductions of several inputs need equal shapes"
-            )
-    return sources
-
-
-def _monoids(op: Op | Sequence[Op], *, skipna: bool) -> list[Monoid]:
-    alone = isinstance(op, (str, bytes, Monoid)) or not isinstance(op, Iterable)
-    ops: Any = [op] if alone else op
-    monoids = [as_monoid(one) for one in ops]
-    if skipna:
-        monoids = [monoid.skipping() for monoid in monoids]
-    names = [monoid.name for monoid in monoids]
-    if not names:
-        raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise PlanError(f"results go by name, but {', '.join(twice)} is named more than once")
-    return monoids
-
-
-def _bound(
-    sources: tuple[Source, ...],
-    monoids: list[Monoid],
-    dtype: Any,
-    ddof: float,
-    mode: str,
-    *,
-    fp64: bool = True,
-) -> Bound:
-    if mode not in MODES:
-        raise PlanError(f"mode is {mode!r}; there are: {', '.join(map(repr, MODES))}")
-    plain = isinstance(ddof, (int, float)) and not isinstance(ddof, bool)
-    if not plain or not -(2**63) <= ddof < 2**63:
-        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a number of 64 bits at most")
-    try:
-        cast = None if dtype is None else np.dtype(dtype)
-        if cast is not None and cast.kind != "O":
-            stored_name(cast)
-    except (TypeError, ValueError, DeviceError) as error:
-        raise PlanError(f"dtype={dtype!r}: {error}") from None
-    dtypes = [source.dtype for source in sources]
-    exact = mode == "exact"
-    return bind(monoids, dtypes, dtype=cast, fp64=fp64, ddof=ddof, exact=exact)

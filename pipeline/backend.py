@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from chunkfold.block import Folded, combine, fold_block
 from chunkfold.blocks import Block
@@ -30,7 +30,16 @@ class Crew:
     """Threads that read for them, of the worker that has most."""
     memory_limit: int | None
     """Bytes that the smallest worker may use."""
-    workers: int = 1
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What plans depend on, by the names that `make_plan` has for it."""
+        return {
+            "workers": len(self.devices),
+            "threads": self.threads,
+            "readers": self.readers,
+            "memory_limit": self.memory_limit,
+        }
 
 
 class Backend(Protocol):

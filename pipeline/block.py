@@ -41,7 +41,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     tuning = work.tuning(owned, work.accumulator)
     stream = Stream(owned, work, block, watch)
     try:
-        partials = tuple(fold_tile(stream, tile, block) for tile in range(*block.tiles))
+        partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
     finally:
         stream.close()
     watch.progress(stream.nbytes, True)
@@ -56,7 +56,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         profile=stream.profile(),
     )
     report = Report(stream.elements, {owned.device.uuid: entry}, stream.skipped)
-    return Folded(partials, merge([report]))
+    return Folded(partials, merge([report]))  # which bounds what was skipped
 
 
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:

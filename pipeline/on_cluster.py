@@ -78,7 +78,7 @@ class OnCluster:
         limits = [workers[a]["memory_limit"] for a in found if workers[a].get("memory_limit")]
         threads = min(int(workers[address]["nthreads"]) for address in found)
         devices, readers = zip(*found.values(), strict=True)
-        return Crew(devices, threads, max(readers), min(limits, default=None), len(devices))
+        return Crew(devices, threads, max(readers), min(limits, default=None))
 
     def start(
         self,

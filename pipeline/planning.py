@@ -13,9 +13,8 @@ from chunkfold.blocks import Block, cut_blocks, with_gaps
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
 from chunkfold.kernels import Accumulator, Bound
-from chunkfold.kernels.fold import COMBINED_BYTES
-from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
+from chunkfold.memory import Memory, projected
 from chunkfold.source import Source
 from chunkfold.tree import FAN_IN, tree
 from chunkfold.units import size_text
@@ -26,31 +25,12 @@ READERS = (2, 16)
 """Least and most threads that read and decode for a worker: 16 keep a GPU's link busy.
 
 Where they wait for a network, there are always as many as may be."""
-AGAIN_BYTES = 64 << 20
-"""Limbs that a block keeps at a time, where expansions did not hold its sums."""
 MOST_LEAVES = 1 << 25
 """Leaves beyond which planning would take gigabytes: half a petabyte of small chunks."""
 VIRTUAL_COST = 16
 """How much sooner fill values are made than chunks are read and decoded."""
 MEMORY_SHARE = 0.6
 """Share of a worker's memory limit beyond which distributed may pause it for good."""
-
-
-@dataclass(frozen=True)
-class Memory:
-    """The memory bound of a worker, above an idle one; bytes."""
-
-    staging: int
-    """Buffers that chunks are decoded into, over all blocks that run at once."""
-    decoding: int
-    """Compressed and decoded leaves in flight, over all readers."""
-    accumulators: int
-    """Partials on the device and on the host."""
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.staging + self.decoding + self.accumulators
 
 
 @dataclass(frozen=True, repr=False)
@@ -201,7 +181,8 @@ def make_plan(
     if any(source.remote for source in sources):
         readers = READERS[1]
     bounds = [
-        _memory(layout, accumulator, sources, leaf_bytes, threads, n) for n in range(1, readers + 1)
+        projected(layout, accumulator, sources, leaf_bytes, threads, n)
+        for n in range(1, readers + 1)
     ]
     limits = [memory or math.inf, MEMORY_SHARE * (memory_limit or math.inf)]
     fitting = sum(bound.total <= min(limits) for bound in bounds)
@@ -232,15 +213,6 @@ def make_plan(
             "fewer threads, more memory, or smaller chunks or selections" + _hint(plan)
         )
     return plan
-
-
-def ring(readers: int) -> int:
-    """Return the staging buffers of a running block, by the threads that fill them.
-
-    One waits to be filled and two are the device's: handing one over between threads may take a
-    time slice, where readers keep all cores busy.
-    """
-    return readers + 3
 
 
 def _hint(plan: Plan) -> str:
@@ -309,49 +281,3 @@ def _costs(
             costs += (held == 0) * decoded / VIRTUAL_COST
     outputs = layout.outputs / max(1, layout.tiles)
     return np.asarray(costs + outputs * accumulator.nbytes / max(1, layout.parts))
-
-
-def _memory(
-    layout: Layout,
-    accumulator: Accumulator,
-    sources: tuple[Source, ...],
-    leaf_bytes: int,
-    threads: int,
-    readers: int,
-) -> Memory:
-    """Project a worker's memory; every term in bytes.
-
-    A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
-    little of them. Files are read cell by cell; what comes over a network, or is decoded by zarr,
-    all at once that a leaf has. It reads one input at a time.
-    """
-    in_flight = max(
-        math.prod(source.cell) * source.dtype.itemsize
-        if source.direct is not None and not source.remote
-        else max(leaf_bytes, _touched(layout, source))
-        for source in sources
-    )
-    outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
-    partial = outputs * accumulator.nbytes
-    again = min(AGAIN_BYTES, outputs * accumulator.with_limbs().nbytes)
-    tables = SPLIT_BYTES if accumulator.tables else 3 * again if accumulator.exact else 0
-    # Partials wait for their siblings, and are copied to the device and combined there.
-    waiting = FAN_IN * partial if layout.parts > 1 else 0
-    together = max(2 * partial, min(FAN_IN * partial, COMBINED_BYTES))
-    combining = 2 * (together + partial) if waiting else 0
-    return Memory(
-        staging=threads * ring(readers) * leaf_bytes * len(sources),
-        decoding=readers * 2 * in_flight,
-        accumulators=threads * (3 * partial + tables) + waiting + combining,
-    )
-
-
-def _touched(layout: Layout, source: Source) -> int:
-    """Return the decoded bytes of the cells of a source that a leaf may touch."""
-    extents = []
-    for axis, cell in zip(layout.axes, source.cell, strict=True):
-        leaf = axis.cells.cell
-        # The grid of another input may lie across the leaf's: one cell more.
-        cells = -(-leaf // cell) + (leaf % cell != 0)
-        extents.append(min(axis.cells.size, cells * cell))
-    return math.prod(extents) * source.dtype.itemsize

@@ -70,8 +70,8 @@ def merge(reports: Iterable[Report]) -> Report:
     for report in reports:
         elements += report.elements
         for reason, count in report.skipped.items():
-            known = reason in skipped or len(skipped) < MOST_SKIPPED
-            skipped[reason if known else ""] = skipped.get(reason if known else "", 0) + count
+            key = reason if reason in skipped or len(skipped) < MOST_SKIPPED else ""
+            skipped[key] = skipped.get(key, 0) + count
         for uuid, entry in report.devices.items():
             devices[uuid] = devices[uuid] + entry if uuid in devices else entry
     return Report(elements, devices, skipped)

@@ -17,7 +17,7 @@ from chunkfold.kernels import Accumulator, Fold, Partial
 from chunkfold.kernels.power import Powers
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
-from chunkfold.planning import ring
+from chunkfold.memory import ring
 from chunkfold.reads import Read, Window, reads_of
 from chunkfold.work import Watch, Work
 from chunkfold.worker import WorkerDevice
@@ -35,7 +35,7 @@ class Stream:
     """The ring of staging buffers of one block, its readers, and what they have counted."""
 
     def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
-        self.owned, self.work = owned, work
+        self.owned, self.work, self.block = owned, work, block
         self.elements = 0
         self.nbytes = 0
         self.read_s = 0.0
@@ -49,7 +49,7 @@ class Stream:
             lambda accumulator: work.tuning(owned, accumulator),
         )
         """Folds of the fill value."""
-        self._block, self._watch = block, watch
+        self._watch = watch
         self._queue = owned.opened.queue()
         self._profiles: list[Profile] = []
         self._free: deque[Slot] = deque()
@@ -71,7 +71,7 @@ class Stream:
         fold = self._fold_of(accumulator, window.outputs)
         reads = deque[tuple[Read, Slot, Future[float]]]()
         try:
-            for read in reads_of(self.work, self._block, window, self._buffer_bytes):
+            for read in reads_of(self.work, self.block, window, self._buffer_bytes):
                 if len(reads) == self._most - 2:
                     self._consume(fold, window, *reads[0])
                     reads.popleft()

@@ -7,20 +7,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chunkfold.blocks import Block
 from chunkfold.errors import ChunkError
 from chunkfold.grid import slabs
 from chunkfold.kernels import Partial
 from chunkfold.kernels.partial import assembled
 from chunkfold.kernels.sums import any_lost, restored
-from chunkfold.planning import AGAIN_BYTES
+from chunkfold.memory import AGAIN_BYTES
 from chunkfold.reads import Place, Window, whole_window, windows_by_cell
 from chunkfold.stream import Stream
 
 
-def fold_tile(stream: Stream, tile: int, block: Block) -> Partial:
-    """Fold a block's parts of a tile."""
-    accumulator = stream.work.accumulator
+def fold_tile(stream: Stream, tile: int) -> Partial:
+    """Fold those parts of a tile that are of the stream's block."""
+    accumulator, block = stream.work.accumulator, stream.block
     parts, absent = np.arange(*block.parts), block.absent_parts(tile)
     if accumulator.uses_index or not absent.any():
         return _fold_parts(stream, tile, dict(zip(parts.tolist(), absent.tolist(), strict=True)))

@@ -18,7 +18,8 @@ from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, 
 from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
-from chunkfold.planning import make_plan, ring
+from chunkfold.memory import ring
+from chunkfold.planning import make_plan
 from chunkfold.source import Source, open_source
 from chunkfold.tree import FAN_IN, children, tree
 

@@ -13,12 +13,12 @@ import click
 import numpy as np
 from distributed import Client
 
-from chunkfold.api import MODES
 from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
 from chunkfold.kernels.histogram import MOST_BINS
+from chunkfold.request import MODES
 from chunkfold.workflows.style import err
 
 _RANGE = (float, float, int)

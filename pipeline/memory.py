@@ -1,0 +1,88 @@
+"""The memory that a worker takes at most: pure integer functions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from chunkfold.kernels import Accumulator
+from chunkfold.kernels.fold import COMBINED_BYTES
+from chunkfold.kernels.shapes import SPLIT_BYTES
+from chunkfold.layout import Layout
+from chunkfold.source import Source
+from chunkfold.tree import FAN_IN
+
+AGAIN_BYTES = 64 << 20
+"""Limbs that a block keeps at a time, where expansions did not hold its sums."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory bound of a worker, above an idle one; bytes."""
+
+    staging: int
+    """Buffers that chunks are decoded into, over all blocks that run at once."""
+    decoding: int
+    """Compressed and decoded leaves in flight, over all readers."""
+    accumulators: int
+    """Partials on the device and on the host."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.staging + self.decoding + self.accumulators
+
+
+def ring(readers: int) -> int:
+    """Return the staging buffers of a running block, by the threads that fill them.
+
+    One waits to be filled and two are the device's: handing one over between threads may take a
+    time slice, where readers keep all cores busy.
+    """
+    return readers + 3
+
+
+def projected(
+    layout: Layout,
+    accumulator: Accumulator,
+    sources: tuple[Source, ...],
+    leaf_bytes: int,
+    threads: int,
+    readers: int,
+) -> Memory:
+    """Project a worker's memory; every term in bytes.
+
+    A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
+    little of them. Files are read cell by cell; what comes over a network, or is decoded by zarr,
+    all at once that a leaf has. It reads one input at a time.
+    """
+    in_flight = max(
+        math.prod(source.cell) * source.dtype.itemsize
+        if source.direct is not None and not source.remote
+        else max(leaf_bytes, _touched(layout, source))
+        for source in sources
+    )
+    outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
+    partial = outputs * accumulator.nbytes
+    again = min(AGAIN_BYTES, outputs * accumulator.with_limbs().nbytes)
+    tables = SPLIT_BYTES if accumulator.tables else 3 * again if accumulator.exact else 0
+    # Partials wait for their siblings, and are copied to the device and combined there.
+    waiting = FAN_IN * partial if layout.parts > 1 else 0
+    together = max(2 * partial, min(FAN_IN * partial, COMBINED_BYTES))
+    combining = 2 * (together + partial) if waiting else 0
+    return Memory(
+        staging=threads * ring(readers) * leaf_bytes * len(sources),
+        decoding=readers * 2 * in_flight,
+        accumulators=threads * (3 * partial + tables) + waiting + combining,
+    )
+
+
+def _touched(layout: Layout, source: Source) -> int:
+    """Return the decoded bytes of the cells of a source that a leaf may touch."""
+    extents = []
+    for axis, cell in zip(layout.axes, source.cell, strict=True):
+        leaf = axis.cells.cell
+        # The grid of another input may lie across the leaf's: one cell more.
+        cells = -(-leaf // cell) + (leaf % cell != 0)
+        extents.append(min(axis.cells.size, cells * cell))
+    return math.prod(extents) * source.dtype.itemsize

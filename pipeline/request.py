@@ -1,0 +1,145 @@
+"""What is asked of a reduction, seen to be sound."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from dask.utils import parse_bytes
+
+from chunkfold.errors import DeviceError, PlanError
+from chunkfold.grid import Selection
+from chunkfold.kernels import Bound, Monoid, as_monoid, bind
+from chunkfold.kernels.dtypes import stored_name
+from chunkfold.planning import Plan, make_plan
+from chunkfold.source import Source, open_source
+
+MODES = ("exact", "fast")
+Op = str | Monoid
+
+
+@dataclass(frozen=True)
+class Request:
+    """A reduction of opened sources; parameters as `chunkfold.reduce` has them."""
+
+    sources: tuple[Source, ...]
+    monoids: tuple[Monoid, ...]
+    axis: int | Sequence[int] | None
+    selection: Selection
+    dtype: Any
+    ddof: float
+    mode: str
+    memory: int | None
+    """Bytes."""
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        op: Op | Sequence[Op],
+        *,
+        axis: int | Sequence[int] | None,
+        dtype: Any,
+        ddof: float,
+        skipna: bool,
+        selection: Selection,
+        mode: str,
+        memory: int | str | None,
+    ) -> Request:
+        """Open the sources and look the reductions up.
+
+        Raises
+        ------
+        ChunkfoldError
+            If there is anything wrong with them.
+        """
+        sources, monoids = _sources(source), tuple(_monoids(op, skipna=skipna))
+        return cls(sources, monoids, axis, selection, dtype, ddof, mode, _bytes(memory))
+
+    def bound(self, *, fp64: bool = True) -> Bound:
+        """Bind the reductions to the sources' dtypes, for devices that have float64 or not."""
+        return _bound(self.sources, self.monoids, self.dtype, self.ddof, self.mode, fp64=fp64)
+
+    def plan(self, bound: Bound, *, listed: bool, **terms: Any) -> Plan:
+        """Plan it on a crew's terms (see `make_plan`); `listed`: ask stores what is there."""
+        return make_plan(
+            self.sources,
+            bound,
+            axis=self.axis,
+            selection=self.selection,
+            stored=[source.stored() for source in self.sources] if listed else None,
+            memory=self.memory,
+            **terms,
+        )
+
+
+def _bytes(memory: int | str | None) -> int | None:
+    if memory is None:
+        return None
+    plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
+    text = isinstance(memory, str) and any(map(str.isdigit, memory))
+    try:
+        nbytes = int(memory) if plain else int(parse_bytes(memory)) if text else 0
+    except (ValueError, OverflowError):
+        nbytes = 0
+    if nbytes <= 0:
+        raise PlanError(f"memory is {memory!r}; give bytes, or a text such as '2 GiB'")
+    return nbytes
+
+
+def _sources(given: Any) -> tuple[Source, ...]:
+    """Open one source, or a pair of equal shape."""
+    sources = tuple(map(open_source, given if isinstance(given, (tuple, list)) else (given,)))
+    if not sources:
+        raise PlanError("no source was named")
+    first = sources[0]
+    for other in sources[1:]:
+        if other.shape != first.shape:
+            raise PlanError(
+                f"{first.name} has shape {first.shape}, but {other.name} has {other.shape}; "
+                "reductions of several inputs need equal shapes"
+            )
+    return sources
+
+
+def _monoids(op: Op | Sequence[Op], *, skipna: bool) -> list[Monoid]:
+    alone = isinstance(op, (str, bytes, Monoid)) or not isinstance(op, Iterable)
+    ops: Any = [op] if alone else op
+    monoids = [as_monoid(one) for one in ops]
+    if skipna:
+        monoids = [monoid.skipping() for monoid in monoids]
+    names = [monoid.name for monoid in monoids]
+    if not names:
+        raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PlanError(f"results go by name, but {', '.join(twice)} is named more than once")
+    return monoids
+
+
+def _bound(
+    sources: tuple[Source, ...],
+    monoids: Sequence[Monoid],
+    dtype: Any,
+    ddof: float,
+    mode: str,
+    *,
+    fp64: bool = True,
+) -> Bound:
+    if mode not in MODES:
+        raise PlanError(f"mode is {mode!r}; there are: {', '.join(map(repr, MODES))}")
+    plain = isinstance(ddof, (int, float)) and not isinstance(ddof, bool)
+    if not plain or not -(2**63) <= ddof < 2**63:
+        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a number of 64 bits at most")
+    try:
+        cast = None if dtype is None else np.dtype(dtype)
+        if cast is not None and cast.kind != "O":
+            stored_name(cast)
+    except (TypeError, ValueError, DeviceError) as error:
+        raise PlanError(f"dtype={dtype!r}: {error}") from None
+    dtypes = [source.dtype for source in sources]
+    exact = mode == "exact"
+    return bind(monoids, dtypes, dtype=cast, fp64=fp64, ddof=ddof, exact=exact)

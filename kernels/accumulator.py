@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -147,12 +148,12 @@ class Accumulator:
         """The monoids it serves, for messages."""
         return ", ".join(dict.fromkeys(component.origin for component in self.components))
 
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """Arrays of a partial."""
         return (*self.scalars, *self.tables)
 
-    @property
+    @cached_property
     def scalars(self) -> tuple[Slot, ...]:
         """Arrays of one item an output, widest first so that each is aligned behind the others."""
         slots = [
@@ -164,7 +165,7 @@ class Accumulator:
         ]
         return tuple(sorted(slots, key=lambda slot: -slot.dtype.itemsize))
 
-    @property
+    @cached_property
     def tables(self) -> tuple[Slot, ...]:
         """Arrays of counters."""
         return tuple(
@@ -195,7 +196,7 @@ class Accumulator:
         ]
         return Accumulator(("uint8",), ("uint8",), tuple(parts), (False,))
 
-    @property
+    @cached_property
     def sums(self) -> Mapping[str, BoundField]:
         """The exact sums, by the names that their slots begin with."""
         return {
@@ -204,12 +205,12 @@ class Accumulator:
             if part.limbs
         }
 
-    @property
+    @cached_property
     def exact(self) -> bool:
         """Whether any sum is exact."""
         return any(part.limbs for part in self.components)
 
-    @property
+    @cached_property
     def in_limbs(self) -> bool:
         """Whether any table holds limbs, which must not overflow."""
         return any(slot.field.limbs for slot in self.tables)
@@ -230,7 +231,7 @@ class Accumulator:
     def _table_fields(self) -> tuple[BoundField, ...]:
         return tuple(slot.field for slot in self.tables)
 
-    @property
+    @cached_property
     def scalar_bytes(self) -> int:
         """Bytes of one accumulator's scalars."""
         return sum(slot.dtype.itemsize for slot in self.scalars)
@@ -269,7 +270,7 @@ class Accumulator:
         steps = [text for c in self.components if c.state is not None for text in c.state.texts]
         return (*lifts, *steps)
 
-    @property
+    @cached_property
     def uses_index(self) -> bool:
         """Whether any source reads the global index `i`."""
         return any(_INDEX.search(text) for text in self.texts)

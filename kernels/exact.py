@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -39,11 +41,13 @@ def _finished(
     assert not any(one.lost.any() for one in sums), "of sums that were lost"
     out, sure = np.empty(outputs, dtype), np.zeros(outputs, bool)
     if all(one.terms for one in sums):
-        for at in range(0, outputs, SLAB):
-            slab = slice(at, at + SLAB)
+
+        def round_slab(slab: slice) -> None:
             with np.errstate(all="ignore"):  # what comes of what is no number is not certain
                 terms = [[term[slab] for term in one.terms] for one in sums]
                 out[slab], sure[slab] = quickly(terms, slab).rounded(dtype)
+
+        _on_slabs(outputs, round_slab)
         for one in sums:
             sure[one.wide.at] = False
             odd = ~one.finite
@@ -53,6 +57,13 @@ def _finished(
         few = left[at : at + SLAB]
         out[few] = exactly(few)
     return out
+
+
+def _on_slabs(outputs: int, task: Callable[[slice], None]) -> None:
+    """Do something to every slab of outputs, on all cores: NumPy lets other threads run."""
+    slabs = [slice(at, at + SLAB) for at in range(0, outputs, SLAB)]
+    with ThreadPoolExecutor(max(1, min(len(slabs), len(os.sched_getaffinity(0))))) as pool:
+        list(pool.map(task, slabs))  # raises what a task raised
 
 
 def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:

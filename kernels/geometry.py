@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -33,22 +34,22 @@ class Box:
     index: int = 0
     """C-order index of the first element in the whole array."""
 
-    @property
+    @cached_property
     def outputs(self) -> int:
         """Number of outputs."""
         return math.prod(dim.size for dim in self.kept)
 
-    @property
+    @cached_property
     def reduces(self) -> int:
         """Elements folded into each output."""
         return math.prod(dim.size for dim in self.reduced)
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Elements in all."""
         return self.outputs * self.reduces
 
-    @property
+    @cached_property
     def flat(self) -> bool:
         """Whether it is one contiguous run folded into one output, indices in step."""
         return self.outputs == 1 and (

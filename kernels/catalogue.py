@@ -148,7 +148,6 @@ _MOMENTS: Any = {
     ),
     "rtol": 1e-9,
 }
-_DISTANCE = "(x0 > x1 ? (ulong)x0 - (ulong)x1 : (ulong)x1 - (ulong)x0)"
 _SQUARES: Any = {"zero": 0, "lift": "wide(x) * wide(x)", "op": "add"}
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
 _FLOAT_DIFFERENCE = Monoid(
@@ -203,7 +202,7 @@ _CATALOGUE = (
     Monoid("std", **_MOMENTS, finish=finishes.deviation, exact=exact.EXACT_STD),
     Monoid(
         "sumsq", fields={"q": "sum"}, **_SQUARES, finish=finishes.summed, exact=exact.EXACT_SUMSQ,
-        kinds="f", instead={"biu": integer_products("sumsq", 1, "({wide})x", "({wide})x")},
+        kinds="f", instead={"biu": integer_products("sumsq", 1, "{wide}(x)", "{wide}(x)")},
     ),
     Monoid(
         "norm1", fields={"s": "mean"}, zero=0, lift="magnitude(x)", op="add",
@@ -273,12 +272,12 @@ _CATALOGUE = (
     Monoid(
         "dot", inputs=2, fields={"s": "sum"}, zero=0, lift="wide(x0) * wide(x1)", op="add",
         finish=finishes.summed, kinds="f",
-        instead={"biu": integer_products("dot", 2, "({wide})x0", "({wide})x1")},
+        instead={"biu": integer_products("dot", 2, "{wide}(x0)", "{wide}(x1)")},
     ),
     Monoid(
         "sum_sq_diff", inputs=2, fields={"s": "sum"}, zero=0, op="add",
         lift="(wide(x0) - wide(x1)) * (wide(x0) - wide(x1))", finish=finishes.summed, kinds="f",
-        instead={"biu": integer_products("sum_sq_diff", 2, _DISTANCE, _DISTANCE)},
+        instead={"biu": integer_products("sum_sq_diff", 2, "{distance}", "{distance}")},
     ),
     _FLOAT_DIFFERENCE,
     Monoid(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,12 +40,15 @@ _NARROW = Accumulate(
     step={"s": "s.s + wide(x)"},
     end={"hi": "s.s >> 32", "lo": "s.s & 4294967295"},
 )
+
+
 _WIDE = Accumulate(
     state={"hi": "int64", "lo": "int64"},
     start={"hi": 0, "lo": 0},
     step={"hi": "s.hi + upper(x)", "lo": "s.lo + lower(x)"},
     end=_carried("s.{0}", _SUM),
 )
+_DISTANCE = "(x0 > x1 ? (ulong)x0 - (ulong)x1 : (ulong)x1 - (ulong)x0)"
 
 
 def integer_sum(dtype: np.dtype) -> Monoid:
@@ -107,29 +110,33 @@ def integer_prod() -> Monoid:
 def integer_products(name: str, inputs: int, first: str, second: str) -> Monoid:
     """Return the sum of products of integers, of which `first` and `second` are the factors.
 
-    Factors are OpenCL C expressions of 64 bits, in which {wide} is the type of that size.
+    Factors are OpenCL C expressions, in which {wide} makes 64 bits of something, and {distance} is
+    how far x0 and x1 are apart.
     """
 
     def of(dtype: np.dtype) -> Monoid:
-        wide = "ulong" if dtype.kind == "u" else "long"
-        a, b = first.format(wide=wide), second.format(wide=wide)
-        low, high = f"((ulong)({a}) * (ulong)({b}))", f"mul_hi({a}, {b})"
-        # Products of 128 bits in pieces of 32, the last of which has the sign. Sums keep 160.
-        halves = [f"{half} {part}" for half in (low, high) for part in ("& 4294967295", ">> 32")]
-        pieces = dict(zip(_PRODUCTS, halves, strict=True))
+        if dtype.itemsize <= 2:
+            forms = {"wide": "wide", "distance": "(wide(x0) - wide(x1))"}
+        else:
+            forms = {"wide": "(ulong)" if dtype.kind == "u" else "(long)", "distance": _DISTANCE}
+        a, b = first.format(**forms), second.format(**forms)
+        if dtype.itemsize == 8:
+            pieces = _pieces_of_128(a, b)
+            accumulate = _piecewise(pieces)
+        else:
+            product = f"{a} * {b}"
+            pieces = {"lo": f"({product}) & 4294967295", "hi": f"({product}) >> 32"}
+            # Fewer than 2**31 products of 16 bits each add up to less than 2**63.
+            adding = replace(_NARROW, step={"s": f"s.s + {product}"})
+            accumulate = adding if dtype.itemsize <= 2 else _piecewise(pieces)
         return Monoid(
             name,
             inputs=inputs,
             fields=dict.fromkeys(pieces, "int64"),
             zero=dict.fromkeys(pieces, 0),
             lift=pieces,
-            op=_carried(_ADDED, _PRODUCTS),
-            accumulate=Accumulate(
-                state=dict.fromkeys(pieces, "int64"),
-                start=dict.fromkeys(pieces, 0),
-                step={q: f"s.{q} + (long)({piece})" for q, piece in pieces.items()},
-                end=_carried("s.{0}", _PRODUCTS),
-            ),
+            op=_carried(_ADDED, tuple(pieces)),
+            accumulate=accumulate,
             finish=_summed_products,
             kinds="biu",
             unbounded=True,
@@ -138,8 +145,26 @@ def integer_products(name: str, inputs: int, first: str, second: str) -> Monoid:
     return replace(of(np.dtype(np.int64)), adapt=of)
 
 
+def _pieces_of_128(a: str, b: str) -> dict[str, str]:
+    """Take products in pieces of 32 bits, the last of which has the sign; sums keep 160."""
+    low, high = f"((ulong)({a}) * (ulong)({b}))", f"mul_hi({a}, {b})"
+    halves = [f"{half} {part}" for half in (low, high) for part in ("& 4294967295", ">> 32")]
+    return dict(zip(_PRODUCTS, halves, strict=True))
+
+
+def _piecewise(pieces: Mapping[str, str]) -> Accumulate:
+    """Add up piece by piece; carries are propagated at the end."""
+    return Accumulate(
+        state=dict.fromkeys(pieces, "int64"),
+        start=dict.fromkeys(pieces, 0),
+        step={name: f"s.{name} + (long)({piece})" for name, piece in pieces.items()},
+        end=_carried("s.{0}", tuple(pieces)),
+    )
+
+
 def _summed_products(fields: Fields, context: Context) -> np.ndarray:
-    return _fitted(_numbers(fields, _PRODUCTS), context, "sum of products")
+    digits = _PRODUCTS if _PRODUCTS[0] in fields else _SUM
+    return _fitted(_numbers(fields, digits), context, "sum of products")
 
 
 def _numbers(fields: Fields, digits: Sequence[str]) -> list[int]:

@@ -5,6 +5,7 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bind import Bound, bind
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.choice import choose
+from chunkfold.kernels.combine import Combiner
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
 from chunkfold.kernels.fold import Fold
@@ -29,6 +30,7 @@ __all__ = [
     "ChunkfoldError",
     "Device",
     "DeviceError",
+    "Combiner",
     "Fold",
     "Monoid",
     "MonoidError",

@@ -15,22 +15,11 @@ from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.launch import Launcher
 from chunkfold.kernels.limbs import MOST_DEPOSITS
 from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.partial import (
-    Partial,
-    pack,
-    settled_partial,
-    table_counts,
-    with_tables,
-    zero_partial,
-)
+from chunkfold.kernels.partial import Partial, settled_partial, with_tables, zero_partial
 from chunkfold.kernels.passes import Passes
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.shapes import ColumnShape, column_shape, each_shape, most_splits, row_shape
-from chunkfold.kernels.sums import remade
 from chunkfold.kernels.variant import Tuning
-
-COMBINED_BYTES = 256 << 20
-"""Partials that are combined in one go, unless there are only two."""
 
 
 class Fold:
@@ -125,37 +114,8 @@ class Fold:
         partial = with_tables(self.accumulator, partial, self._tables.finish())
         return partial if used == 1 else settled_partial(self.accumulator, partial)
 
-    def combine(self, partials: Sequence[Partial]) -> Partial:
-        """Combine partials of `outputs` accumulators each with the op, on the device.
-
-        Large ones two at a time: they are copied on their way there.
-        """
-        size = max(1, self.outputs * self.accumulator.nbytes)
-        at_once = max(2, COMBINED_BYTES // size)
-        while len(partials) > at_once:
-            partials = [self.combine(partials[:at_once]), *partials[at_once:]]
-        accumulator, splits = self.accumulator, len(partials)
-        if splits == 1:
-            return partials[0]
-        if not self.outputs:
-            return zero_partial(accumulator, 0)
-        raw = pack(accumulator, partials)
-        raw = raw if raw.size else np.zeros(1, np.uint8)  # no buffer is empty
-        with device_errors(self.opened.device, "uploading partials"):
-            shared = self.opened.device.unified_memory
-            copied = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
-            flags = cl.mem_flags.READ_ONLY | copied
-            source = cl.Buffer(self.opened.context, flags, hostbuf=raw)
-        count = sum(partial.count for partial in partials)
-        scalars = replace(self._passes.run(source, splits, splits * self.outputs), count=count)
-        if self._tables is None:
-            return remade(accumulator, scalars, partials)
-        counts = self._tables.combine([table_counts(accumulator, partial) for partial in partials])
-        joined = settled_partial(accumulator, with_tables(accumulator, scalars, counts))
-        return remade(accumulator, joined, partials)
-
     def profile(self) -> Profile:
-        """Return the times of every launch that `finish` or `combine` has proved done."""
+        """Return the times of every launch that `finish` has proved done."""
         own = self.launcher.profile()
         return own if self._tables is None else merged([own, self._tables.profile()])
 

@@ -11,7 +11,6 @@ import numpy as np
 from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.dtypes import literal_value
 from chunkfold.kernels.limbs import settled
-from chunkfold.kernels.pages import page_aligned
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,17 @@ class Partial:
         rows = sum(wide.at.nbytes + wide.tables.nbytes for wide in self.wide.values())
         return rows + sum(array.nbytes for array in self.arrays.values())
 
+    def part(self, outputs: slice) -> Partial:
+        """View a run of the outputs."""
+        wide = {}
+        for name, rows in self.wide.items():
+            some = slice(*np.searchsorted(rows.at, (outputs.start, outputs.stop)))
+            if some.start < some.stop:
+                wide[name] = Wide(rows.at[some] - outputs.start, rows.tables[some])
+        arrays = {name: array[outputs] for name, array in self.arrays.items()}
+        count = self.count[outputs] if isinstance(self.count, np.ndarray) else self.count
+        return Partial(arrays, wide, count)
+
 
 def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
     """View the bytes that kernels write (slot behind slot) as a partial's scalars.
@@ -60,16 +70,19 @@ def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
     return Partial(arrays)
 
 
-def pack(accumulator: Accumulator, partials: Sequence[Partial]) -> np.ndarray:
-    """Lay partials of equal outputs out as splits of one, in the kernels' byte order."""
-    size = sum(partial.outputs for partial in partials)
-    raw, offset = page_aligned(size * accumulator.scalar_bytes), 0
+def packed_bytes(accumulator: Accumulator, partials: Sequence[Partial]) -> int:
+    """Return the bytes that `pack` writes."""
+    return accumulator.scalar_bytes * sum(partial.outputs for partial in partials)
+
+
+def pack(accumulator: Accumulator, partials: Sequence[Partial], raw: np.ndarray) -> None:
+    """Lay partials of equal outputs out in `raw`, uint8, as splits of one: slot behind slot."""
+    size, offset = sum(partial.outputs for partial in partials), 0
     for slot in accumulator.scalars:
         nbytes = size * slot.dtype.itemsize
         into = raw[offset : offset + nbytes].view(slot.dtype)
         np.concatenate([partial.arrays[slot.name] for partial in partials], out=into)
         offset += nbytes
-    return raw
 
 
 def with_tables(accumulator: Accumulator, scalars: Partial, counts: Partial) -> Partial:

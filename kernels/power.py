@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.combine import Combiner
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import box
 from chunkfold.kernels.opened import OpenedDevice, device_errors
@@ -59,14 +60,16 @@ class Powers:
         """Fold `count` elements into one output, by at most 2 * log2(count) combines."""
         key = accumulator, count
         if key not in self._made:
-            fold = Fold(self._opened, accumulator, self._tuning_of(accumulator))
+            tuning = self._tuning_of(accumulator)
             if count == 1:
+                fold = Fold(self._opened, accumulator, tuning)
                 fold.add(self._uploaded(), box((1,), (0,)))
                 self._made[key] = fold.finish()
             else:
                 half = self._one(accumulator, count // 2)
                 rest = [self._one(accumulator, 1)] if count % 2 else []
-                self._made[key] = fold.combine([half, half, *rest])
+                combiner = Combiner(self._opened, accumulator, tuning)
+                self._made[key] = combiner.combine([half, half, *rest])
         return self._made[key]
 
     def _uploaded(self) -> list[cl.Buffer]:

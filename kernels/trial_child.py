@@ -15,6 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator import Accumulator, Slot
+from chunkfold.kernels.combine import Combiner
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
@@ -133,12 +134,12 @@ def _by_columns(
 ) -> Partial:
     """Fold a few columns, and combine what comes of them."""
     columns = _folded(Fold(opened, accumulator, tuning, outputs=_WIDE), data, [_COLUMNS])
-    fold = Fold(opened, accumulator, tuning)
     partials = [
         Partial({name: array[n : n + 1] for name, array in columns.arrays.items()})
         for n in range(_WIDE)
     ]
-    return fold.combine([*partials, _folded(fold, data, [_REST])])
+    rest = _folded(Fold(opened, accumulator, tuning), data, [_REST])
+    return Combiner(opened, accumulator, tuning).combine([*partials, rest])
 
 
 def _same(want: np.ndarray, got: np.ndarray) -> bool:

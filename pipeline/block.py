@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.blocks import Block
-from chunkfold.kernels import Fold, Partial
-from chunkfold.kernels.profile import merged
+from chunkfold.kernels import Combiner, Partial
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.stream import Stream
 from chunkfold.tile import fold_tile
@@ -62,11 +61,10 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
     """Combine what blocks or other combines left, tile by tile, with the same op and zero."""
     tuning = work.tuning(owned, work.accumulator)
-    partials, profiles = [], []
-    for tile in zip(*(part.partials for part in parts), strict=True):
-        fold = Fold(owned.opened, work.accumulator, tuning, outputs=tile[0].outputs)
-        partials.append(fold.combine(tile))
-        profiles.append(fold.profile())
-    own = DeviceReport(owned.device, tuning.variant, str(tuning), worker, profile=merged(profiles))
+    combiner = Combiner(owned.opened, work.accumulator, tuning)
+    tiles = zip(*(part.partials for part in parts), strict=True)
+    partials = tuple(combiner.combine(tile) for tile in tiles)
+    profile = combiner.profile()
+    own = DeviceReport(owned.device, tuning.variant, str(tuning), worker, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.uuid: own})])
-    return Folded(tuple(partials), report)
+    return Folded(partials, report)

@@ -13,7 +13,7 @@ import numpy as np
 
 from chunkfold.blocks import Block
 from chunkfold.errors import CancelledError, ChunkError
-from chunkfold.kernels import Accumulator, Fold, Partial
+from chunkfold.kernels import Accumulator, Combiner, Fold, Partial
 from chunkfold.kernels.power import Powers
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
@@ -90,9 +90,10 @@ class Stream:
 
     def combine(self, partials: Sequence[Partial]) -> Partial:
         """Combine partials of the same outputs."""
-        fold = self._fold_of(self.work.accumulator, partials[0].outputs)
-        combined = fold.combine(partials)
-        self._profiles.append(fold.profile())
+        tuning = self.work.tuning(self.owned, self.work.accumulator)
+        combiner = Combiner(self.owned.opened, self.work.accumulator, tuning)
+        combined = combiner.combine(partials)
+        self._profiles.append(combiner.profile())
         return combined
 
     def close(self) -> None:

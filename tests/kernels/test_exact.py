@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from chunkfold.kernels import (
     Accumulator,
     Bound,
+    Combiner,
     Fold,
     Monoid,
     MonoidError,
@@ -146,7 +147,7 @@ def test_cuts_order_and_combining_do_not_change_a_bit(opened: OpenedDevice, dtyp
             fold = Fold(opened, bound.accumulator, tuning)
             fold.add([upload(opened, piece)], box(piece.shape, (0,)))
             partials.append(fold.finish())
-        assert bits(Fold(opened, bound.accumulator, tuning).combine(partials)) == bits(wanted)
+        assert bits(Combiner(opened, bound.accumulator, tuning).combine(partials)) == bits(wanted)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

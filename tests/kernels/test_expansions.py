@@ -8,8 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Accumulator, Fold, OpenedDevice, Tuning, as_monoid, bind, box
-from chunkfold.kernels import fold as fold_module
+from chunkfold.kernels import (
+    Accumulator,
+    Combiner,
+    Fold,
+    OpenedDevice,
+    Tuning,
+    as_monoid,
+    bind,
+    box,
+)
+from chunkfold.kernels import combine as combine_module
 from chunkfold.kernels.sums import exact_sums, rewritten
 from tests.conftest import DEVICES, SHAPES, ran, tried
 from tests.exactly import expected
@@ -86,18 +95,20 @@ def test_expansions_combine_to_one_form(opened: OpenedDevice, dtype: str):
     far = rows_of("wild", dtype, 12, rows=6, count=columns.shape[1])
     columns = np.concatenate([columns, far, -far])
     whole = folded(opened, bound, columns, (0,))
-    fold = Fold(opened, accumulator, chosen(opened, accumulator), outputs=columns.shape[1])
+    combiner = Combiner(opened, accumulator, chosen(opened, accumulator))
     for cuts in ((1,), (3, 4), (40,), (COUNT + 2, COUNT + 6)):
         pieces = np.split(columns, cuts)
         partials = [folded(opened, bound, piece, (0,)) for piece in pieces]
         found = [len(rows.at) for partial in partials for rows in partial.wide.values()]
         assert 0 < min(found) < columns.shape[1]
-        assert bits(fold.combine(partials)) == bits(whole), cuts
+        assert bits(combiner.combine(partials)) == bits(whole), cuts
 
 
-def test_many_large_partials_are_combined_two_at_a_time(opened: OpenedDevice, monkeypatch):
-    monkeypatch.setattr(fold_module, "COMBINED_BYTES", 1)
+@pytest.mark.parametrize("slabs", [1, 4, COUNT])
+def test_large_partials_are_combined_slab_by_slab(opened: OpenedDevice, monkeypatch, slabs: int):
     bound = every("float32")
+    nbytes = 9 * bound.accumulator.nbytes * COUNT
+    monkeypatch.setattr(combine_module, "SLAB_BYTES", nbytes // slabs)
     mean = next(one for one in bound.statistics if one.name == "mean")
     data = rows_of("wild", "float32", 10, rows=9)
     form = bound.accumulator
@@ -106,7 +117,8 @@ def test_many_large_partials_are_combined_two_at_a_time(opened: OpenedDevice, mo
     for row in data:
         fold.add([upload(opened, row)], box((1, COUNT), (0,)))
         partials.append(fold.finish())
-    whole = mean.finish(fold.combine(partials))
+    combiner = Combiner(opened, form, chosen(opened, form))
+    whole = mean.finish(combiner.combine(partials))
     assert same(whole, [expected("mean", column, "float32") for column in data.T.tolist()]).all()
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from chunkfold.kernels import (
     VARIANTS,
     Bound,
+    Combiner,
     DeviceError,
     Fold,
     MonoidError,
@@ -259,7 +260,7 @@ def test_combine_equals_folding_the_whole(opened: OpenedDevice, count: int):
     for n in range(count):
         fold.add([buffer], box((3,), (0,), offset=3 * n))
         parts.append(fold.finish())
-    partial = Fold(opened, bound.accumulator, tuning).combine(parts)
+    partial = Combiner(opened, bound.accumulator, tuning).combine(parts)
     check(array, {s.name: s.finish(partial) for s in bound.statistics})
 
 
@@ -460,7 +461,7 @@ def test_one_accumulator_an_output_is_a_partial_without_a_pass(opened: OpenedDev
         partial = fold.finish()
         assert [name for name, _ in fold.profile()] == ["fold_columns"]
         assert np.array_equal(bound.statistics[0].finish(partial), data.sum(axis=0))
-        assert fold.combine([partial]) is partial
+    assert Combiner(opened, bound.accumulator, tuning).combine([partial]) is partial
 
 
 def test_profile_counts_every_launch(opened: OpenedDevice):

@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chunkfold.kernels import (
+    Combiner,
     DeviceError,
     Fold,
     Monoid,
@@ -166,7 +167,8 @@ def test_tables_combine_and_nothing_is_their_zero(opened: OpenedDevice):
     for piece in np.split(array, 3):
         fold.add([upload(opened, piece)], box(piece.shape, (0,)))
         parts.append(fold.finish())
-    whole = fold.combine([*parts, zero_partial(bound.accumulator, 1)])
+    nothing = zero_partial(bound.accumulator, 1)
+    whole = Combiner(opened, bound.accumulator, tuning).combine([*parts, nothing])
     (got,) = bound.statistics[0].finish(whole)
     assert got.tolist() == [
         (n, n + 1, count) for n, count in enumerate(np.histogram(array, [0, 1, 2, 3])[0].tolist())

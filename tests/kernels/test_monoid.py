@@ -11,6 +11,7 @@ import pytest
 from chunkfold.kernels import (
     Accumulate,
     BuildError,
+    Combiner,
     Fold,
     Monoid,
     MonoidError,
@@ -117,7 +118,8 @@ def test_elements_are_counted_by_the_host_unless_some_are_skipped(opened: Opened
         for rows in (array[:1], array[1:]):
             fold.add([upload(opened, rows)], box(rows.shape, (0,)))
             parts.append(fold.finish())
-        got = bound.statistics[0].finish(fold.combine(parts))
+        combiner = Combiner(opened, bound.accumulator, tuning)
+        got = bound.statistics[0].finish(combiner.combine(parts))
         assert got.tolist() == want
 
 

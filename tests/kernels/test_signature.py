@@ -9,10 +9,11 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import Fold, OpenedDevice, Partial, as_monoid, bind, choose, histogram
+from chunkfold.kernels import Combiner, OpenedDevice, Partial, as_monoid, bind, choose, histogram
 from chunkfold.kernels.ladder import LADDER
 from chunkfold.kernels.laws import LAWS_FILE
 from chunkfold.kernels.opened import program_source
+from chunkfold.kernels.partial import zero_partial
 from chunkfold.kernels.signature import Signature, signature
 from chunkfold.kernels.trial import KERNEL_FILES
 from chunkfold.kernels.variant import language_options
@@ -85,8 +86,8 @@ def test_partials_of_every_width_come_back_as_they_went(opened: OpenedDevice):
         slot.name: rng.integers(1, 2**30, slot.shape(outputs)).astype(slot.dtype)
         for slot in accumulator.slots
     }
-    fold = Fold(opened, accumulator, choose(opened.device, accumulator), outputs=outputs)
+    combiner = Combiner(opened, accumulator, choose(opened.device, accumulator))
     # The zero element beside it, so that kernels take it apart and put it together.
-    back = fold.combine([Partial(arrays), fold.finish()])
+    back = combiner.combine([Partial(arrays), zero_partial(accumulator, outputs)])
     for name, array in arrays.items():
         np.testing.assert_array_equal(back.arrays[name], array, err_msg=name)

@@ -17,6 +17,7 @@ import pyopencl as cl
 from chunkfold.kernels import (
     Accumulator,
     Bound,
+    Combiner,
     Fold,
     OpenedDevice,
     all_devices,
@@ -105,7 +106,8 @@ def fold_boxes(
                 buffer = cl.Buffer(opened.context, flags, hostbuf=array)
                 fold.add([buffer], box(shape, axes))
                 nothing = zero_partial(accumulator, outputs)
-                partial = fold.combine([fold.finish(), *[nothing] * min(splits, 20)])
+                combiner = Combiner(opened, accumulator, tuning)
+                partial = combiner.combine([fold.finish(), *[nothing] * min(splits, 20)])
                 for statistic in bound.statistics:
                     got = statistic.finish(partial)
                     got = got["count"] if statistic.name == "histogram" else got

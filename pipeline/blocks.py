@@ -12,6 +12,8 @@ from chunkfold.layout import Layout
 
 BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
+TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
+"""Blocks that leave much are larger: as many times what they leave, but no larger than this."""
 BLOCKS_PER_WORKER = 4
 """How finely work is cut where it is small, so that several workers end together."""
 
@@ -41,7 +43,9 @@ class Block:
         return bits[at : at + last - first]
 
 
-def cut_blocks(costs: np.ndarray, absent: np.ndarray, workers: int) -> tuple[Block, ...]:
+def cut_blocks(
+    costs: np.ndarray, absent: np.ndarray, workers: int, partial_bytes: int
+) -> tuple[Block, ...]:
     """Cut leaves into blocks of about equal cost.
 
     Parameters
@@ -52,8 +56,11 @@ def cut_blocks(costs: np.ndarray, absent: np.ndarray, workers: int) -> tuple[Blo
         Which leaves have nothing stored: bool, of the same shape.
     workers
         Among whom blocks are to be shared.
+    partial_bytes
+        What a block leaves of a tile.
     """
     least, most = BLOCK_BYTES
+    most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
     each = BLOCKS_PER_WORKER if workers > 1 else 1
     of_tiles = costs.sum(axis=1)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)

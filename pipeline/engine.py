@@ -20,7 +20,7 @@ from chunkfold.errors import (
 )
 from chunkfold.events import BlocksCombined, Event, OnEvent, WorkerRetired
 from chunkfold.planning import Plan
-from chunkfold.tree import FAN_IN, children, tree
+from chunkfold.tree import Tree
 
 STALL_DEADLINE_S = 900.0
 """Longest time without any task ending or reporting progress, in seconds."""
@@ -39,10 +39,10 @@ class _Node:
 
 
 @dataclass
-class _Tree:
+class _Branch:
     """The partials of one run of tiles on their way to its root."""
 
-    sizes: list[int]
+    tree: Tree
     ready: dict[tuple[int, int], object] = field(default_factory=dict)
 
 
@@ -62,7 +62,9 @@ class Engine:
         self._outcomes: queue.SimpleQueue[tuple[_Node, object]] = queue.SimpleQueue()
         self._waiting = deque(_with_nodes(plan.blocks))
         self._blocks = dict(self._waiting)
-        self._trees = _trees(plan.blocks)
+        self._branches = {
+            tiles: _Branch(Tree(count, plan.fan_in)) for tiles, count in plan.runs.items()
+        }
         self._window = max(2, 2 * plan.workers * plan.threads)
         self._folding = 0
         self._tries: dict[_Node, int] = {}
@@ -83,7 +85,7 @@ class Engine:
         ChunkfoldError
             Whatever ended the run.
         """
-        while len(self._roots) < len(self._trees):
+        while len(self._roots) < len(self._branches):
             if self._cancelled():
                 raise CancelledError(f"run {self._run} was cancelled")
             self._fill_window()
@@ -98,7 +100,7 @@ class Engine:
                 continue
             self._heard = time.monotonic()
             self._settle(node, outcome)
-        roots = [(tiles, self._backend.gather(self._roots[tiles])) for tiles in self._trees]
+        roots = [(tiles, self._backend.gather(self._roots[tiles])) for tiles in self._branches]
         self._check([folded for _, folded in roots])
         return roots
 
@@ -135,13 +137,13 @@ class Engine:
 
     def _place(self, node: _Node, handle: object) -> None:
         """Keep a partial; combine it with its siblings once all are there."""
-        branch = self._trees[node.tiles]
-        if node.level == len(branch.sizes) - 1:
+        branch = self._branches[node.tiles]
+        if node.level == branch.tree.levels:
             self._roots[node.tiles] = handle
             return
         branch.ready[node.level, node.number] = handle
-        parent = _Node(node.tiles, node.level + 1, node.number // FAN_IN)
-        siblings = children(branch.sizes, parent.level, parent.number)
+        parent = _Node(node.tiles, node.level + 1, node.number // branch.tree.fan_in)
+        siblings = branch.tree.children(parent.level, parent.number)
         if not all((node.level, n) in branch.ready for n in siblings):
             return
         parts = [branch.ready.pop((node.level, n)) for n in siblings]
@@ -172,10 +174,3 @@ def _with_nodes(blocks: Sequence[Block]) -> list[tuple[_Node, Block]]:
         seen[block.tiles] = number + 1
         out.append((_Node(block.tiles, 0, number), block))
     return out
-
-
-def _trees(blocks: Sequence[Block]) -> dict[tuple[int, int], _Tree]:
-    counts: dict[tuple[int, int], int] = {}
-    for block in blocks:
-        counts[block.tiles] = counts.get(block.tiles, 0) + 1
-    return {tiles: _Tree(tree(count)) for tiles, count in counts.items()}

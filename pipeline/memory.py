@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 from chunkfold.kernels import Accumulator
-from chunkfold.kernels.fold import COMBINED_BYTES
+from chunkfold.kernels.combine import SLAB_BYTES
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.source import Source
-from chunkfold.tree import FAN_IN
+from chunkfold.tree import Tree
 
 AGAIN_BYTES = 64 << 20
 """Limbs that a block keeps at a time, where expansions did not hold its sums."""
@@ -49,12 +49,15 @@ def projected(
     leaf_bytes: int,
     threads: int,
     readers: int,
+    tree: Tree,
+    workers: int,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
     A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
     little of them. Files are read cell by cell; what comes over a network, or is decoded by zarr,
-    all at once that a leaf has. It reads one input at a time.
+    all at once that a leaf has. It reads one input at a time. Of the partials of `tree`, over the
+    blocks of a tile, so many may wait on one worker for their siblings; roots wait where they are.
     """
     in_flight = max(
         math.prod(source.cell) * source.dtype.itemsize
@@ -66,14 +69,14 @@ def projected(
     partial = outputs * accumulator.nbytes
     again = min(AGAIN_BYTES, outputs * accumulator.with_limbs().nbytes)
     tables = SPLIT_BYTES if accumulator.tables else 3 * again if accumulator.exact else 0
-    # Partials wait for their siblings, and are copied to the device and combined there.
-    waiting = FAN_IN * partial if layout.parts > 1 else 0
-    together = max(2 * partial, min(FAN_IN * partial, COMBINED_BYTES))
-    combining = 2 * (together + partial) if waiting else 0
+    waiting = (tree.fan_in - 1) * tree.levels * partial
+    # They are copied to the device slab by slab, and what comes of it is put together.
+    slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
+    roots = layout.outputs * accumulator.nbytes // workers
     return Memory(
         staging=threads * ring(readers) * leaf_bytes * len(sources),
         decoding=readers * 2 * in_flight,
-        accumulators=threads * (3 * partial + tables) + waiting + combining,
+        accumulators=threads * (3 * partial + tables + slabs) + waiting + roots,
     )
 
 

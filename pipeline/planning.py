@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from chunkfold.kernels import Accumulator, Bound
 from chunkfold.layout import Layout
 from chunkfold.memory import Memory, projected
 from chunkfold.source import Source
-from chunkfold.tree import FAN_IN, tree
+from chunkfold.tree import Tree, fan_in
 from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
@@ -58,6 +58,8 @@ class Plan:
     """Blocks that one worker runs at once."""
     readers: int
     """Threads of a worker that read and decode for all of these."""
+    fan_in: int
+    """Partials that one combine takes."""
 
     @property
     def source(self) -> Source:
@@ -78,14 +80,14 @@ class Plan:
         return f"{', '.join(self.rounding)} rounded in every operation{others}"
 
     @property
-    def levels(self) -> int:
-        """Rounds of combining above the blocks."""
-        return len(tree(self.runs_per_tile)) - 1
+    def runs(self) -> Mapping[tuple[int, int], int]:
+        """The runs of tiles that blocks have, and how many blocks share each."""
+        return Counter(block.tiles for block in self.blocks)
 
     @property
-    def runs_per_tile(self) -> int:
-        """Blocks that share a tile."""
-        return max(Counter(block.tiles for block in self.blocks).values(), default=1)
+    def levels(self) -> int:
+        """Rounds of combining above the blocks."""
+        return Tree(max(self.runs.values(), default=1), self.fan_in).levels
 
     def __repr__(self) -> str:
         return str(self)
@@ -107,7 +109,7 @@ class Plan:
                 f"{self.threads} at once on each, {self.readers} threads reading"
             ),
             (
-                f"tree      {self.levels} level(s) of combines, {FAN_IN} partials each; "
+                f"tree      {self.levels} level(s) of combines, {self.fan_in} partials each; "
                 f"{layout.tiles:,} root(s)"
             ),
             (
@@ -180,8 +182,13 @@ def make_plan(
     absent = np.zeros(decoded.shape, bool) if held is None else held == 0
     if any(source.remote for source in sources):
         readers = READERS[1]
+    partial_bytes = accumulator.nbytes * (layout.tile_outputs(0) if layout.elements else 0)
+    costs = _costs(layout, accumulator, decoded, held)
+    blocks = _blocks(layout, sources, stored, costs, absent, workers, partial_bytes)
+    shared = max(Counter(block.tiles for block in blocks).values(), default=1)
+    tree = Tree(shared, fan_in(partial_bytes))
     bounds = [
-        projected(layout, accumulator, sources, leaf_bytes, threads, n)
+        projected(layout, accumulator, sources, leaf_bytes, threads, n, tree, workers)
         for n in range(1, readers + 1)
     ]
     limits = [memory or math.inf, MEMORY_SHARE * (memory_limit or math.inf)]
@@ -192,9 +199,7 @@ def make_plan(
         ops=tuple(statistic.name for statistic in bound.statistics),
         rounding=tuple(one.name for one in bound.statistics if one.rounds),
         layout=layout,
-        blocks=_blocks(
-            layout, sources, stored, _costs(layout, accumulator, decoded, held), absent, workers
-        ),
+        blocks=blocks,
         leaf_bytes=leaf_bytes,
         nbytes=int(decoded[~absent].sum()),
         absent=int(absent.sum()),
@@ -202,6 +207,7 @@ def make_plan(
         workers=workers,
         threads=threads,
         readers=max(1, fitting),
+        fan_in=tree.fan_in,
     )
     if not fitting:
         allowed = size_text(int(min(limits)))
@@ -240,6 +246,7 @@ def _blocks(
     costs: np.ndarray,
     absent: np.ndarray,
     workers: int,
+    partial_bytes: int,
 ) -> tuple[Block, ...]:
     if not layout.elements:
         return ()
@@ -249,7 +256,7 @@ def _blocks(
         for n, (source, sizes) in enumerate(zip(sources, stored, strict=True))
         if source.remote and sizes is not None
     }
-    return with_gaps(cut_blocks(costs, absent, workers), layout, known)
+    return with_gaps(cut_blocks(costs, absent, workers, partial_bytes), layout, known)
 
 
 def _held(

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from chunkfold import PlanError, blocks, plan, planning
 from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select, slabs
 from chunkfold.kernels import as_monoid, bind, histogram
+from chunkfold.kernels.combine import SLAB_BYTES
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.memory import ring
 from chunkfold.planning import make_plan
 from chunkfold.source import Source, open_source
-from chunkfold.tree import FAN_IN, children, tree
+from chunkfold.tree import FAN_IN, LARGE_BYTES, Tree, fan_in
 
 SIZES = st.integers(0, 40)
 
@@ -201,15 +202,16 @@ def test_leaves_stay_where_they_are_when_the_array_grows():
     assert len(small - large) <= 4  # only those at the old edge have grown
 
 
-@given(st.integers(1, 5000))
-def test_the_tree_takes_every_node_once(count: int):
-    sizes = tree(count)
+@given(st.integers(1, 5000), st.sampled_from(FAN_IN))
+def test_the_tree_takes_every_node_once(count: int, fan_in: int):
+    tree = Tree(count, fan_in)
+    sizes = tree.sizes
     assert sizes[0] == count
     assert sizes[-1] == 1
     for level, (below, here) in enumerate(pairwise(sizes), start=1):
-        taken = [n for node in range(here) for n in children(sizes, level, node)]
+        taken = [n for node in range(here) for n in tree.children(level, node)]
         assert taken == list(range(below))
-        assert max(len(children(sizes, level, node)) for node in range(here)) <= FAN_IN
+        assert max(len(tree.children(level, node)) for node in range(here)) <= fan_in
 
 
 def test_the_memory_bound_has_every_term():
@@ -226,17 +228,32 @@ def test_the_memory_bound_has_every_term():
     assert memory.staging == 3 * ring(7) * 11 * 13 * 4
     assert memory.decoding == 7 * 2 * 11 * 13 * 4
     partial = 13 * bound_for("f4").accumulator.nbytes
-    combining = FAN_IN * partial + 2 * (FAN_IN + 1) * partial
-    assert memory.accumulators == 3 * 3 * partial + combining
+    assert memory.accumulators == 3 * 3 * partial + 5 * partial  # and the roots of all five tiles
     assert memory.total == memory.staging + memory.decoding + memory.accumulators
     exact = bind([as_monoid("sum")], [np.dtype("f4")], exact=True)
     memory = make_plan((source,), exact, axis=0).memory
     outputs = 13 * 5  # the whole of them: leaves are no smaller here
     partial, limbs = outputs * 3 * 8, outputs * (11 + 3) * 8
-    assert memory.accumulators == 3 * partial + 3 * limbs
+    assert memory.accumulators == 3 * partial + 3 * limbs + partial
     counting = bind([histogram(range(18))], [np.dtype("f4")])
     memory = make_plan((source,), counting, threads=3).memory
-    assert memory.accumulators == 3 * (3 * 17 * 8 + SPLIT_BYTES)
+    assert memory.accumulators == 3 * (3 * 17 * 8 + SPLIT_BYTES) + 17 * 8
+
+
+def test_large_partials_wait_in_pairs_and_blocks_leave_little():
+    assert (fan_in(LARGE_BYTES - 1), fan_in(LARGE_BYTES)) == (8, 2)
+    source = Source(array_of((10_000, 721, 1440), (8, 721, 1440), "f4"), "a")
+    plan = make_plan((source,), bound_for("f4"), axis=0)
+    partial = 721 * 1440 * plan.accumulator.nbytes
+    assert plan.fan_in == 2
+    assert plan.nbytes / len(plan.blocks) >= 128 * partial
+    waiting = plan.levels * partial
+    assert 2**plan.levels >= len(plan.blocks) > 2 ** (plan.levels - 1)
+    alone = make_plan((source,), bound_for("f4"), axis=0, selection=slice(0, 8)).memory
+    together = 2 * min(SLAB_BYTES, 2 * partial) + partial
+    assert plan.memory.accumulators == alone.accumulators + waiting + together
+    small = make_plan((source,), bound_for("f4"))
+    assert (small.fan_in, small.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
 
 
 def test_what_comes_through_zarr_or_a_network_is_decoded_leaf_by_leaf(tmp_path):

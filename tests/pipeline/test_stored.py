@@ -317,7 +317,7 @@ def test_blocks_of_many_tiles_keep_their_absent_leaves():
     costs[7] = 10**6  # a heavy tile is cut by itself
     absent[7] = False
     seen = np.zeros((40, 3), int)
-    for block in cut_blocks(costs, absent, 2):
+    for block in cut_blocks(costs, absent, 2, 0):
         for tile in range(*block.tiles):
             np.testing.assert_array_equal(
                 block.absent_parts(tile), absent[tile, slice(*block.parts)]
@@ -334,7 +334,7 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
     axes = select([Cells(20, leaf[0]), Cells(30, leaf[1])], (slice(1, 19, 2), slice(None)))
     layout = Layout(axes, (0,))
     held = layout.leaf_sums(sizes, (3, 4))
-    made = cut_blocks(np.full(held.shape, 900), held == 0, 2)
+    made = cut_blocks(np.full(held.shape, 900), held == 0, 2, 0)
     for block in with_gaps(made, layout, {0: (sizes, (3, 4))}):
         for tile in range(*block.tiles):
             for part in range(*block.parts):

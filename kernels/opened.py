@@ -18,7 +18,7 @@ from chunkfold.kernels.caches import cache_in_slot
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.host import all_devices, handle_of
-from chunkfold.kernels.variant import Tuning, language_options, language_pragmas
+from chunkfold.kernels.variant import Tuning, build_options, language_pragmas
 
 # Compilers chatter when all is well; when it is not, their log is in the BuildError.
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)
@@ -58,7 +58,7 @@ class OpenedDevice:
         """
         if kernel_file == "passes.cl":
             accumulator, tuning = accumulator.for_passes(), tuning.for_passes()
-        key = (kernel_file, accumulator, tuning)
+        key = (kernel_file, accumulator, tuning, build_options(self.device))
         with self._lock:
             if key not in self._programs:
                 self._programs[key] = self._build(kernel_file, accumulator, tuning)
@@ -66,7 +66,7 @@ class OpenedDevice:
 
     def _build(self, kernel_file: str, accumulator: Accumulator, tuning: Tuning) -> cl.Program:
         source = program_source(self.device, kernel_file, accumulator, tuning)
-        options = [*language_options(self.device), *tuning.options(kernel_file)]
+        options = [*build_options(self.device), *tuning.options(kernel_file)]
         options.append(f"-DCHF_CPU={int(self.device.kind == 'cpu')}")
         try:
             program: cl.Program = cl.Program(self.context, source).build(

@@ -22,7 +22,7 @@ from chunkfold.kernels.device import Device
 from chunkfold.kernels.folders import cache_folder, write_atomically
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
-from chunkfold.kernels.variant import Tuning, language_options
+from chunkfold.kernels.variant import Tuning, build_options
 
 TRIAL_DEADLINE_S = 120.0
 """Longest time for one request in the child, in seconds."""
@@ -58,7 +58,7 @@ class Request:
                 program_source(device, file, self.accumulator, self.tunings[0])
                 for file in self.files
             ],
-            (language_options(device), self.tunings),
+            (build_options(device), self.tunings),
             [component.rtol for component in self.accumulator.components],
         ]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -249,6 +250,11 @@ def language_options(device: Device) -> tuple[str, ...]:
     if (2, 0) in device.c_versions:
         return ("-cl-std=CL2.0",)
     return ()
+
+
+def build_options(device: Device) -> tuple[str, ...]:
+    """Return what every program is compiled with; CHUNKFOLD_BUILD_OPTIONS adds to it."""
+    return (*language_options(device), *os.environ.get("CHUNKFOLD_BUILD_OPTIONS", "").split())
 
 
 def language_pragmas(device: Device, variant: str) -> str:

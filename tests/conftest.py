@@ -34,6 +34,9 @@ SHAPES = (*VARIANTS, "tree-64", "tree-stride", "work_group-odd", "sub_group-odd"
 """Kernel shapes that the contract suites run: each variant as chosen, and as other devices
 would have it."""
 
+ALL_SHAPES = "CHUNKFOLD_ALL_SHAPES" in os.environ
+"""Whether all of them run with every dtype, and all kernels are optimised."""
+
 ran: dict[str, set[str]] = {}
 """Devices that each shape was folded on, by shape."""
 
@@ -76,6 +79,17 @@ def tried(
 @pytest.fixture(scope="session", params=DEVICES, ids=lambda device: device.spec)
 def device(request: pytest.FixtureRequest) -> Device:
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def _build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What many kernels of all shapes answer is tested without optimising them, where it is marked.
+
+    Compiling is most of the suite's time. What users run is optimised: the same kernels are in all
+    other tests, and in all of them with `make test-shapes`.
+    """
+    if request.node.get_closest_marker("unoptimised") and not ALL_SHAPES:
+        monkeypatch.setenv("CHUNKFOLD_BUILD_OPTIONS", "-cl-opt-disable")
 
 
 _opened: dict[str, OpenedDevice] = {}

@@ -24,6 +24,8 @@ from chunkfold.kernels import (
 )
 from tests.kernels.test_fold import LENGTHS, upload, values
 
+pytestmark = pytest.mark.unoptimised
+
 
 def results(opened: OpenedDevice, ops: list[str], *arrays: np.ndarray, ddof: float = 0) -> dict:
     """Fold aligned arrays of any shape into one output."""

@@ -37,6 +37,7 @@ from tests.kernels.test_exact import (
 from tests.kernels.test_fold import upload
 
 
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_of_kernel_gives_the_same_bits(opened: OpenedDevice, shape: str):
     dtype = "float32" if shape in ("tree-64", "vectors") else "float64"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from dataclasses import replace
 from fractions import Fraction
 
@@ -30,7 +29,9 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.geometry import c_strides
-from tests.conftest import SHAPES, ran, tried
+from tests.conftest import ALL_SHAPES, SHAPES, ran, tried
+
+pytestmark = pytest.mark.unoptimised
 
 PLAIN = (
     "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -117,7 +118,7 @@ def crossed() -> list[tuple[str, str]]:
     return [
         (shape, dtype)
         for (m, shape), (n, dtype) in pairs
-        if shape == "tree" or (m + n) % 3 == 0 or "CHUNKFOLD_ALL_SHAPES" in os.environ
+        if shape == "tree" or (m + n) % 3 == 0 or ALL_SHAPES
     ]
 
 

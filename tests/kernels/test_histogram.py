@@ -31,6 +31,8 @@ from chunkfold.kernels.variant import Tuning, tiers
 from tests.conftest import SHAPES, tried
 from tests.kernels.test_fold import LENGTHS, PLAIN, folded, upload, values
 
+pytestmark = pytest.mark.unoptimised
+
 EDGES = st.lists(
     st.one_of(st.integers(-300, 300), st.floats(-1e3, 1e3), st.sampled_from([math.inf, -math.inf])),
     min_size=2,

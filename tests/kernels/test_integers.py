@@ -14,6 +14,8 @@ from chunkfold.kernels import Bound, Fold, OpenedDevice, Tuning, as_monoid, bind
 from chunkfold.kernels.errors import MonoidError, RangeError
 from tests.kernels.test_fold import LENGTHS, upload, values
 
+pytestmark = pytest.mark.unoptimised
+
 INTEGERS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 
 SOME = ["int8", "uint16", "int64", "uint64"]

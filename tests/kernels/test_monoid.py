@@ -24,6 +24,8 @@ from chunkfold.kernels import (
 from chunkfold.kernels.variant import tiers
 from tests.kernels.test_fold import folded, upload
 
+pytestmark = pytest.mark.unoptimised
+
 
 def test_one_field_may_be_given_bare():
     bare = Monoid("s", fields={"v": "int64"}, zero=0, lift="x", op="add")

@@ -18,6 +18,8 @@ from chunkfold.events import BlockProgress, RunFinished, RunStarted
 from tests.kernels.test_fold import PLAIN
 from tests.pipeline.test_plain import entries
 
+pytestmark = pytest.mark.unoptimised
+
 OPS = ["sum", "min", "max", "mean"]
 
 

@@ -18,6 +18,8 @@ from tests.conftest import DEVICES
 from tests.exactly import expected
 from tests.workflows.test_cli import chunkfold
 
+pytestmark = pytest.mark.unoptimised
+
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):

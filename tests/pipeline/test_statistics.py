@@ -13,6 +13,8 @@ import chunkfold as cf
 from chunkfold import blocks, planning
 from tests.pipeline.test_reduce import stored
 
+pytestmark = pytest.mark.unoptimised
+
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):

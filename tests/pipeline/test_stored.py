@@ -25,6 +25,8 @@ from chunkfold.planning import make_plan
 from chunkfold.source import open_source
 from chunkfold.stored import stored_sizes
 
+pytestmark = pytest.mark.unoptimised
+
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):

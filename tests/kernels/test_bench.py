@@ -23,8 +23,6 @@ from chunkfold.kernels.ladder import LADDER
 from chunkfold.kernels.pages import page_aligned
 from tests.kernels.test_fold import upload
 
-pytestmark = pytest.mark.unoptimised
-
 
 def test_contenders_take_turns():
     order: list[str] = []

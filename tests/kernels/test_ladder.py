@@ -14,8 +14,6 @@ from chunkfold.kernels.ladder import LADDER, Rung, RungFold
 from chunkfold.kernels.variant import language_options
 from tests.kernels.test_fold import LENGTHS, upload, values
 
-pytestmark = pytest.mark.unoptimised
-
 _ran: set[int] = set()
 
 

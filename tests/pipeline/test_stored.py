@@ -19,7 +19,7 @@ from chunkfold import blocks, planning, stored
 from chunkfold.blocks import cut_blocks, even_runs, with_gaps
 from chunkfold.direct import Direct
 from chunkfold.grid import Cells, select
-from chunkfold.kernels import as_monoid, bind
+from chunkfold.kernels import Combiner, as_monoid, bind
 from chunkfold.layout import Layout
 from chunkfold.planning import make_plan
 from chunkfold.source import open_source
@@ -244,16 +244,14 @@ def test_nothing_absent_is_read(tmp_path: Path, monkeypatch):
 
 
 def test_fill_is_folded_once_for_many_tiles(tmp_path: Path, monkeypatch):
-    from chunkfold.kernels.fold import Fold
-
     combines: list[int] = []
-    true_combine = Fold.combine
+    true_combine = Combiner.combine
 
-    def counted(self: Fold, partials) -> object:
+    def counted(self: Combiner, partials) -> object:
         combines.append(len(partials))
         return true_combine(self, partials)
 
-    monkeypatch.setattr(Fold, "combine", counted)
+    monkeypatch.setattr(Combiner, "combine", counted)
     made, _ = sparse(
         tmp_path / "s.zarr", np.ones((1000, 37)), np.zeros((100, 10)), chunks=(10, 4),
         fill_value=0.1,

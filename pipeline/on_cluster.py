@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from distributed import Client
 from distributed.scheduler import KilledWorker
@@ -35,6 +36,8 @@ class OnCluster:
         self._client = client
         self._resources: dict[str, int] = {}
         self._futures: set[Any] = set()
+        self._near = False
+        """Whether the workers are where the client reaches the scheduler: on one host with it."""
         self._numbers = itertools.count()
         self._topic = ""
 
@@ -75,6 +78,8 @@ class OnCluster:
                 f"none of {len(answers)} worker(s) has an OpenCL device: "
                 + "; ".join(str(answer) for answer in answers.values())
             )
+        reached: Any = self._client.scheduler  # None, had it not been running
+        self._near = {_host(address) for address in found} == {_host(reached.address)}
         limits = [workers[a]["memory_limit"] for a in found if workers[a].get("memory_limit")]
         threads = min(int(workers[address]["nthreads"]) for address in found)
         devices, readers = zip(*found.values(), strict=True)
@@ -99,11 +104,11 @@ class OnCluster:
         self._submit(done, "combine", combine_task, self._work, *parts)
 
     def gather(self, handle: object) -> Folded:
-        """Bring a root partial to the client."""
+        """Bring a root partial to the client: past the scheduler, if the worker is near."""
         folded = within(
             GATHER_DEADLINE_S,
             "a root partial",
-            lambda: handle.result(timeout=GATHER_DEADLINE_S),  # type: ignore[attr-defined]
+            lambda: self._client.gather(handle, direct=self._near),
         )
         self.release([handle])
         assert isinstance(folded, Folded)
@@ -159,6 +164,10 @@ class OnCluster:
         if future.status == "cancelled":
             return CancelledError("a task was cancelled on the scheduler")
         return _failure(future)
+
+
+def _host(address: str) -> str | None:
+    return urlsplit(address).hostname
 
 
 def _failure(future: Any) -> object:

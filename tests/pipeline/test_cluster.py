@@ -95,6 +95,18 @@ def test_axis_reductions_come_home_tile_by_tile(data):
             np.testing.assert_array_equal(got["max"], array.max(axis=axis))
 
 
+def test_results_pass_a_scheduler_by_if_it_is_near(data):
+    path, array = data
+
+    def refuse(dask_scheduler) -> None:
+        dask_scheduler.handlers["gather"] = None
+
+    with cluster(halves()[:1]) as (_, client):
+        client.run_on_scheduler(refuse)
+        got = cf.reduce(path, "max", axis=0, client=client)
+    np.testing.assert_array_equal(got, array.max(axis=0))
+
+
 def test_a_killed_worker_costs_time_but_not_the_answer(data):
     path, array = data
     with cluster(halves()[:2]) as (made, client):

@@ -2,7 +2,7 @@
 
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bind import Bound, bind
+from chunkfold.kernels.bind import Bound, bind, is_defined
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.choice import choose
 from chunkfold.kernels.combine import Combiner
@@ -44,4 +44,5 @@ __all__ = [
     "default_devices",
     "devices",
     "histogram",
+    "is_defined",
 ]

@@ -178,6 +178,15 @@ def bind(
     return Bound(accumulator, tuple(statistics))
 
 
+def is_defined(monoid: Monoid, dtypes: Sequence[np.dtype]) -> bool:
+    """Whether a monoid reduces inputs of these dtypes."""
+    try:
+        bind([monoid], dtypes)
+    except (MonoidError, DeviceError):
+        return False
+    return True
+
+
 def _rounds(field: BoundField) -> bool:
     return field.dtype.startswith("float") and field.op not in ("min", "max")
 

@@ -41,13 +41,13 @@ class Request:
         source: Any,
         op: Op | Sequence[Op],
         *,
-        axis: int | Sequence[int] | None,
-        dtype: Any,
-        ddof: float,
-        skipna: bool,
-        selection: Selection,
-        mode: str,
-        memory: int | str | None,
+        axis: int | Sequence[int] | None = None,
+        dtype: Any = None,
+        ddof: float = 0,
+        skipna: bool = False,
+        selection: Selection = None,
+        mode: str = MODES[0],
+        memory: int | str | None = None,
     ) -> Request:
         """Open the sources and look the reductions up.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,9 @@ from chunkfold.remote import (
 )
 from chunkfold.route import direct_of, fill_value
 from chunkfold.stored import stored_sizes
+
+# A README or a script beside arrays is nobody's fault.
+warnings.filterwarnings("ignore", message=".* is not recognized as a component of a Zarr hierarchy")
 
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
@@ -194,35 +198,69 @@ def open_source(source: Any) -> Source:
         If there is nothing there, it is a group (its arrays are named), it is no Zarr, or its
         dtype cannot be reduced.
     """
+    node, name = (source.array, source.name) if isinstance(source, Source) else _named(source)
+    if isinstance(node, zarr.Group):
+        raise SourceError(f"{name}: is a Zarr group, not an array; {_inside(node, name)}")
+    try:
+        stored_name(np.dtype(node.dtype))
+    except (DeviceError, TypeError) as error:
+        raise SourceError(f"{name}: {error}") from None
+    return Source(node, name)
+
+
+def open_all(source: Any) -> list[Source]:
+    """Open every array of a group, in the order of their paths; or the one array that is named.
+
+    Their dtypes need not be such as can be reduced: `open_source` of each tells.
+
+    Raises
+    ------
+    SourceError
+        If there is nothing there, it is no Zarr, it cannot be listed, or has no arrays.
+    """
+    node, name = _named(source)
+    if isinstance(node, zarr.Array):
+        return [Source(node, name)]
+    try:
+        nodes = sorted(node.members(max_depth=None))
+    except Exception as error:
+        raise SourceError(f"{name}: cannot be listed ({message_of(error)})") from error
+    found = [
+        Source(inner, f"{name.rstrip('/')}/{key}")
+        for key, inner in nodes
+        if isinstance(inner, zarr.Array)
+    ]
+    if not found:
+        raise SourceError(f"{name}: is a Zarr group without arrays")
+    return found
+
+
+def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
+    """Open an array or a group; return what messages call it, too."""
+    if isinstance(source, zarr.Group):
+        return source, str(source.store_path)
     if isinstance(source, zarr.Array):
         name = str(source.store_path)
         try:
-            array = _as_stored(source)
+            return _as_stored(source), name
         except Exception as error:
             raise SourceError(f"{name}: cannot be opened again ({error})") from error
-    elif isinstance(source, (str, os.PathLike)):
+    if isinstance(source, (str, os.PathLike)):
         address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
         name = without_secrets(address) if "://" in address else address
-        array = _opened(address, name)
-    else:
-        raise SourceError(
-            f"a source is a path or URL of a Zarr array or a zarr.Array, "
-            f"not {type(source).__name__}"
-        )
-    try:
-        stored_name(np.dtype(array.dtype))
-    except (DeviceError, TypeError) as error:
-        raise SourceError(f"{name}: {error}") from None
-    return Source(array, name)
+        return _opened(address, name), name
+    raise SourceError(
+        f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}"
+    )
 
 
-def _opened(address: str, name: str) -> AnyArray:
-    """Open an array; `name` is what messages call its address."""
+def _opened(address: str, name: str) -> AnyArray | zarr.Group:
+    """Open an array or a group; `name` is what messages call its address."""
     local = "://" not in address and "::" not in address
     try:
         if local and not Path(name).exists():
             raise SourceError(f"{name}: no such path{_nearest(Path(name))}")
-        node = zarr.open(_store(address), mode="r")
+        return zarr.open(_store(address), mode="r")
     except SourceError:
         raise
     except ImportError as error:
@@ -242,9 +280,6 @@ def _opened(address: str, name: str) -> AnyArray:
             f"{name}: {what} ({type(error).__name__}: {message})"
             + hint(address.partition("://")[0], message)
         ) from error
-    if isinstance(node, zarr.Group):
-        raise SourceError(f"{name}: is a Zarr group, not an array; {_inside(node, name)}")
-    return node
 
 
 def _store(address: str) -> Any:

@@ -6,10 +6,11 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
@@ -21,6 +22,11 @@ from chunkfold.planning import Plan
 from chunkfold.report import DeviceReport
 from chunkfold.run import Run
 
+if TYPE_CHECKING:
+    from chunkfold.workflows.describe import Description
+    from chunkfold.workflows.diff import Difference
+    from chunkfold.workflows.normalize import Normalization
+
 
 def jsonable(value: Any) -> Any:
     """Turn a NumPy value into what JSON can carry.
@@ -30,7 +36,7 @@ def jsonable(value: Any) -> Any:
     >>> jsonable(np.array([1.5, np.nan])), jsonable(np.int8(3)), jsonable(np.datetime64(0, "s"))
     ([1.5, 'NaN'], 3, '1970-01-01T00:00:00')
     """
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (np.ndarray, list, tuple)):
         return [jsonable(entry) for entry in value]
     if isinstance(value, np.void) and value.dtype.names:
         return {name: jsonable(value[name]) for name in value.dtype.names}
@@ -86,6 +92,46 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "blocks_at_once": plan.threads,
         "readers": plan.readers,
         "memory": {**asdict(plan.memory), "total": plan.memory.total},
+    }
+
+
+def description_json(description: Description) -> dict[str, Any]:
+    """Describe an array for machines."""
+    stored = description.stored
+    return {
+        "name": description.name,
+        "dtype": str(description.dtype),
+        "shape": list(description.shape),
+        "chunks": list(description.chunks),
+        "elements": description.elements,
+        "bytes": description.nbytes,
+        "stored_bytes": None if stored is None else int(stored.sum()),
+        "stored_objects": None if stored is None else int((stored > 0).sum()),
+        "objects": None if stored is None else stored.size,
+        "missing": description.missing,
+        "statistics": {name: jsonable(value) for name, value in description.statistics.items()},
+        "skipped": dict(description.skipped),
+        "reason": description.reason,
+    }
+
+
+def difference_json(difference: Difference) -> dict[str, Any]:
+    """Describe how two arrays differ for machines."""
+    found = asdict(difference)
+    found |= {"dtypes": [str(dtype) for dtype in difference.dtypes], "equal": difference.equal}
+    return {name: jsonable(value) for name, value in found.items()}
+
+
+def normalization_json(found: Normalization) -> dict[str, Any]:
+    """Describe a normalization for machines: `(value - offset) / scale`."""
+    statistics = {name: jsonable(values) for name, values in found.statistics.items()}
+    return {
+        "source": found.source,
+        "axis": found.axis,
+        "way": found.way,
+        **statistics,
+        "offset": jsonable(found.offset),
+        "scale": jsonable(found.scale),
     }
 
 
@@ -158,6 +204,19 @@ def check_output(path: Path, dtype: str | None = None) -> None:
     check_writable(path)
 
 
+def check_zarr(path: Path, dtype: str | None = None) -> None:
+    """Find out before the work starts whether a Zarr of a `dtype` can be written there.
+
+    Raises
+    ------
+    PlanError
+        If not, or if its name asks for another format.
+    """
+    if path.suffix == ".json":
+        raise PlanError(f"output {path} is to be a Zarr; end it in .zarr")
+    check_output(path, dtype)
+
+
 def check_writable(path: Path) -> None:
     """Find out before the work starts whether an output can be written.
 
@@ -186,9 +245,7 @@ def write_results(path: Path, results: Mapping[str, Any]) -> None:
 
     Records become groups, of an array for each of their fields.
     """
-    staged = _staging(path)
-    try:
-        made = staged / path.name
+    with staged(path) as made:
         if path.suffix == ".json":
             made.write_text(json.dumps({k: jsonable(v) for k, v in results.items()}, indent=2))
         else:
@@ -196,9 +253,18 @@ def write_results(path: Path, results: Mapping[str, Any]) -> None:
             for name, value in results.items():
                 for part, data in _arrays(name, np.asarray(value)):
                     group.create_array(part, data=data)
+
+
+@contextmanager
+def staged(path: Path) -> Iterator[Path]:
+    """Yield where to write an output; it moves into place once all of it is there."""
+    folder = _staging(path)
+    try:
+        made = folder / path.name
+        yield made
         made.rename(path)
     finally:
-        shutil.rmtree(staged, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _arrays(name: str, value: np.ndarray) -> list[tuple[str, np.ndarray]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -11,11 +11,18 @@ from rich.table import Table
 
 from chunkfold.kernels.finishes import BIN
 from chunkfold.report import DeviceReport
+from chunkfold.units import size_text
+
+if TYPE_CHECKING:
+    from chunkfold.workflows.describe import Description
 
 _MOST_ROWS = 40
 """Of a histogram."""
 _BAR = 40
 """Characters of a histogram's longest bar."""
+_SPARKS, _BARS = 24, " ▁▂▃▄▅▆▇█"
+"""Characters of a histogram in a table's row, at most; and which, by height."""
+_FIGURES = ("min", "max", "mean", "std")
 _WIDE = 320
 """Columns where the output is no terminal, so that nothing is cut or folded."""
 
@@ -80,6 +87,67 @@ def bin_table(bins: np.ndarray, elements: int) -> Table:
     if elements > sum(counts):
         made.add_row("", "elsewhere", f"{elements - sum(counts):,}", "NaN, or in no bin")
     return made
+
+
+def spark(counts: np.ndarray) -> str:
+    """Draw counts as a line of bars, neighbours together where there are many.
+
+    >>> spark(np.array([0, 1, 4, 8]))
+    ' ▁▄█'
+    """
+    if not len(counts):
+        return ""
+    step = -(-len(counts) // _SPARKS)
+    sums = np.add.reduceat(counts, range(0, len(counts), step))
+    heights = np.ceil(sums / max(1, sums.max()) * (len(_BARS) - 1)).astype(int)
+    return "".join(_BARS[height] for height in heights)
+
+
+def description_table(descriptions: Sequence[Description]) -> Table:
+    """Say what is in arrays, a row each."""
+    made = table(
+        "array", "dtype", "shape", "chunks", "#stored", "#missing", "#min", "#max", "#mean", "#std",
+        "histogram",
+    )  # fmt: skip
+    for one in descriptions:
+        row = [one.name, str(one.dtype), _extents(one.shape), _extents(one.chunks), _stored(one)]
+        if one.reason:
+            made.add_row(*row, *[""] * 5, one.reason.partition(";")[0])
+            continue
+        found = one.statistics
+        figures = [_short(found[name]) if name in found else "" for name in _FIGURES]
+        missing = f"{one.missing:,}" if one.missing else "-"
+        bins = found.get("histogram")
+        made.add_row(*row, missing, *figures, "" if bins is None else spark(bins["count"]))
+    return made
+
+
+def _extents(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _stored(one: Description) -> str:
+    """Say how many bytes are stored, and how much of the array, if not all."""
+    if one.stored is None:
+        return "?"
+    share = float(np.mean(one.stored > 0)) if one.stored.size else 0.0
+    part = "" if share in (0.0, 1.0) else f", {share:.0%} of it"
+    return size_text(int(one.stored.sum())) + part
+
+
+def _short(value: Any) -> str:
+    """Write a statistic so that a column of them can be read."""
+    if isinstance(value, (np.floating, np.complexfloating)):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def tell_skipped(skipped: Mapping[str, int], elements: int) -> None:
+    """Say which chunks were left out, and how much that is of all elements."""
+    left_out = sum(skipped.values())
+    err.print(f"[bold yellow]skipped:[/] {left_out:,} of {elements:,} elements, of bad chunks:")
+    for reason, count in skipped.items():
+        err.print(f"  {reason or 'others'} ({count:,} elements)", markup=False)
 
 
 def device_table(devices: Mapping[str, DeviceReport], seconds: float) -> Table:

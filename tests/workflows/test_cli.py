@@ -194,6 +194,15 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("plan", "STORE/a", "--op", "maxx"), "did you mean 'max'?"),
         (("devices", "quantum"), "no OpenCL device matches 'quantum'; there are: "),
         (("worker", "nonsense", "--device", "quantum"), "no OpenCL device matches"),
+        (("describe", "STORE/nothing"), "no such path"),
+        (("describe", "STORE/not-zarr"), "not a Zarr array or group"),
+        (("diff", "STORE/a", "STORE/n"), "has shape (30, 40), but STORE/n has (3,)"),
+        (("diff", "STORE/a", "STORE"), "is a Zarr group, not an array"),
+        (("diff", "STORE/a"), "Missing argument 'SECOND'"),
+        (("project", "STORE/a", "STORE/p.zarr"), "name the axes to reduce"),
+        (("project", "STORE/a", "STORE/a", "--axis", "0"), "exists; remove it"),
+        (("normalize", "STORE/a", "--channels", "2"), "axis 2 is out of range"),
+        (("normalize", "STORE/a", "--apply", "STORE/o", "--dtype", "i4"), "take a float's"),
         (("dance",), "No such command 'dance'"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
@@ -202,7 +211,10 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     store: Path, capfd: pytest.CaptureFixture, monkeypatch, words: tuple, sentence: str
 ):
     """In this process: importing everything anew would be most of the suite's time."""
-    words = tuple(word.replace("STORE", str(store)) for word in words)
+    words, sentence = (
+        tuple(word.replace("STORE", str(store)) for word in words),
+        sentence.replace("STORE", str(store)),
+    )
     began = time.monotonic()
     monkeypatch.setattr(sys, "argv", ["chunkfold", *words])
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # pytest's own stay
@@ -214,6 +226,33 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert sentence in " ".join(done.err.split())
     assert done.out == ""
     assert time.monotonic() - began < 60
+
+
+def test_other_packages_add_commands(tmp_path: Path, capfd: pytest.CaptureFixture, monkeypatch):
+    """By the entry point; what is no command is said to be none."""
+    (tmp_path / "theirs.py").write_text(
+        "import click\n"
+        "@click.command(help='Say hello.')\n"
+        "def hello(): click.echo('hello')\n"
+        "broken = 1\n"
+    )
+    info = tmp_path / "theirs-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[chunkfold.workflows]\nhello = theirs:hello\nbroken = theirs:broken\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    for word, code, said in (
+        ("hello", 0, "hello\n"),
+        ("broken", 2, "'broken' of chunkfold.workflows is a int, not a click.Command"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["chunkfold", word])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        done = capfd.readouterr()
+        assert (ended.value.code, said in done.out + done.err) == (code, True), done
 
 
 def test_no_device_says_how_to_get_one(store: Path, tmp_path: Path):
@@ -269,7 +308,9 @@ def _alive(group: int) -> list[str]:
 
 
 def test_help_has_examples_and_is_quick_to_import():
-    for command in ("devices", "reduce", "plan", "worker", "demo"):
+    for command in (
+        "describe", "reduce", "project", "normalize", "diff", "plan", "devices", "worker", "demo",
+    ):  # fmt: skip
         shown = chunkfold(command, "--help").stdout
         assert f"Examples:\n    chunkfold {command}" in shown
         assert "\\b" not in shown

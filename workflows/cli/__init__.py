@@ -10,31 +10,55 @@ from importlib import import_module, metadata
 
 import click
 
-from chunkfold.kernels.errors import ChunkfoldError
+from chunkfold.errors import ChunkfoldError, PlanError
 from chunkfold.workflows.style import err
 
 EXIT_FAULT = 1
-"""The demo's numbers differ, or a fault of chunkfold's own."""
+"""The numbers that `demo` or `diff` compares differ; or a fault of chunkfold's own."""
 EXIT_ERROR = 2
 """Bad input, or a device, a source or a cluster that failed."""
 EXIT_SKIPPED = 3
 """Results are there, but chunks that could not be read are not in them."""
 EXIT_INTERRUPTED = 130
-COMMANDS = ("devices", "reduce", "plan", "worker", "bench", "demo")
+COMMANDS = (
+    "describe",
+    "reduce",
+    "project",
+    "normalize",
+    "diff",
+    "plan",
+    "devices",
+    "worker",
+    "bench",
+    "demo",
+)
+PLUGINS = "chunkfold.workflows"
+"""Entry points by which other packages add click commands."""
 
 
 class _Commands(click.Group):
     """Loads a command's module when it is used: `--help` waits for neither Dask nor OpenCL."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 # click's signature
-        return list(COMMANDS)
+        return [*COMMANDS, *sorted(set(_plugins()) - set(COMMANDS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            command = import_module(f"chunkfold.workflows.cli.{cmd_name}").command
+        elif cmd_name in (plugins := _plugins()):
+            command = plugins[cmd_name].load()
+        else:
             return None
-        command = import_module(f"chunkfold.workflows.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)
+        if not isinstance(command, click.Command):
+            raise PlanError(
+                f"the entry point {cmd_name!r} of {PLUGINS} is a {type(command).__name__}, not a "
+                "click.Command: mend the package that has it"
+            )
         return command
+
+
+def _plugins() -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=PLUGINS)}
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,7 +69,7 @@ def cli() -> None:
     Results go to standard output, everything else to standard error.
 
     \b
-    Exit codes: 0 done; 1 the demo's numbers differ, or a fault of chunkfold's own;
+    Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
     2 bad input, or a device, source or cluster that failed;
     3 done, but for chunks that were skipped (--on-bad-chunk skip);
     130 interrupted, by SIGINT or SIGTERM.

@@ -13,6 +13,7 @@ import click
 import numpy as np
 from distributed import Client
 
+from chunkfold.api import ON_BAD_CHUNK
 from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
@@ -36,8 +37,28 @@ def stacked(*options: Decorator) -> Decorator:
     return decorate
 
 
+memory = click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Most that a worker may take above an idle one, as in '2GiB'.  [default: 60% of the "
+    "memory limit of a Dask worker]",
+)
+select = click.option(
+    "--select",
+    "selection",
+    metavar="INDEX",
+    help="Reduce a part: as in NumPy's brackets, '0:100, ..., 3'.",
+)
+on_bad_chunk = click.option(
+    "--on-bad-chunk",
+    type=click.Choice(ON_BAD_CHUNK),
+    default=ON_BAD_CHUNK[0],
+    show_default=True,
+    help="skip: leave chunks out that cannot be read, say which, and exit with 3.",
+)
+
+sources = click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]")
 reduction = stacked(
-    click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"),
     click.option(
         "--op",
         "ops",
@@ -72,20 +93,10 @@ reduction = stacked(
         help="Cast elements to this first, and the result to it; object: sums and products of "
         "integers of any size.",
     ),
-    click.option(
-        "--memory",
-        metavar="SIZE",
-        help="Most that a worker may take above an idle one, as in '2GiB'.  [default: 60% of the "
-        "memory limit of a Dask worker]",
-    ),
-    click.option(
-        "--select",
-        "selection",
-        metavar="INDEX",
-        help="Reduce a part: as in NumPy's brackets, '0:100, ..., 3'.",
-    ),
+    memory,
+    select,
 )
-"""What is reduced, and how."""
+"""How it is reduced."""
 
 devices = click.option(
     "--device",

@@ -15,6 +15,7 @@ from chunkfold.workflows.style import out
 
 
 @click.command()
+@options.sources
 @options.reduction
 @options.cluster
 @click.option("--json", "as_json", is_flag=True, help="For machines.")

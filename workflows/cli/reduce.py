@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from chunkfold.api import ON_BAD_CHUNK, check, submit
+from chunkfold.api import check, submit
 from chunkfold.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
@@ -24,21 +24,17 @@ from chunkfold.workflows.style import (
     out,
     pass_table,
     show,
+    tell_skipped,
     value_text,
 )
 
 
 @click.command()
+@options.sources
 @options.reduction
 @click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
 @options.cluster
-@click.option(
-    "--on-bad-chunk",
-    type=click.Choice(ON_BAD_CHUNK),
-    default=ON_BAD_CHUNK[0],
-    show_default=True,
-    help="skip: leave chunks out that cannot be read, say which, and exit with 3.",
-)
+@options.on_bad_chunk
 @click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
 @click.option(
     "--json",
@@ -118,7 +114,7 @@ def command(
         if profile:
             show(err, pass_table(run.profile))
     if run.skipped:
-        _tell_skipped(run)
+        tell_skipped(run.skipped, run.plan.layout.elements)
         click.get_current_context().exit(EXIT_SKIPPED)
 
 
@@ -129,10 +125,3 @@ def _print(run: Run, results: Mapping[str, Any]) -> None:
             show(out, bin_table(value, run.plan.layout.elements))
         else:
             out.print(f"{name} {value_text(value)}", markup=False)
-
-
-def _tell_skipped(run: Run) -> None:
-    left_out, elements = sum(run.skipped.values()), run.plan.layout.elements
-    err.print(f"[bold yellow]skipped:[/] {left_out:,} of {elements:,} elements, of bad chunks:")
-    for reason, count in run.skipped.items():
-        err.print(f"  {reason or 'others'} ({count:,} elements)", markup=False)

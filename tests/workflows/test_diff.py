@@ -1,0 +1,98 @@
+"""What `diff` says of two arrays is what NumPy says of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkfold.errors import MonoidError, PlanError
+from chunkfold.workflows.diff import diff
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.unoptimised
+
+
+def stored(values: np.ndarray, chunks: tuple[int, ...]) -> zarr.Array:
+    made = zarr.create_array({}, shape=values.shape, chunks=chunks, dtype=values.dtype)
+    made[...] = values
+    return made
+
+
+@given(
+    st.sampled_from(["f4", "f8", "i1", "u8"]),
+    st.lists(st.tuples(st.integers(0, 16), st.integers(0, 22)), max_size=4),
+    st.integers(0, 2**32 - 1),
+)
+def test_differences_are_numpys(dtype: str, places, seed: int):
+    rng = np.random.default_rng(seed)
+    one = rng.integers(0, 100, (17, 23)).astype(dtype)
+    other = one.copy()
+    for place in places:
+        other[place] += rng.integers(1, 20)
+    if dtype[0] == "f":
+        one[0, :3] = other[0, :3] = np.nan, np.inf, -np.inf
+    found = diff(stored(one, (5, 23)), stored(other, (17, 4)))
+    unequal = np.argwhere((one != other) & ~((one != one) & (other != other)))
+    assert found.equal == (not len(unequal))
+    assert found.first == (tuple(unequal[0].tolist()) if len(unequal) else None)
+    if found.first is not None:
+        assert found.values == (one[found.first], other[found.first])
+    apart = np.zeros(one.shape)
+    there = np.isfinite(one.astype("f8"))
+    apart[there] = np.abs(one[there].astype("f8") - other[there].astype("f8"))
+    assert found.max_abs == apart.max()
+    counted = one.size - (dtype[0] == "f")
+    assert found.rmse == pytest.approx(np.sqrt((apart**2).sum() / counted), rel=1e-12)
+
+
+def test_a_gap_on_one_side_is_a_difference():
+    one = np.array([1, np.nan, 3.0])
+    found = diff(stored(one, (1,)), stored(np.array([1, 2, 3.5]), (3,)))
+    assert (found.first, found.max_abs) == ((1,), 0.5)
+    assert found.rmse == np.sqrt(0.125)
+
+
+def test_the_largest_integers_are_apart_exactly():
+    one, other = np.array([0, 2**64 - 1], "u8"), np.array([0, 0], "u8")
+    assert diff(stored(one, (1,)), stored(other, (2,))).max_abs == 2**64 - 1
+
+
+def test_positions_are_the_arrays_own():
+    one = np.zeros((10, 10))
+    other = one.copy()
+    other[[2, 7], 5] = 1
+    found = diff(stored(one, (3, 3)), stored(other, (10, 1)), selection=(slice(3, None, 2), 5))
+    assert found.first == (7, 5)
+    assert found.elements == 4
+
+
+def test_times_are_equal_or_not():
+    times = np.array(["2020-01-01", "NaT"], "M8[D]")
+    found = diff(stored(times, (1,)), stored(times, (2,)))
+    assert found.equal
+    assert (found.max_abs, found.rmse) == (None, None)
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(PlanError, match=r"has shape \(2,\), but .* has \(3,\)"):
+        diff(stored(np.zeros(2), (2,)), stored(np.zeros(3), (3,)))
+    with pytest.raises(MonoidError, match="no dtype holds both"):
+        diff(stored(np.zeros(2), (2,)), stored(np.zeros(2, "M8[s]"), (2,)))
+    with pytest.raises(MonoidError, match="not defined for complex64"):
+        diff(*[stored(np.zeros(2, "c8"), (2,))] * 2)
+
+
+def test_the_command_tells_by_its_exit_code(tmp_path: Path):
+    for name, last in (("a", 1.0), ("b", 2.5)):
+        made = zarr.create_array(str(tmp_path / name), shape=(4,), chunks=(2,), dtype="f4")
+        made[...] = [0, 0, 0, last]
+    done = chunkfold("diff", tmp_path / "a", tmp_path / "b", code=1)
+    assert done.stdout == "they differ, first at [3]: 1.0 and 2.5\nmax_abs 1.5\nrmse 0.75\n"
+    done = chunkfold("diff", tmp_path / "a", tmp_path / "a", "--json", "--quiet")
+    assert json.loads(done.stdout)["equal"] is True

@@ -1,0 +1,84 @@
+"""Normalized channels have the mean and spread that they should, for any chunks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from chunkfold.errors import PlanError
+from chunkfold.workflows.normalize import apply, normalization
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.unoptimised
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    """Images by their number, channel, row, column; the third channel is the same everywhere."""
+    rng = np.random.default_rng(0)
+    values = rng.normal([[[[3]], [[50]], [[7]]]], [[[[1]], [[20]], [[0]]]], (12, 3, 16, 16))
+    made = zarr.create_array(
+        str(tmp_path / "images.zarr"), shape=values.shape, chunks=(5, 2, 16, 16), dtype="f4",
+        shards=(5, 4, 16, 16), dimension_names=("image", "channel", "y", "x"),
+    )  # fmt: skip
+    made[...] = values
+    return tmp_path / "images.zarr", values.astype("f4")
+
+
+def test_channels_become_comparable(images, tmp_path: Path):
+    source, values = images
+    found = normalization(source, axis=1)
+    wide = values.astype("f8")
+    np.testing.assert_allclose(found.offset, wide.mean(axis=(0, 2, 3)), rtol=1e-6)
+    assert found.scale[2] == 1
+    made = apply(source, found, tmp_path / "scaled.zarr")
+    assert (made.chunks, made.shards, made.dtype) == ((5, 2, 16, 16), (5, 4, 16, 16), "f4")
+    assert made.metadata.dimension_names == ("image", "channel", "y", "x")
+    scaled = made[...].astype("f8")
+    np.testing.assert_allclose(scaled.mean(axis=(0, 2, 3)), 0, atol=1e-6)
+    np.testing.assert_allclose(scaled.std(axis=(0, 2, 3)), [1, 1, 0], atol=1e-6)
+
+
+def test_by_extremes_they_fill_the_unit_interval(images, tmp_path: Path):
+    source, _ = images
+    found = normalization(source, axis=-3, way="min-max")
+    made = apply(source, found, tmp_path / "scaled.zarr", "float64")[...]
+    assert made[:, :2].min(axis=(0, 2, 3)).tolist() == [0, 0]
+    assert made[:, :2].max(axis=(0, 2, 3)).tolist() == [1, 1]
+    assert not made[:, 2].any()
+
+
+def test_without_channels_the_array_is_one(images):
+    source, values = images
+    found = normalization(source, way="min-max")
+    assert found.axis is None
+    assert found.offset.tolist() == [values.min()]
+    assert found.scale.tolist() == [values.max().astype("f8") - values.min().astype("f8")]
+
+
+def test_bad_input_leaves_nothing(images, tmp_path: Path):
+    source, _ = images
+    before = set(tmp_path.iterdir())
+    with pytest.raises(PlanError, match="way is 'median'"):
+        normalization(source, way="median")
+    with pytest.raises(PlanError, match="axis 4"):
+        normalization(source, axis=4)
+    with pytest.raises(PlanError, match="cannot hold normalized values"):
+        apply(source, normalization(source), tmp_path / "i.zarr", "int8")
+    with pytest.raises(PlanError, match="'sandwich' cannot hold"):
+        apply(source, normalization(source), tmp_path / "i.zarr", "sandwich")
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_the_command_prints_json_and_writes(images, tmp_path: Path):
+    source, values = images
+    words = ("normalize", source, "--channels", 1, "--apply", tmp_path / "out.zarr", "--quiet")
+    told = json.loads(chunkfold(*words).stdout)
+    assert (told["axis"], told["way"], len(told["mean"]), len(told["std"])) == (1, "mean-std", 3, 3)
+    offset, scale = (np.array(told[name])[:, None, None] for name in ("offset", "scale"))
+    made = zarr.open_array(str(tmp_path / "out.zarr"), mode="r")[...]
+    np.testing.assert_array_equal(made, ((values - offset) / scale).astype("f4"))

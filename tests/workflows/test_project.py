@@ -1,0 +1,89 @@
+"""Projections are NumPy's, with the source's names and attributes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from chunkfold.errors import PlanError
+from chunkfold.workflows.project import project
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.unoptimised
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> tuple[Path, np.ndarray]:
+    values = np.random.default_rng(0).integers(0, 4000, (6, 20, 30)).astype("u2")
+    made = zarr.create_array(
+        str(tmp_path / "scan.zarr"),
+        shape=values.shape,
+        chunks=(4, 7, 30),
+        dtype="u2",
+        attributes={"units": "counts"},
+        dimension_names=("z", "y", "x"),
+    )
+    made[...] = values
+    return tmp_path / "scan.zarr", values
+
+
+def test_one_op_makes_an_array_of_the_axes_left(scan, tmp_path: Path):
+    source, values = scan
+    made = project(source, tmp_path / "mip.zarr", axis=0)
+    assert isinstance(made, zarr.Array)
+    np.testing.assert_array_equal(made[...], values.max(axis=0))
+    assert (made.dtype, made.metadata.dimension_names) == (values.dtype, ("y", "x"))
+    made_of = {"source": str(source), "op": "max", "axes": ["z"]}
+    assert dict(made.attrs) == {"units": "counts", "chunkfold": made_of}
+
+
+def test_several_make_a_group(scan, tmp_path: Path):
+    source, values = scan
+    made = project(
+        source,
+        tmp_path / "p.zarr",
+        ["mean", "min"],
+        axis=(0, 2),
+        selection=(slice(1, None), slice(3, 9)),
+    )
+    assert sorted(made.array_keys()) == ["mean", "min"]
+    np.testing.assert_array_equal(made["min"][...], values[1:, 3:9].min(axis=(0, 2)))
+    np.testing.assert_array_equal(made["mean"][...], values[1:, 3:9].mean(axis=(0, 2)))
+    kept = project(source, tmp_path / "k.zarr", "sum", axis=1, keepdims=True)
+    np.testing.assert_array_equal(kept[...], values.sum(axis=1, keepdims=True))
+    assert kept.metadata.dimension_names == ("z", "y", "x")
+
+
+def test_names_of_axes_are_found_where_xarray_keeps_them(tmp_path: Path):
+    made = zarr.create_array(
+        str(tmp_path / "a.zarr"), shape=(2, 3), dtype="f4", zarr_format=2,
+        attributes={"_ARRAY_DIMENSIONS": ["time", "lat"]},
+    )  # fmt: skip
+    made[...] = 1
+    got = project(made, tmp_path / "b.zarr", "mean", axis=0)
+    assert got.metadata.dimension_names == ("lat",)
+    assert "_ARRAY_DIMENSIONS" not in got.attrs
+
+
+def test_nothing_is_written_of_what_fails(scan, tmp_path: Path):
+    source, _ = scan
+    before = set(tmp_path.iterdir())
+    with pytest.raises(PlanError, match=r"histogram has axes of its own"):
+        project(source, tmp_path / "h.zarr", "histogram", axis=0)
+    with pytest.raises(PlanError, match=r"axis"):
+        project(source, tmp_path / "h.zarr", axis=7)
+    with pytest.raises(PlanError, match=r"end it in \.zarr"):
+        project(source, tmp_path / "h.json", axis=0)
+    with pytest.raises(PlanError, match="exists"):
+        project(source, source, axis=0)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_the_command_writes_what_the_function_does(scan, tmp_path: Path):
+    source, values = scan
+    chunkfold("project", source, tmp_path / "c.zarr", "--op", "min,max", "--axis", 0, "--quiet")
+    made = zarr.open_group(str(tmp_path / "c.zarr"), mode="r")
+    np.testing.assert_array_equal(made["max"][...], values.max(axis=0))

@@ -1,0 +1,69 @@
+"""`chunkfold describe`: what is in a store."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from chunkfold.source import open_all
+from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.describe import describe_array
+from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.results import description_json
+from chunkfold.workflows.style import description_table, err, out, show, tell_skipped
+
+
+@click.command()
+@click.argument("source")
+@options.cluster
+@options.memory
+@options.on_bad_chunk
+@click.option("--json", "as_json", is_flag=True, help="For machines; NaN and times are strings.")
+@click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
+def command(
+    source: str,
+    specs: tuple[str, ...],
+    scheduler: str | None,
+    memory: str | None,
+    on_bad_chunk: str,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Say what is in the Zarr array or group SOURCE, a path or URL.
+
+    Of every array: dtype, shape, what is stored, how many elements are missing (NaN or NaT), and of
+    the others minimum, maximum, mean, standard deviation and a histogram, in one read.
+
+    \b
+    Examples:
+      chunkfold describe store.zarr
+      chunkfold describe store.zarr/temperature --json
+      chunkfold describe s3://bucket/store.zarr --on-bad-chunk skip
+    """
+    arrays = open_all(source)
+    skipped: dict[str, int] = {}
+    made: list[Any] = []
+    with options.client_for(scheduler, specs) as client:
+        for array in arrays:
+            with run_progress(err, quiet=quiet) as watch:
+                made.append(
+                    describe_array(
+                        array,
+                        memory=memory,
+                        on_bad_chunk=on_bad_chunk,
+                        client=client,
+                        on_event=watch,
+                    )
+                )
+            skipped |= made[-1].skipped
+        # Before the cluster is closed, which takes longer than a small array.
+        if as_json:
+            click.echo(json.dumps([description_json(one) for one in made]))
+        else:
+            show(out, description_table(made))
+    if skipped:
+        tell_skipped(skipped, sum(one.elements for one in made))
+        click.get_current_context().exit(EXIT_SKIPPED)

@@ -1,0 +1,58 @@
+"""`chunkfold diff`: whether two arrays are equal, and how far they are apart."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from chunkfold.api import check
+from chunkfold.workflows.cli import EXIT_FAULT, options
+from chunkfold.workflows.diff import diff
+from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.results import difference_json
+from chunkfold.workflows.style import err, out
+
+
+@click.command()
+@click.argument("first")
+@click.argument("second")
+@options.cluster
+@options.memory
+@options.select
+@click.option("--json", "as_json", is_flag=True, help="For machines; NaN and times are strings.")
+@click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
+def command(
+    first: str,
+    second: str,
+    specs: tuple[str, ...],
+    scheduler: str | None,
+    memory: str | None,
+    selection: str | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Compare the Zarr arrays FIRST and SECOND, paths or URLs, of equal shape, in any chunks.
+
+    NaN equals NaN. Exit codes: 0 they are equal, 1 they differ, others as `chunkfold --help` says.
+
+    \b
+    Examples:
+      chunkfold diff original.zarr/temperature copy.zarr/temperature
+      chunkfold diff old.zarr/air s3://bucket/new.zarr/air --select '0:100' --json
+    """
+    chosen = options.parse_selection(selection)
+    check((first, second), "first_mismatch", selection=chosen, memory=memory)
+    with options.client_for(scheduler, specs) as client:
+        with run_progress(err, quiet=quiet) as watch:
+            found = diff(
+                first, second, selection=chosen, memory=memory, client=client, on_event=watch
+            )
+        if as_json:
+            click.echo(json.dumps(difference_json(found)))
+        else:
+            for line in found.lines():
+                out.print(line, markup=False)
+    if not found.equal:
+        click.get_current_context().exit(EXIT_FAULT)

@@ -1,0 +1,57 @@
+"""`chunkfold project`: an array reduced along axes, as a new Zarr."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chunkfold.api import check
+from chunkfold.errors import PlanError
+from chunkfold.workflows.cli import options
+from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.project import project
+from chunkfold.workflows.results import check_zarr
+from chunkfold.workflows.style import err
+
+
+@click.command()
+@click.argument("source")
+@click.argument("out", type=click.Path(path_type=Path))
+@options.reduction
+@click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
+@options.cluster
+@click.option("--quiet", "-q", is_flag=True, help="Errors only.")
+def command(
+    source: str,
+    out: Path,
+    specs: tuple[str, ...],
+    scheduler: str | None,
+    *,
+    keepdims: bool,
+    quiet: bool,
+    **reduction: Any,
+) -> None:
+    """Reduce the Zarr array SOURCE along axes, and write the results to a new Zarr OUT.
+
+    OUT is an array, or with several reductions a group of them. Names of axes and attributes are
+    the source's.
+
+    \b
+    Examples:
+      chunkfold project scan.zarr/brain projection.zarr --op max --axis 0
+      chunkfold project store.zarr/air climatology.zarr --op mean,std --axis 0 --skipna
+    """
+    given = options.arguments(sources=(source,), **reduction)
+    if given["axis"] is None:
+        raise PlanError("name the axes to reduce: --axis 0; over all of them, reduce prints it")
+    check(**given)
+    check_zarr(out, given["dtype"])
+    (given["source"],) = given["source"]
+    if len(given["op"]) == 1:
+        (given["op"],) = given["op"]
+    with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
+        project(out=out, keepdims=keepdims, client=client, on_event=watch, **given)
+    if not quiet:
+        err.print(f"wrote {out}", markup=False)

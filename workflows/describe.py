@@ -1,0 +1,124 @@
+"""Say what is in an array, or in all arrays of a group, in one read of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from distributed import Client
+
+from chunkfold.api import submit
+from chunkfold.errors import SourceError
+from chunkfold.events import OnEvent
+from chunkfold.kernels import as_monoid, is_defined
+from chunkfold.source import Source, open_all, open_source
+
+OPS = ("count", "min", "max", "mean", "std", "histogram")
+"""Of which an array has those that are defined for its dtype; NaN and NaT are left out."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What an array is, and what is in it."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    nbytes: int
+    """Bytes of all elements, decoded."""
+    stored: np.ndarray | None
+    """Bytes of each object (chunk or shard), int64 over their grid; 0: it is not stored. None where
+    the store cannot be listed."""
+    statistics: Mapping[str, Any]
+    """By the names of `OPS`."""
+    skipped: Mapping[str, int]
+    """Elements of chunks that could not be read, by what was wrong with them."""
+    reason: str = ""
+    """Why there are no statistics, if there are none."""
+
+    @property
+    def elements(self) -> int:
+        """Number of elements, missing ones among them."""
+        return int(np.prod(self.shape, dtype=object))
+
+    @property
+    def missing(self) -> int | None:
+        """Elements that are NaN or NaT; None if they were not counted."""
+        if "count" not in self.statistics:
+            return None
+        return self.elements - sum(self.skipped.values()) - int(self.statistics["count"])
+
+
+def describe(source: Any, **given: Any) -> list[Description]:
+    """Describe an array, or every array of a group; parameters as `describe_array`.
+
+    Raises
+    ------
+    ChunkfoldError
+        If there is nothing there, or an array cannot be read.
+    """
+    return [describe_array(array, **given) for array in open_all(source)]
+
+
+def describe_array(
+    source: Any,
+    *,
+    memory: int | str | None = None,
+    on_bad_chunk: str = "stop",
+    client: Client | None = None,
+    on_event: OnEvent | None = None,
+) -> Description:
+    """Describe an array: shape, what is stored of it, and its statistics, in one read.
+
+    Exact where `chunkfold.reduce` is. An array without elements, or of a dtype that cannot be
+    reduced, such as texts, has no statistics but a reason.
+
+    Parameters
+    ----------
+    source
+        As `chunkfold.reduce` has it; or a `Source`, as `chunkfold.source.open_all` finds them.
+    memory, on_bad_chunk, client, on_event
+        As `chunkfold.reduce` has them.
+
+    Raises
+    ------
+    ChunkfoldError
+        Whatever ended the read.
+    """
+    found = source if isinstance(source, Source) else open_source(source)
+    statistics: Mapping[str, Any] = {}
+    skipped: Mapping[str, int] = {}
+    reason = _why_not(found)
+    if not reason:
+        run = submit(
+            found,
+            [op for op in OPS if is_defined(as_monoid(op), [found.dtype])],
+            skipna=True,
+            memory=memory,
+            on_bad_chunk=on_bad_chunk,
+            client=client,
+            on_event=on_event,
+        )
+        statistics, skipped = run.result(), run.skipped
+    return Description(
+        found.name,
+        found.dtype,
+        found.shape,
+        tuple(found.array.chunks),
+        found.nbytes,
+        found.stored(),
+        statistics,
+        skipped,
+        reason,
+    )
+
+
+def _why_not(source: Source) -> str:
+    try:
+        open_source(source)
+    except SourceError as error:
+        return str(error).removeprefix(f"{source.name}: ")
+    return "" if source.nbytes else "it has no elements"

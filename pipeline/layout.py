@@ -106,6 +106,11 @@ class Layout:
         """Return the number of outputs of a tile."""
         return math.prod(self.tile_shape(tile))
 
+    @property
+    def most_outputs(self) -> int:
+        """Outputs of the largest tile: the first and the last of an axis may be cut."""
+        return math.prod(int(self.axes[n].lengths.max(initial=0)) for n in self.kept)
+
     def leaf_box(self, pieces: Sequence[Piece], within: Sequence[slice], *, indexed: bool) -> Box:
         """Describe a part of a leaf that stands C-contiguous in a buffer of its own.
 

@@ -65,7 +65,7 @@ def projected(
         else max(leaf_bytes, _touched(layout, source))
         for source in sources
     )
-    outputs = max((layout.tile_outputs(0) if layout.elements else 0), 1)
+    outputs = max(layout.most_outputs, 1)
     partial = outputs * accumulator.nbytes
     again = min(AGAIN_BYTES, outputs * accumulator.with_limbs().nbytes)
     tables = SPLIT_BYTES if accumulator.tables else 3 * again if accumulator.exact else 0

@@ -182,7 +182,7 @@ def make_plan(
     absent = np.zeros(decoded.shape, bool) if held is None else held == 0
     if any(source.remote for source in sources):
         readers = READERS[1]
-    partial_bytes = accumulator.nbytes * (layout.tile_outputs(0) if layout.elements else 0)
+    partial_bytes = accumulator.nbytes * layout.most_outputs
     costs = _costs(layout, accumulator, decoded, held)
     blocks = _blocks(layout, sources, stored, costs, absent, workers, partial_bytes)
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)

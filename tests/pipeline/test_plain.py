@@ -240,6 +240,17 @@ def test_the_memory_bound_has_every_term():
     assert memory.accumulators == 3 * (3 * 17 * 8 + SPLIT_BYTES) + 17 * 8
 
 
+def test_the_bound_is_of_the_largest_tile():
+    """Not of the first one, which a selection may have cut."""
+    cell = 1 << 20
+    source = Source(array_of((4, 3 * cell), (4, cell), "f8"), "a")
+    whole = make_plan((source,), bound_for("f8"), axis=0)
+    most = (slice(None), slice(cell - 1, None))
+    cut = make_plan((source,), bound_for("f8"), axis=0, selection=most)
+    assert cut.layout.tile_outputs(0) == 1
+    assert cut.layout.most_outputs == whole.layout.most_outputs == cell
+
+
 def test_large_partials_wait_in_pairs_and_blocks_leave_little():
     assert (fan_in(LARGE_BYTES - 1), fan_in(LARGE_BYTES)) == (8, 2)
     source = Source(array_of((10_000, 721, 1440), (8, 721, 1440), "f4"), "a")

@@ -182,6 +182,7 @@ def test_adversarial_sums(opened: OpenedDevice, dtype: str):
     check()
 
 
+@pytest.mark.unoptimised
 def test_absent_elements_do_not_count(opened: OpenedDevice):
     monoids = [as_monoid(op).skipping() for op in ("sum", "mean", "std")]
     bound = bind(monoids, [np.dtype("float32")], exact=True)
@@ -195,6 +196,7 @@ def test_absent_elements_do_not_count(opened: OpenedDevice):
         assert same(statistic.finish(partial), want).all()
 
 
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_complex_numbers_are_exact_in_each_part(opened: OpenedDevice, dtype: str):
     part = "float32" if dtype == "complex64" else "float64"
@@ -210,6 +212,7 @@ def test_complex_numbers_are_exact_in_each_part(opened: OpenedDevice, dtype: str
             assert same(np.ascontiguousarray(found), want).all()
 
 
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("swapped", [">f4", ">f8"])
 def test_foreign_byte_order_and_gaps(opened: OpenedDevice, swapped: str):
     native = np.dtype(swapped).newbyteorder("=").name
@@ -224,6 +227,7 @@ def test_foreign_byte_order_and_gaps(opened: OpenedDevice, swapped: str):
     assert same(got, [expected("sum", row, native) for row in rows]).all()
 
 
+@pytest.mark.unoptimised
 def test_devices_without_float64_do_it_by_integers(opened: OpenedDevice):
     dtype, ops = "float32", [as_monoid(op) for op in OPS]
     bound = bind(ops, [np.dtype(dtype)], fp64=False, exact=True, ddof=1)

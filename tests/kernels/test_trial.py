@@ -83,6 +83,7 @@ def test_a_hang_ends_at_the_deadline(device: Device, monkeypatch):
 
 
 @pytest.mark.usefixtures("_private_cache")
+@pytest.mark.unoptimised
 def test_kernels_that_answer_wrongly_are_not_used(device: Device):
     """A state that ends as one more gives another answer for every number of launches."""
     more = Accumulate({"t": "int64"}, {"t": 0}, "s.t += x;", {"s": "s.t + 1"})

@@ -55,7 +55,7 @@ def reduce(
         Keep reduced axes with size one.
     dtype
         Cast elements to this before, and the result after. `object` gives the sum or product of
-        integers as Python's, of any size.
+        integers as Python's: sums of any size, products of up to 64 bits.
     ddof
         Delta degrees of freedom: variances divide by count - ddof.
     skipna

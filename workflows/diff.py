@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,16 @@ _RMSE = Monoid(
     kinds="biuf",
     casts=False,
 ).skipping()
+_DIFFERENT = Monoid(
+    "different",
+    inputs=2,
+    fields={"n": "int64"},
+    zero=0,
+    lift="x0 == x1 || (x0 != x0 && x1 != x1) ? 0 : 1",
+    op="add",
+    kinds="biufmM",
+    casts=False,
+)
 _OF_FLOATS = Monoid(
     "max_abs_diff",
     inputs=2,
@@ -36,7 +46,9 @@ _OF_FLOATS = Monoid(
     kinds="f",
     casts=False,
 ).skipping()
-_OF_INTEGERS = as_monoid("max_abs_diff")
+_OF_INTEGERS = replace(
+    as_monoid("max_abs_diff").for_dtype(np.dtype("int64")), kinds="biu", on_empty="finish"
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,8 @@ class Difference:
     """Of either; elements are compared in the dtype that holds both."""
     elements: int
     """Pairs that were compared."""
+    different: int
+    """Of these, those that differ."""
     first: tuple[int, ...] | None
     """Where the first pair stands, in C order, that differs; None if none does."""
     values: tuple[Any, ...] | None
@@ -66,7 +80,8 @@ class Difference:
         if self.first is None or self.values is None:
             return [f"equal: {self.elements:,} elements"]
         where, (one, other) = ", ".join(map(str, self.first)), self.values
-        lines = [f"they differ, first at [{where}]: {one} and {other}"]
+        counts = f"{self.different:,} of {self.elements:,} elements differ"
+        lines = [f"{counts}, the first at [{where}]: {one} and {other}"]
         if self.rmse is not None:
             lines += [f"max_abs {self.max_abs}", f"rmse {self.rmse}"]
         return lines
@@ -96,7 +111,7 @@ def diff(
     measures = [] if most is None else [most, _RMSE]
     run = submit(
         pair,
-        [as_monoid("first_mismatch"), *measures],
+        [as_monoid("first_mismatch"), _DIFFERENT, *measures],
         selection=selection,
         memory=memory,
         client=client,
@@ -113,6 +128,7 @@ def diff(
     return Difference(
         dtypes=(dtypes[0], dtypes[1]),
         elements=layout.elements,
+        different=int(found["different"]),
         first=first,
         values=values,
         max_abs=found.get("max_abs_diff"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,18 @@ from typing import Any
 import dask.array
 import numpy as np
 import zarr
-from distributed import Client
+from distributed import Client, get_client
 
 from chunkfold.api import submit
-from chunkfold.errors import PlanError
+from chunkfold.errors import PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.source import open_source
-from chunkfold.workflows.results import check_zarr, staged
+from chunkfold.workflows.project import axis_names
+from chunkfold.workflows.results import check_zarr, normalization_json, staged
 
-WAYS = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
-"""The statistics of each way to normalize."""
+MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
+"""What is measured for each way to normalize."""
 
 
 @dataclass(frozen=True)
@@ -27,30 +29,30 @@ class Normalization:
     """What makes values comparable: `(value - offset) / scale`, channel by channel."""
 
     source: str
-    axis: int | None
-    """Of the channels; None if all of the array is one."""
-    way: str
+    channels: int | None
+    """Their axis; None if all of the array is one."""
+    by: str
     statistics: dict[str, np.ndarray]
     """Mean and std, or min and max: float64, of shape (channels,)."""
 
     @property
     def offset(self) -> np.ndarray:
         """What becomes 0: float64, (channels,)."""
-        return self.statistics[WAYS[self.way][0]]
+        return self.statistics[MEASURES[self.by][0]]
 
     @property
     def scale(self) -> np.ndarray:
-        """What is 1 long: float64, (channels,). 1 where a channel has one value only."""
-        low, high = (self.statistics[name] for name in WAYS[self.way])
-        span = high if self.way == "mean-std" else high - low
+        """What becomes 1: float64, (channels,). 1 itself where a channel has one value only."""
+        low, high = (self.statistics[name] for name in MEASURES[self.by])
+        span = high if self.by == "mean-std" else high - low
         return np.where(span == 0, 1.0, span)
 
 
 def normalization(
     source: Any,
     *,
-    axis: int | None = None,
-    way: str = "mean-std",
+    channels: int | None = None,
+    by: str = "mean-std",
     ddof: float = 0,
     skipna: bool = False,
     memory: int | str | None = None,
@@ -61,9 +63,9 @@ def normalization(
 
     Parameters
     ----------
-    axis
-        Along which channels stand; None: all of the array is one.
-    way
+    channels
+        The axis along which they stand; None: all of the array is one.
+    by
         "mean-std" or "min-max".
     source, ddof, skipna, memory, client, on_event
         As `chunkfold.reduce` has them.
@@ -73,14 +75,16 @@ def normalization(
     ChunkfoldError
         If anything is wrong with these, or the read fails.
     """
-    if way not in WAYS:
-        raise PlanError(f"way is {way!r}; there are: {', '.join(map(repr, WAYS))}")
+    if not isinstance(by, str) or by not in MEASURES:
+        raise PlanError(f"by is {by!r}; there are: {', '.join(map(repr, MEASURES))}")
     found = open_source(source)
-    others = other_axes(found, axis)
+    others = other_axes(found, channels)
     run = submit(
         found,
-        list(WAYS[way]),
+        list(MEASURES[by]),
         axis=others,
+        # Else the mean of short floats would be rounded to one.
+        dtype="float64" if found.dtype.kind == "f" else None,
         ddof=ddof,
         skipna=skipna,
         memory=memory,
@@ -90,8 +94,15 @@ def normalization(
     statistics = {
         name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in run.result().items()
     }
-    channels = None if axis is None else axis % len(found.shape)
-    return Normalization(found.name, channels, way, statistics)
+    axis = None if channels is None else int(channels) % len(found.shape)
+    return Normalization(found.name, axis, by, statistics)
+
+
+def _attributes(array: Any, found: Normalization) -> dict[str, Any]:
+    """Return the source's attributes but for its units, and what was done."""
+    left = ("units", "_ARRAY_DIMENSIONS")
+    kept = {name: value for name, value in array.attrs.items() if name not in left}
+    return kept | {"chunkfold": normalization_json(found)}
 
 
 def check_applied(out: Path, dtype: Any) -> np.dtype:
@@ -107,23 +118,28 @@ def check_applied(out: Path, dtype: Any) -> np.dtype:
         made_of: np.dtype = np.dtype(dtype)
     except TypeError:
         raise refused from None
-    if made_of.kind != "f":
+    if made_of.name not in ("float16", "float32", "float64"):
         raise refused
     check_zarr(out)
     return made_of
 
 
-def other_axes(source: Any, axis: int | None) -> list[int]:
+def other_axes(source: Any, channels: int | None) -> list[int]:
     """Return the axes that are not the channels'.
 
     Raises
     ------
     ChunkfoldError
-        If the source has no such axis.
+        If the source has no such axis, or no numbers.
     """
-    ndim = len(open_source(source).shape)
-    channels = () if axis is None else normalized_axes(axis, ndim)
-    return [n for n in range(ndim) if n not in channels]
+    found = open_source(source)
+    ndim = len(found.shape)
+    if found.dtype.kind not in "biuf":
+        raise PlanError(f"{found.name}: {found.dtype} cannot be normalized; take real numbers")
+    if isinstance(channels, Sequence):
+        raise PlanError(f"channels is {channels!r}; name one axis")
+    theirs = () if channels is None else normalized_axes(channels, ndim)
+    return [n for n in range(ndim) if n not in theirs]
 
 
 def apply(source: Any, found: Normalization, out: str | Path, dtype: Any = "float32") -> Any:
@@ -135,7 +151,7 @@ def apply(source: Any, found: Normalization, out: str | Path, dtype: Any = "floa
     ----------
     out
         Folder of the new array, which must not exist; chunks, shards, names of axes and attributes
-        are the source's.
+        are the source's, but for `units`; `chunkfold` says what was done.
     dtype
         Of the new array: a float's.
 
@@ -148,12 +164,17 @@ def apply(source: Any, found: Normalization, out: str | Path, dtype: Any = "floa
     ChunkfoldError
         If it cannot be written; nothing is then left there.
     """
-    path, array, made_of = Path(out), open_source(source).array, check_applied(Path(out), dtype)
-    shape = [1] * array.ndim
-    if found.axis is not None:
-        shape[found.axis] = -1
+    path, opened, made_of = Path(out), open_source(source), check_applied(Path(out), dtype)
+    array, shape = opened.array, [1] * len(opened.shape)
+    if found.channels is not None:
+        there = opened.shape[found.channels] if found.channels < len(shape) else 0
+        if there != len(found.offset):
+            raise PlanError(
+                f"{opened.name} has shape {opened.shape}, but the normalization is of "
+                f"{len(found.offset)} channels along axis {found.channels}"
+            )
+        shape[found.channels] = -1
     offset, scale = found.offset.reshape(shape), found.scale.reshape(shape)
-    metadata: Any = array.metadata
     # Whole objects at a time: two writers of one shard would undo each other's work.
     values = dask.array.from_array(array, chunks=array.shards or array.chunks)
     with staged(path) as made:
@@ -163,10 +184,28 @@ def apply(source: Any, found: Normalization, out: str | Path, dtype: Any = "floa
             chunks=array.chunks,
             shards=array.shards,
             dtype=made_of,
-            attributes=dict(array.attrs),
-            dimension_names=getattr(metadata, "dimension_names", None),
+            attributes=_attributes(array, found),
+            dimension_names=axis_names(opened, range(len(shape))),
         )
         normalized = ((values.astype(np.float64) - offset) / scale).astype(made_of)
         store: Any = dask.array.store
-        store(normalized, target, lock=False)
+        _compute(store(normalized, target, lock=False, compute=False), opened.name)
     return zarr.open_array(str(path), mode="r")
+
+
+def _compute(written: Any, name: str) -> None:
+    """Write on the current client, or on threads; interrupted, nothing is begun any more."""
+    try:
+        client: Any = get_client()
+    except ValueError:
+        client = None
+    future = None if client is None else client.compute(written)
+    try:
+        (written.compute if future is None else future.result)()
+    except Exception as error:
+        raise SourceError(
+            f"{name}: cannot be read, or not written ({type(error).__name__}: {error})"
+        ) from error
+    finally:
+        if future is not None and not future.done():
+            client.cancel([future], force=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from chunkfold.workflows.describe import Description
     from chunkfold.workflows.diff import Difference
     from chunkfold.workflows.normalize import Normalization
+
+_REMOVAL_DEADLINE_S = 20.0
+_STAYS_AWAY_S = 0.3
 
 
 def jsonable(value: Any) -> Any:
@@ -127,8 +133,8 @@ def normalization_json(found: Normalization) -> dict[str, Any]:
     statistics = {name: jsonable(values) for name, values in found.statistics.items()}
     return {
         "source": found.source,
-        "axis": found.axis,
-        "way": found.way,
+        "channels": found.channels,
+        "by": found.by,
         **statistics,
         "offset": jsonable(found.offset),
         "scale": jsonable(found.scale),
@@ -193,7 +199,7 @@ def check_output(path: Path, dtype: str | None = None) -> None:
         If not, or if its name asks for another format than JSON or Zarr, or for Zarr where results
         are Python's integers.
     """
-    if dtype is not None and np.dtype(dtype).kind == "O" and path.suffix != ".json":
+    if dtype is not None and is_object(dtype) and path.suffix != ".json":
         raise PlanError(
             f"output {path}: Zarr has no data type for Python's integers (dtype {dtype}); use .json"
         )
@@ -204,6 +210,14 @@ def check_output(path: Path, dtype: str | None = None) -> None:
     check_writable(path)
 
 
+def is_object(dtype: Any) -> bool:
+    """Whether results of a dtype are Python's integers; what is no dtype is not."""
+    try:
+        return bool(np.dtype(dtype).kind == "O")
+    except TypeError:
+        return False
+
+
 def check_zarr(path: Path, dtype: str | None = None) -> None:
     """Find out before the work starts whether a Zarr of a `dtype` can be written there.
 
@@ -212,7 +226,7 @@ def check_zarr(path: Path, dtype: str | None = None) -> None:
     PlanError
         If not, or if its name asks for another format.
     """
-    if path.suffix == ".json":
+    if path.suffix not in ("", ".zarr"):
         raise PlanError(f"output {path} is to be a Zarr; end it in .zarr")
     check_output(path, dtype)
 
@@ -225,7 +239,9 @@ def check_writable(path: Path) -> None:
     PlanError
         If it exists, or its folder does not, or cannot be written.
     """
-    if path.exists():
+    if re.match(r"\w+:/", str(path)):
+        raise PlanError(f"output {path} is a URL; outputs are local files and folders")
+    if os.path.lexists(path):
         raise PlanError(f"output {path} exists; remove it or choose another")
     if not path.parent.is_dir():
         raise PlanError(f"output {path} cannot be written: {path.parent} is not a folder")
@@ -263,8 +279,18 @@ def staged(path: Path) -> Iterator[Path]:
         made = folder / path.name
         yield made
         made.rename(path)
-    finally:
+    except BaseException:
+        _remove(folder)
+        raise
+    folder.rmdir()
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that workers may still write to for a moment: until it stays away."""
+    deadline = time.monotonic() + _REMOVAL_DEADLINE_S
+    while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(_STAYS_AWAY_S)
 
 
 def _arrays(name: str, value: np.ndarray) -> list[tuple[str, np.ndarray]]:

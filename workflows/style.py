@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from chunkfold.kernels.finishes import BIN
@@ -110,13 +111,14 @@ def description_table(descriptions: Sequence[Description]) -> Table:
         "histogram",
     )  # fmt: skip
     for one in descriptions:
-        row = [one.name, str(one.dtype), _extents(one.shape), _extents(one.chunks), _stored(one)]
+        row = [escape(one.name), escape(str(one.dtype))]
+        row += [_extents(one.shape), _extents(one.chunks), _stored(one)]
         if one.reason:
-            made.add_row(*row, *[""] * 5, one.reason.partition(";")[0])
+            made.add_row(*row, *[""] * 5, escape(one.reason.partition(";")[0]))
             continue
         found = one.statistics
         figures = [_short(found[name]) if name in found else "" for name in _FIGURES]
-        missing = f"{one.missing:,}" if one.missing else "-"
+        missing = "" if one.missing is None else f"{one.missing:,}"
         bins = found.get("histogram")
         made.add_row(*row, missing, *figures, "" if bins is None else spark(bins["count"]))
     return made

@@ -199,8 +199,10 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("diff", "STORE/a", "STORE/n"), "has shape (30, 40), but STORE/n has (3,)"),
         (("diff", "STORE/a", "STORE"), "is a Zarr group, not an array"),
         (("diff", "STORE/a"), "Missing argument 'SECOND'"),
-        (("project", "STORE/a", "STORE/p.zarr"), "name the axes to reduce"),
-        (("project", "STORE/a", "STORE/a", "--axis", "0"), "exists; remove it"),
+        (("project", "STORE/a", "STORE/p.zarr", "--op", "max"), "name the axes to reduce"),
+        (("project", "STORE/a", "STORE/p.zarr", "--axis", "0"), "name a reduction"),
+        (("project", "STORE/a", "s3://b/p.zarr", "--op", "max", "--axis", "0"), "is a URL"),
+        (("project", "STORE/a", "STORE/a", "--op", "max", "--axis", "0"), "exists; remove it"),
         (("normalize", "STORE/a", "--channels", "2"), "axis 2 is out of range"),
         (("normalize", "STORE/a", "--apply", "STORE/o", "--dtype", "i4"), "take a float's"),
         (("dance",), "No such command 'dance'"),
@@ -240,13 +242,15 @@ def test_other_packages_add_commands(tmp_path: Path, capfd: pytest.CaptureFixtur
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
-        "[chunkfold.workflows]\nhello = theirs:hello\nbroken = theirs:broken\n"
+        "[chunkfold.workflows]\nhello = theirs:hello\nbroken = theirs:broken\ngone = not.there:x\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     for word, code, said in (
         ("hello", 0, "hello\n"),
-        ("broken", 2, "'broken' of chunkfold.workflows is a int, not a click.Command"),
+        ("broken", 2, "cannot be loaded (it is a int, not a click.Command)"),
+        ("gone", 2, "cannot be loaded (ModuleNotFoundError"),
+        ("--help", 0, "hello      Say hello."),
     ):
         monkeypatch.setattr(sys, "argv", ["chunkfold", word])
         with pytest.raises(SystemExit) as ended:

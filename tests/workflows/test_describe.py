@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unoptimised
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A group of ten arrays, two of which have nothing to reduce, on two levels."""
+    """A group of arrays, two of which have nothing to reduce, on two levels."""
     path, rng = tmp_path / "s.zarr", np.random.default_rng(0)
     group = zarr.open_group(str(path), mode="w")
     air = rng.normal(280, 15, (30, 40)).astype("f4")
@@ -34,6 +34,7 @@ def store(tmp_path: Path) -> Path:
         "gaps": np.full(5, np.nan),
         "one": np.array(7, "i4"),
         "none": np.empty((0, 4), "f4"),
+        "odd[/b]name": np.arange(3),
     }
     for name, values in data.items():
         made = group.create_array(
@@ -47,7 +48,7 @@ def store(tmp_path: Path) -> Path:
 def test_statistics_are_numpys_of_what_is_not_missing(store: Path):
     found = {one.name.removeprefix(f"{store}/"): one for one in describe(store)}
     assert list(found) == sorted(found)
-    assert len(found) == 10
+    assert len(found) == 11
     for name in ("air/temperature", "air/pressure", "counts", "mask", "one"):
         one, array = found[name], zarr.open_array(store, path=name, mode="r")[...]
         there = array[~np.isnan(array)]
@@ -113,10 +114,11 @@ def test_a_group_without_arrays_is_refused(tmp_path: Path):
 def test_the_command_shows_a_row_for_each_array(store: Path):
     done = chunkfold("describe", store)
     rows = done.stdout.splitlines()
-    assert len(rows) == 1 + 10
+    assert len(rows) == 1 + 11
     assert "histogram" in rows[0]
     (row,) = [row for row in rows if "air/temperature" in row]
     assert "30x40" in row
+    assert any("datetime64[s]" in row for row in rows)
     assert "█" in row
     entries = json.loads(chunkfold("describe", store / "counts", "--json", "--quiet").stdout)
     assert [entry["missing"] for entry in entries] == [0]

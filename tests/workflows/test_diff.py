@@ -39,6 +39,7 @@ def test_differences_are_numpys(dtype: str, places, seed: int):
         one[0, :3] = other[0, :3] = np.nan, np.inf, -np.inf
     found = diff(stored(one, (5, 23)), stored(other, (17, 4)))
     unequal = np.argwhere((one != other) & ~((one != one) & (other != other)))
+    assert found.different == len(unequal)
     assert found.equal == (not len(unequal))
     assert found.first == (tuple(unequal[0].tolist()) if len(unequal) else None)
     if found.first is not None:
@@ -54,7 +55,7 @@ def test_differences_are_numpys(dtype: str, places, seed: int):
 def test_a_gap_on_one_side_is_a_difference():
     one = np.array([1, np.nan, 3.0])
     found = diff(stored(one, (1,)), stored(np.array([1, 2, 3.5]), (3,)))
-    assert (found.first, found.max_abs) == ((1,), 0.5)
+    assert (found.different, found.first, found.max_abs) == (2, (1,), 0.5)
     assert found.rmse == np.sqrt(0.125)
 
 
@@ -70,6 +71,13 @@ def test_positions_are_the_arrays_own():
     found = diff(stored(one, (3, 3)), stored(other, (10, 1)), selection=(slice(3, None, 2), 5))
     assert found.first == (7, 5)
     assert found.elements == 4
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i4"])
+def test_nothing_equals_nothing(dtype: str):
+    nothing = stored(np.empty((0, 3), dtype), (1, 3))
+    found = diff(nothing, nothing)
+    assert (found.equal, found.elements, found.max_abs, found.rmse) == (True, 0, 0, 0)
 
 
 def test_times_are_equal_or_not():
@@ -93,6 +101,8 @@ def test_the_command_tells_by_its_exit_code(tmp_path: Path):
         made = zarr.create_array(str(tmp_path / name), shape=(4,), chunks=(2,), dtype="f4")
         made[...] = [0, 0, 0, last]
     done = chunkfold("diff", tmp_path / "a", tmp_path / "b", code=1)
-    assert done.stdout == "they differ, first at [3]: 1.0 and 2.5\nmax_abs 1.5\nrmse 0.75\n"
+    assert done.stdout == (
+        "1 of 4 elements differ, the first at [3]: 1.0 and 2.5\nmax_abs 1.5\nrmse 0.75\n"
+    )
     done = chunkfold("diff", tmp_path / "a", tmp_path / "a", "--json", "--quiet")
     assert json.loads(done.stdout)["equal"] is True

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import zarr
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import PlanError, SourceError
 from chunkfold.workflows.normalize import apply, normalization
 from tests.workflows.test_cli import chunkfold
 
@@ -31,13 +31,14 @@ def images(tmp_path: Path) -> tuple[Path, np.ndarray]:
 
 def test_channels_become_comparable(images, tmp_path: Path):
     source, values = images
-    found = normalization(source, axis=1)
+    found = normalization(source, channels=1)
     wide = values.astype("f8")
     np.testing.assert_allclose(found.offset, wide.mean(axis=(0, 2, 3)), rtol=1e-6)
     assert found.scale[2] == 1
     made = apply(source, found, tmp_path / "scaled.zarr")
     assert (made.chunks, made.shards, made.dtype) == ((5, 2, 16, 16), (5, 4, 16, 16), "f4")
     assert made.metadata.dimension_names == ("image", "channel", "y", "x")
+    assert made.attrs["chunkfold"]["offset"] == found.offset.tolist()
     scaled = made[...].astype("f8")
     np.testing.assert_allclose(scaled.mean(axis=(0, 2, 3)), 0, atol=1e-6)
     np.testing.assert_allclose(scaled.std(axis=(0, 2, 3)), [1, 1, 0], atol=1e-6)
@@ -45,7 +46,7 @@ def test_channels_become_comparable(images, tmp_path: Path):
 
 def test_by_extremes_they_fill_the_unit_interval(images, tmp_path: Path):
     source, _ = images
-    found = normalization(source, axis=-3, way="min-max")
+    found = normalization(source, channels=-3, by="min-max")
     made = apply(source, found, tmp_path / "scaled.zarr", "float64")[...]
     assert made[:, :2].min(axis=(0, 2, 3)).tolist() == [0, 0]
     assert made[:, :2].max(axis=(0, 2, 3)).tolist() == [1, 1]
@@ -54,8 +55,8 @@ def test_by_extremes_they_fill_the_unit_interval(images, tmp_path: Path):
 
 def test_without_channels_the_array_is_one(images):
     source, values = images
-    found = normalization(source, way="min-max")
-    assert found.axis is None
+    found = normalization(source, by="min-max")
+    assert found.channels is None
     assert found.offset.tolist() == [values.min()]
     assert found.scale.tolist() == [values.max().astype("f8") - values.min().astype("f8")]
 
@@ -63,14 +64,35 @@ def test_without_channels_the_array_is_one(images):
 def test_bad_input_leaves_nothing(images, tmp_path: Path):
     source, _ = images
     before = set(tmp_path.iterdir())
-    with pytest.raises(PlanError, match="way is 'median'"):
-        normalization(source, way="median")
+    with pytest.raises(PlanError, match="by is 'median'"):
+        normalization(source, by="median")
     with pytest.raises(PlanError, match="axis 4"):
-        normalization(source, axis=4)
+        normalization(source, channels=4)
     with pytest.raises(PlanError, match="cannot hold normalized values"):
         apply(source, normalization(source), tmp_path / "i.zarr", "int8")
     with pytest.raises(PlanError, match="'sandwich' cannot hold"):
         apply(source, normalization(source), tmp_path / "i.zarr", "sandwich")
+    with pytest.raises(PlanError, match=r"\[0\]; name one axis"):
+        normalization(source, channels=[0])
+    found, other = normalization(source, channels=1), zarr.create_array({}, data=np.zeros((2, 4)))
+    with pytest.raises(PlanError, match="is of 3 channels along axis 1"):
+        apply(other, found, tmp_path / "o.zarr")
+    with pytest.raises(PlanError, match=r"datetime64\[s\] cannot be normalized"):
+        normalization(zarr.create_array({}, data=np.zeros(3, "M8[s]")), by="min-max")
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_short_floats_have_long_means():
+    found = normalization(zarr.create_array({}, data=np.array([2**24, 2**24 + 2], "f4")))
+    assert found.offset.tolist() == [2**24 + 1]
+
+
+def test_nothing_stays_of_what_cannot_be_written(images, tmp_path: Path):
+    source, _ = images
+    found, before = normalization(source), set(tmp_path.iterdir())
+    (source / "c/1/0/0/0").write_bytes(b"spoiled")
+    with pytest.raises(SourceError, match=r"images\.zarr: cannot be read, or not written"):
+        apply(source, found, tmp_path / "o.zarr")
     assert set(tmp_path.iterdir()) == before
 
 
@@ -78,7 +100,8 @@ def test_the_command_prints_json_and_writes(images, tmp_path: Path):
     source, values = images
     words = ("normalize", source, "--channels", 1, "--apply", tmp_path / "out.zarr", "--quiet")
     told = json.loads(chunkfold(*words).stdout)
-    assert (told["axis"], told["way"], len(told["mean"]), len(told["std"])) == (1, "mean-std", 3, 3)
+    assert (told["channels"], told["by"]) == (1, "mean-std")
+    assert len(told["mean"]) == len(told["std"]) == 3
     offset, scale = (np.array(told[name])[:, None, None] for name in ("offset", "scale"))
     made = zarr.open_array(str(tmp_path / "out.zarr"), mode="r")[...]
     np.testing.assert_array_equal(made, ((values - offset) / scale).astype("f4"))

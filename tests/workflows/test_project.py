@@ -32,12 +32,17 @@ def scan(tmp_path: Path) -> tuple[Path, np.ndarray]:
 
 def test_one_op_makes_an_array_of_the_axes_left(scan, tmp_path: Path):
     source, values = scan
-    made = project(source, tmp_path / "mip.zarr", axis=0)
+    made = project(source, tmp_path / "mip.zarr", "max", axis=0)
     assert isinstance(made, zarr.Array)
     np.testing.assert_array_equal(made[...], values.max(axis=0))
     assert (made.dtype, made.metadata.dimension_names) == (values.dtype, ("y", "x"))
     made_of = {"source": str(source), "op": "max", "axes": ["z"]}
     assert dict(made.attrs) == {"units": "counts", "chunkfold": made_of}
+
+
+def test_units_stay_where_they_are_the_same(scan, tmp_path: Path):
+    made = project(scan[0], tmp_path / "p.zarr", ["mean", "var", "argmax"], axis=0)
+    assert [name for name, one in made.arrays() if "units" in one.attrs] == ["mean"]
 
 
 def test_several_make_a_group(scan, tmp_path: Path):
@@ -52,6 +57,7 @@ def test_several_make_a_group(scan, tmp_path: Path):
     assert sorted(made.array_keys()) == ["mean", "min"]
     np.testing.assert_array_equal(made["min"][...], values[1:, 3:9].min(axis=(0, 2)))
     np.testing.assert_array_equal(made["mean"][...], values[1:, 3:9].mean(axis=(0, 2)))
+    assert made["min"].attrs["chunkfold"]["selection"].startswith("(slice(1, None")
     kept = project(source, tmp_path / "k.zarr", "sum", axis=1, keepdims=True)
     np.testing.assert_array_equal(kept[...], values.sum(axis=1, keepdims=True))
     assert kept.metadata.dimension_names == ("z", "y", "x")
@@ -74,11 +80,11 @@ def test_nothing_is_written_of_what_fails(scan, tmp_path: Path):
     with pytest.raises(PlanError, match=r"histogram has axes of its own"):
         project(source, tmp_path / "h.zarr", "histogram", axis=0)
     with pytest.raises(PlanError, match=r"axis"):
-        project(source, tmp_path / "h.zarr", axis=7)
+        project(source, tmp_path / "h.zarr", "max", axis=7)
     with pytest.raises(PlanError, match=r"end it in \.zarr"):
-        project(source, tmp_path / "h.json", axis=0)
+        project(source, tmp_path / "h.json", "max", axis=0)
     with pytest.raises(PlanError, match="exists"):
-        project(source, source, axis=0)
+        project(source, source, "max", axis=0)
     assert set(tmp_path.iterdir()) == before
 
 

@@ -46,19 +46,35 @@ class _Commands(click.Group):
         if cmd_name in COMMANDS:
             command = import_module(f"chunkfold.workflows.cli.{cmd_name}").command
         elif cmd_name in (plugins := _plugins()):
-            command = plugins[cmd_name].load()
+            return _loaded(plugins[cmd_name])
         else:
             return None
-        if not isinstance(command, click.Command):
-            raise PlanError(
-                f"the entry point {cmd_name!r} of {PLUGINS} is a {type(command).__name__}, not a "
-                "click.Command: mend the package that has it"
-            )
+        assert isinstance(command, click.Command)
         return command
 
 
 def _plugins() -> dict[str, metadata.EntryPoint]:
     return {point.name: point for point in metadata.entry_points(group=PLUGINS)}
+
+
+def _loaded(point: metadata.EntryPoint) -> click.Command:
+    """Load another package's command; one that cannot be loaded says so when it is used."""
+    try:
+        command = point.load()
+        if isinstance(command, click.Command):
+            return command
+        problem = f"it is a {type(command).__name__}, not a click.Command"
+    except Exception as error:  # noqa: BLE001 # whatever their package does wrong
+        problem = f"{type(error).__name__}: {error}"
+
+    def refuse(**_: object) -> None:
+        raise PlanError(
+            f"command {point.name!r} of entry point {PLUGINS} cannot be loaded ({problem}): mend "
+            f"{point.value.partition(':')[0]!r} or uninstall its package"
+        )
+
+    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    return click.Command(point.name, callback=refuse, params=[words], help="It cannot be loaded.")
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

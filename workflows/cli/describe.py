@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import click
@@ -32,10 +33,11 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Say what is in the Zarr array or group SOURCE, a path or URL.
+    """Say what is in SOURCE, a Zarr array or group.
 
-    Of every array: dtype, shape, what is stored, how many elements are missing (NaN or NaT), and of
-    the others minimum, maximum, mean, standard deviation and a histogram, in one read.
+    SOURCE is a path or URL. Of every array: dtype, shape, what is stored, how many elements are
+    missing (NaN or NaT), and of the others minimum, maximum, mean, standard deviation and a
+    histogram, in one read.
 
     \b
     Examples:
@@ -44,26 +46,22 @@ def command(
       chunkfold describe s3://bucket/store.zarr --on-bad-chunk skip
     """
     arrays = open_all(source)
-    skipped: dict[str, int] = {}
+    skipped = Counter[str]()
     made: list[Any] = []
+    given: Any = {"memory": memory, "on_bad_chunk": on_bad_chunk}
     with options.client_for(scheduler, specs) as client:
-        for array in arrays:
-            with run_progress(err, quiet=quiet) as watch:
-                made.append(
-                    describe_array(
-                        array,
-                        memory=memory,
-                        on_bad_chunk=on_bad_chunk,
-                        client=client,
-                        on_event=watch,
-                    )
-                )
-            skipped |= made[-1].skipped
-        # Before the cluster is closed, which takes longer than a small array.
-        if as_json:
-            click.echo(json.dumps([description_json(one) for one in made]))
-        else:
-            show(out, description_table(made))
+        try:
+            for array in arrays:
+                with run_progress(err, quiet=quiet) as watch:
+                    made.append(describe_array(array, client=client, on_event=watch, **given))
+                skipped.update(made[-1].skipped)
+        finally:
+            # Before the cluster is closed, which takes longer than a small array; and where one
+            # cannot be read, those before it.
+            if as_json:
+                click.echo(json.dumps([description_json(one) for one in made]))
+            elif made:
+                show(out, description_table(made))
     if skipped:
         tell_skipped(skipped, sum(one.elements for one in made))
         click.get_current_context().exit(EXIT_SKIPPED)

@@ -33,9 +33,10 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare the Zarr arrays FIRST and SECOND, paths or URLs, of equal shape, in any chunks.
+    """Compare two Zarr arrays of equal shape, in any chunks.
 
-    NaN equals NaN. Exit codes: 0 they are equal, 1 they differ, others as `chunkfold --help` says.
+    FIRST and SECOND are paths or URLs. NaN equals NaN. Exit codes: 0 they are equal, 1 they differ,
+    others as `chunkfold --help` says.
 
     \b
     Examples:

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import click
+import numpy as np
 
 from chunkfold.api import check
 from chunkfold.workflows.cli import options
-from chunkfold.workflows.normalize import WAYS, apply, check_applied, normalization, other_axes
+from chunkfold.workflows.normalize import MEASURES, apply, check_applied, normalization, other_axes
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json
 from chunkfold.workflows.style import err
@@ -17,11 +18,15 @@ from chunkfold.workflows.style import err
 
 @click.command()
 @click.argument("source")
-@click.option("--channels", "axis", type=int, metavar="AXIS", help="Axis along which they stand.")
+@click.option(
+    "--channels",
+    type=int,
+    metavar="AXIS",
+    help="Axis along which the channels stand; without it the array is one.",
+)
 @click.option(
     "--by",
-    "way",
-    type=click.Choice(list(WAYS)),
+    type=click.Choice(list(MEASURES)),
     default="mean-std",
     show_default=True,
     help="What becomes 0 and 1: mean and mean + std, or minimum and maximum.",
@@ -34,14 +39,16 @@ from chunkfold.workflows.style import err
     type=click.Path(path_type=Path),
     help="Also write the normalized array there: a new Zarr array.",
 )
-@click.option("--dtype", default="float32", show_default=True, help="Of the array written.")
+@click.option(
+    "--dtype", default="float32", show_default=True, help="Of the array that --apply writes."
+)
 @options.cluster
 @options.memory
 @click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
 def command(
     source: str,
-    axis: int | None,
-    way: str,
+    channels: int | None,
+    by: str,
     ddof: float,
     out: Path | None,
     dtype: str,
@@ -52,25 +59,26 @@ def command(
     skipna: bool,
     quiet: bool,
 ) -> None:
-    """Print what normalizes the Zarr array SOURCE, channel by channel, as JSON, after one read.
+    """Print offset and scale of the channels of SOURCE as JSON.
 
-    A value becomes (value - offset) / scale. Statistics are exact, whatever the chunks.
+    SOURCE is the path or URL of a Zarr array, which is read once. A value becomes
+    (value - offset) / scale. Statistics are exact, whatever the chunks.
 
     \b
     Examples:
       chunkfold normalize train.zarr/images --channels 1 > normalization.json
       chunkfold normalize train.zarr/images --channels -1 --by min-max --apply scaled.zarr
     """
-    others = other_axes(source, axis)
-    check(source, list(WAYS[way]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
+    others = other_axes(source, channels)
+    check(source, list(MEASURES[by]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
     if out is not None:
         check_applied(out, dtype)
     with options.client_for(scheduler, specs) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = normalization(
                 source,
-                axis=axis,
-                way=way,
+                channels=channels,
+                by=by,
                 ddof=ddof,
                 skipna=skipna,
                 memory=memory,
@@ -78,6 +86,8 @@ def command(
                 on_event=watch,
             )
         click.echo(json.dumps(normalization_json(found)))
+        if not quiet and any(np.isnan(values).any() for values in found.statistics.values()):
+            err.print("there are NaN in it: --skipna takes them for absent", markup=False)
         if out is not None:
             with client.as_current(), err.status(f"writing {out}"):
                 apply(source, found, out, dtype)

@@ -47,7 +47,7 @@ select = click.option(
     "--select",
     "selection",
     metavar="INDEX",
-    help="Reduce a part: as in NumPy's brackets, '0:100, ..., 3'.",
+    help="Take a part: as in NumPy's brackets, '0:100, ..., 3'.",
 )
 on_bad_chunk = click.option(
     "--on-bad-chunk",
@@ -90,8 +90,8 @@ reduction = stacked(
     ),
     click.option(
         "--dtype",
-        help="Cast elements to this first, and the result to it; object: sums and products of "
-        "integers of any size.",
+        help="Cast elements to this first, and the result to it; object: sums (of any size) and "
+        "products (of 64 bits) of integers as Python's.",
     ),
     memory,
     select,

@@ -11,8 +11,7 @@ from chunkfold.api import check
 from chunkfold.errors import PlanError
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.project import project
-from chunkfold.workflows.results import check_zarr
+from chunkfold.workflows.project import check_projection, project
 from chunkfold.workflows.style import err
 
 
@@ -33,21 +32,23 @@ def command(
     quiet: bool,
     **reduction: Any,
 ) -> None:
-    """Reduce the Zarr array SOURCE along axes, and write the results to a new Zarr OUT.
+    """Write reductions of SOURCE along axes to a new Zarr OUT.
 
-    OUT is an array, or with several reductions a group of them. Names of axes and attributes are
-    the source's.
+    SOURCE is the path or URL of a Zarr array. OUT is an array, or with several reductions a group
+    of them. Names of axes and attributes are the source's.
 
     \b
     Examples:
       chunkfold project scan.zarr/brain projection.zarr --op max --axis 0
       chunkfold project store.zarr/air climatology.zarr --op mean,std --axis 0 --skipna
     """
+    if not reduction["ops"]:
+        raise PlanError("name a reduction: --op max, or several")
     given = options.arguments(sources=(source,), **reduction)
     if given["axis"] is None:
         raise PlanError("name the axes to reduce: --axis 0; over all of them, reduce prints it")
     check(**given)
-    check_zarr(out, given["dtype"])
+    check_projection(out, given["op"], given["dtype"])
     (given["source"],) = given["source"]
     if len(given["op"]) == 1:
         (given["op"],) = given["op"]

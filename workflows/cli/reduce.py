@@ -63,8 +63,9 @@ def command(
     quiet: bool,
     **reduction: Any,
 ) -> None:
-    """Reduce the Zarr array SOURCE (a path or URL) and print the results.
+    """Reduce the Zarr array SOURCE and print the results.
 
+    SOURCE is a path or URL.
     A second SOURCE of equal shape is for reductions of two: dot, sum_sq_diff, max_abs_diff,
     first_mismatch.
 

@@ -101,7 +101,8 @@ class OnCluster:
 
     def combine(self, parts: Sequence[object], done: Done) -> None:
         """Submit a combine; it runs where the partials are, or they go to it."""
-        self._submit(done, "combine", combine_task, self._work, *parts)
+        # Before blocks that wait on a worker: partials take memory until they are combined.
+        self._submit(done, "combine", combine_task, self._work, *parts, priority=1)
 
     def gather(self, handle: object) -> Folded:
         """Bring a root partial to the client: past the scheduler, if the worker is near."""
@@ -143,13 +144,16 @@ class OnCluster:
         for future in handles:
             future.release()
 
-    def _submit(self, done: Done, name: str, task: Callable[..., Folded], *args: Any) -> None:
+    def _submit(
+        self, done: Done, name: str, task: Callable[..., Folded], *args: Any, priority: int = 0
+    ) -> None:
         future = self._client.submit(
             task,
             *args,
             # A key of this run's own: the same call on a changed file is another call.
             key=f"chunkfold-{name}-{self._work.run}-{next(self._numbers)}",
             pure=False,
+            priority=priority,
             resources=self._resources or None,
         )
         self._futures.add(future)

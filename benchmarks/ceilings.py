@@ -17,6 +17,7 @@ import pyopencl as cl
 
 from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
 from chunkfold.kernels.bench.peers import placed
+from chunkfold.kernels.race import device_seconds
 
 DTYPES = ["float32", "float64", "float16", "int64", "int32", "int8", "complex64"]
 OPS = ["sum", "prod", "min", "max", "minmax", "argmin", "mean", "var", "sumsq", "norm1", "norm2",
@@ -27,14 +28,9 @@ COLUMNS = ("memory", "of sum", "no memory", "share")
 
 def seconds(fold: Fold, buffer: cl.Buffer, count: int, rounds: int) -> float:
     """Return the median time of a fold's first pass."""
-    times = []
-    for _ in range(rounds + 2):
-        before = fold.profile().get(("fold_flat", 0))
-        fold.add([buffer], box((count,), (0,)))
-        fold.finish()
-        after = fold.profile()["fold_flat", 0]
-        times.append(after.run_ns - (before.run_ns if before else 0))
-    return float(np.median(times[2:])) / 1e9
+    whole = box((count,), (0,))
+    times = [device_seconds(fold, [buffer], whole) for _ in range(rounds + 2)]
+    return float(np.median(times[2:]))
 
 
 def main() -> None:

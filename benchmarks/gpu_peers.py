@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, choose, devices
+from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
 from chunkfold.kernels.bench.peers import folding, placed, reduction_kernel
 from chunkfold.kernels.bench.timing import medians
+from chunkfold.kernels.race import device_seconds
 
 DTYPES = ["float32", "float64", "int32", "int64"]
 
@@ -31,18 +32,6 @@ def torch_event_seconds(call: Callable[[], object], rounds: int) -> float:
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 1e3)
-    return float(np.median(times))
-
-
-def fold_event_seconds(fold: Fold, run: Callable[[], object], rounds: int) -> float:
-    """Return the median seconds of a fold's first pass by OpenCL's events."""
-    times = []
-    for _ in range(rounds):
-        before = fold.profile()
-        run()
-        after = fold.profile()
-        key = ("fold_flat", 0)
-        times.append((after[key].run_ns - (before[key].run_ns if key in before else 0)) / 1e9)
     return float(np.median(times))
 
 
@@ -79,8 +68,10 @@ def main() -> None:
             options.rounds,
             settled=True,
         )
+        whole = box(array.shape, (0,))
+        times = [device_seconds(fold, [buffer], whole) for _ in range(options.rounds)]
         own = {
-            "chunkfold": fold_event_seconds(fold, ours, options.rounds),
+            "chunkfold": float(np.median(times)),
             "torch": torch_event_seconds(lambda tensor=tensor: tensor.sum(), options.rounds),
             "cupy": torch_event_seconds(lambda values=cupy_array: values.sum(), options.rounds),
         }

@@ -13,6 +13,7 @@ from chunkfold.kernels import exact, finishes
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.integers import (
+    DISTANCE,
     integer_mean,
     integer_prod,
     integer_products,
@@ -167,7 +168,7 @@ _FLOAT_DIFFERENCE = Monoid(
             inputs=2,
             fields={"d": "uint64"},
             zero=0,
-            lift="x0 > x1 ? (ulong)x0 - (ulong)x1 : (ulong)x1 - (ulong)x0",
+            lift=DISTANCE,
             op="max",
             casts=False,
             **_ERROR,

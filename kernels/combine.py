@@ -31,9 +31,8 @@ class Combiner:
     """Combines partials that have the same outputs. Not for use by several threads at once."""
 
     def __init__(self, opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> None:
-        self.opened = opened
-        self.accumulator = accumulator
-        self.tuning = tuning
+        self._opened = opened
+        self._accumulator = accumulator
         self._launcher = Launcher(opened, accumulator, tuning)
         self._passes: dict[int, Passes] = {}
         """By the outputs of a slab."""
@@ -52,12 +51,12 @@ class Combiner:
         first, outputs = partials[0], partials[0].outputs
         if len(partials) == 1 or not outputs:
             return first
-        each = max(1, SLAB_BYTES // (len(partials) * self.accumulator.nbytes))
+        each = max(1, SLAB_BYTES // (len(partials) * self._accumulator.nbytes))
         if outputs <= each:
             return self._at_once(partials)
         slabs = [slice(at, min(at + each, outputs)) for at in range(0, outputs, each)]
         whole = assembled(
-            self.accumulator,
+            self._accumulator,
             (outputs,),
             [((slab,), self._at_once([one.part(slab) for one in partials])) for slab in slabs],
         )
@@ -69,7 +68,7 @@ class Combiner:
         return own if self._tables is None else merged([own, self._tables.profile()])
 
     def _at_once(self, partials: Sequence[Partial]) -> Partial:
-        accumulator, outputs, splits = self.accumulator, partials[0].outputs, len(partials)
+        accumulator, outputs, splits = self._accumulator, partials[0].outputs, len(partials)
         if outputs not in self._passes:
             self._passes[outputs] = Passes(self._launcher, outputs)
         nbytes = max(1, packed_bytes(accumulator, partials))  # no buffer is empty
@@ -87,5 +86,5 @@ class Combiner:
 
     def _staged(self, nbytes: int) -> StagingBuffer:
         if self._staging is None or self._staging.nbytes < nbytes:
-            self._staging = StagingBuffer(self.opened, self._launcher.queue, nbytes)
+            self._staging = StagingBuffer(self._opened, self._launcher.queue, nbytes)
         return self._staging

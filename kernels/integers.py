@@ -48,7 +48,8 @@ _WIDE = Accumulate(
     step={"hi": "s.hi + upper(x)", "lo": "s.lo + lower(x)"},
     end=_carried("s.{0}", _SUM),
 )
-_DISTANCE = "(x0 > x1 ? (ulong)x0 - (ulong)x1 : (ulong)x1 - (ulong)x0)"
+DISTANCE = "(x0 > x1 ? (ulong)x0 - (ulong)x1 : (ulong)x1 - (ulong)x0)"
+"""How far two integers are apart, which 64 bits without a sign always hold."""
 
 
 def integer_sum(dtype: np.dtype) -> Monoid:
@@ -118,7 +119,7 @@ def integer_products(name: str, inputs: int, first: str, second: str) -> Monoid:
         if dtype.itemsize <= 2:
             forms = {"wide": "wide", "distance": "(wide(x0) - wide(x1))"}
         else:
-            forms = {"wide": "(ulong)" if dtype.kind == "u" else "(long)", "distance": _DISTANCE}
+            forms = {"wide": "(ulong)" if dtype.kind == "u" else "(long)", "distance": DISTANCE}
         a, b = first.format(**forms), second.format(**forms)
         if dtype.itemsize == 8:
             pieces = _pieces_of_128(a, b)

@@ -38,19 +38,20 @@ def race(request: Request) -> Sequence[float]:
     for number, tuning in enumerate(request.tunings):
         try:
             folds[number] = Fold(opened, request.accumulator, tuning)
-            _seconds(folds[number], *_data(folds[number], 1 << 12))  # builds
+            device_seconds(folds[number], *_data(folds[number], 1 << 12))  # builds
         except ChunkfoldError:
             folds.pop(number, None)
     if not folds:
         return [0.0] * len(request.tunings)
     nbytes = _FEW_BYTES
     data = _data(next(iter(folds.values())), nbytes)
-    if max(_seconds(fold, *data) for fold in folds.values()) < _LONG_S:
+    if max(device_seconds(fold, *data) for fold in folds.values()) < _LONG_S:
         most = _MANY_BYTES.get(request.device.kind, _GPU_BYTES)
         nbytes = min(most, request.device.max_alloc_bytes // 4)
         data = _data(next(iter(folds.values())), nbytes)
     rounds = [
-        {number: _seconds(fold, *data) for number, fold in folds.items()} for _ in range(_ROUNDS)
+        {number: device_seconds(fold, *data) for number, fold in folds.items()}
+        for _ in range(_ROUNDS)
     ]
     rates = {
         number: nbytes / statistics.median(taken[number] for taken in rounds) for number in folds
@@ -81,8 +82,8 @@ def _data(fold: Fold, nbytes: int) -> tuple[list[cl.Buffer], Box]:
     return buffers, box((count,), (0,))
 
 
-def _seconds(fold: Fold, buffers: list[cl.Buffer], whole: Box) -> float:
-    """Return the seconds of a fold's first pass, by the device's clock."""
+def device_seconds(fold: Fold, buffers: Sequence[cl.Buffer], whole: Box) -> float:
+    """Fold a flat box; return the seconds of the first pass, by the device's clock."""
     before = _run_ns(fold)
     fold.add(buffers, whole)
     fold.finish()

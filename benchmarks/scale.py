@@ -20,8 +20,8 @@ import chunkfold as cf
 from chunkfold import blocks, planning
 from chunkfold.cluster import connect
 from chunkfold.kernels import as_monoid, bind
+from chunkfold.opening import open_source
 from chunkfold.planning import Plan, make_plan
-from chunkfold.source import open_source
 from chunkfold.stored import stored_sizes
 
 CHUNK = (1, 512, 512)

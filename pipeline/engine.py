@@ -63,7 +63,7 @@ class Engine:
         self._waiting = deque(_with_nodes(plan.blocks))
         self._blocks = dict(self._waiting)
         self._branches = {
-            tiles: _Branch(Tree(count, plan.fan_in)) for tiles, count in plan.runs.items()
+            tiles: _Branch(Tree(count, plan.tree.fan_in)) for tiles, count in plan.runs.items()
         }
         self._window = max(2, 2 * plan.workers * plan.threads)
         self._folding = 0

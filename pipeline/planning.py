@@ -58,8 +58,10 @@ class Plan:
     """Blocks that one worker runs at once."""
     readers: int
     """Threads of a worker that read and decode for all of these."""
-    fan_in: int
-    """Partials that one combine takes."""
+    tree: Tree
+    """Over the blocks of a tile that has most of them."""
+    stored: Sequence[np.ndarray | None]
+    """For each input the bytes of its stored objects, or None if they are not known."""
 
     @property
     def source(self) -> Source:
@@ -87,7 +89,7 @@ class Plan:
     @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
-        return Tree(max(self.runs.values(), default=1), self.fan_in).levels
+        return self.tree.levels
 
     def __repr__(self) -> str:
         return str(self)
@@ -109,7 +111,7 @@ class Plan:
                 f"{self.threads} at once on each, {self.readers} threads reading"
             ),
             (
-                f"tree      {self.levels} level(s) of combines, {self.fan_in} partials each; "
+                f"tree      {self.levels} level(s) of combines, {self.tree.fan_in} partials each; "
                 f"{layout.tiles:,} root(s)"
             ),
             (
@@ -207,7 +209,8 @@ def make_plan(
         workers=workers,
         threads=threads,
         readers=max(1, fitting),
-        fan_in=tree.fan_in,
+        tree=tree,
+        stored=stored,
     )
     if not fitting:
         allowed = size_text(int(min(limits)))

@@ -14,8 +14,9 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Bound, Monoid, as_monoid, bind
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.opening import open_source
 from chunkfold.planning import Plan, make_plan
-from chunkfold.source import Source, open_source
+from chunkfold.source import Source
 
 MODES = ("exact", "fast")
 Op = str | Monoid

@@ -1,42 +1,29 @@
-"""Open Zarr arrays, v2 and v3, and read boxes of them into given memory."""
+"""Zarr arrays, v2 and v3, as planners and workers see them: boxes are read into given memory."""
 
 from __future__ import annotations
 
 import itertools
-import os
-import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import zarr
 from zarr.buffer.cpu import NDBuffer
-from zarr.storage import LocalStore, MemoryStore, ObjectStore, ZipStore
+from zarr.storage import LocalStore, MemoryStore, ZipStore
 
-from chunkfold.codecs import package_of
 from chunkfold.direct import Direct
-from chunkfold.errors import ChunkError, DeviceError, SourceError
+from chunkfold.errors import ChunkError, SourceError
 from chunkfold.grid import Cells
-from chunkfold.kernels.dtypes import stored_name
 from chunkfold.objects import Known
 from chunkfold.remote import (
-    SCHEMES,
     TRIES,
-    hint,
     message_of,
-    open_store,
-    said_shortly,
     without_secrets,
 )
 from chunkfold.route import direct_of, fill_value
 from chunkfold.stored import stored_sizes
-
-# A README or a script beside arrays is nobody's fault.
-warnings.filterwarnings("ignore", message=".* is not recognized as a component of a Zarr hierarchy")
 
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
@@ -120,7 +107,7 @@ class Source:
             If its metadata are gone or others.
         """
         try:
-            now = _as_stored(self.array)
+            now = as_stored(self.array)
         except Exception as error:
             raise SourceError(f"{self.name}: vanished while it was read ({error})") from error
         # As text: NaN and NaT, as fill values, equal nothing.
@@ -179,7 +166,7 @@ class Source:
         return "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"
 
 
-def _as_stored(array: AnyArray) -> AnyArray:
+def as_stored(array: AnyArray) -> AnyArray:
     """Open an array anew: one that was just made may say its dtype in other words."""
     return zarr.open_array(store=array.store, path=array.path, mode="r")
 
@@ -187,132 +174,3 @@ def _as_stored(array: AnyArray) -> AnyArray:
 def _codecs(array: AnyArray) -> str:
     names = [type(codec).__name__ for codec in array.compressors]
     return ", ".join(names) if names else "none"
-
-
-def open_source(source: Any) -> Source:
-    """Open what a user names: a path or URL of a Zarr array, or a zarr.Array.
-
-    Raises
-    ------
-    SourceError
-        If there is nothing there, it is a group (its arrays are named), it is no Zarr, or its
-        dtype cannot be reduced.
-    """
-    node, name = (source.array, source.name) if isinstance(source, Source) else _named(source)
-    if isinstance(node, zarr.Group):
-        raise SourceError(f"{name}: is a Zarr group, not an array; {_inside(node, name)}")
-    try:
-        stored_name(np.dtype(node.dtype))
-    except (DeviceError, TypeError) as error:
-        raise SourceError(f"{name}: {error}") from None
-    return Source(node, name)
-
-
-def open_all(source: Any) -> list[Source]:
-    """Open every array of a group, in the order of their paths; or the one array that is named.
-
-    Their dtypes need not be such as can be reduced: `open_source` of each tells.
-
-    Raises
-    ------
-    SourceError
-        If there is nothing there, it is no Zarr, it cannot be listed, or has no arrays.
-    """
-    node, name = _named(source)
-    if isinstance(node, zarr.Array):
-        return [Source(node, name)]
-    try:
-        nodes = sorted(node.members(max_depth=None))
-    except Exception as error:
-        raise SourceError(f"{name}: cannot be listed ({message_of(error)})") from error
-    found = [
-        Source(inner, f"{name.rstrip('/')}/{key}")
-        for key, inner in nodes
-        if isinstance(inner, zarr.Array)
-    ]
-    if not found:
-        raise SourceError(f"{name}: is a Zarr group without arrays")
-    return found
-
-
-def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
-    """Open an array or a group; return what messages call it, too."""
-    if isinstance(source, zarr.Group):
-        return source, str(source.store_path)
-    if isinstance(source, zarr.Array):
-        name = str(source.store_path)
-        try:
-            return _as_stored(source), name
-        except Exception as error:
-            raise SourceError(f"{name}: cannot be opened again ({error})") from error
-    if isinstance(source, (str, os.PathLike)):
-        address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
-        name = without_secrets(address) if "://" in address else address
-        return _opened(address, name), name
-    raise SourceError(
-        f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}"
-    )
-
-
-def _opened(address: str, name: str) -> AnyArray | zarr.Group:
-    """Open an array or a group; `name` is what messages call its address."""
-    local = "://" not in address and "::" not in address
-    try:
-        if local and not Path(name).exists():
-            raise SourceError(f"{name}: no such path{_nearest(Path(name))}")
-        return zarr.open(_store(address), mode="r")
-    except SourceError:
-        raise
-    except ImportError as error:
-        raise SourceError(
-            f"{name}: this kind of URL needs another package ({error}); "
-            "try pip install 'chunkfold[remote]'"
-        ) from error
-    except Exception as error:
-        missing = re.search(r"codec[^']*'+([\w.]+)'", str(error))
-        if type(error).__name__ == "UnknownCodecError" and missing:
-            raise SourceError(
-                f"{name}: its codec {missing[1]!r} is not installed; {package_of(missing[1])}"
-            ) from error
-        message = message_of(error)
-        what = "not a Zarr array or group" if local else "cannot be opened as a Zarr array"
-        raise SourceError(
-            f"{name}: {what} ({type(error).__name__}: {message})"
-            + hint(address.partition("://")[0], message)
-        ) from error
-
-
-def _store(address: str) -> Any:
-    """Return what zarr is to open: a store, or the name of one that it knows how to open."""
-    scheme, found, rest = address.partition("://")
-    if found and "::" not in address and scheme.lower() in SCHEMES:
-        with said_shortly():
-            return ObjectStore(open_store(f"{scheme.lower()}://{rest}"), read_only=True)
-    return ZipStore(address) if address.endswith(".zip") else address
-
-
-def _nearest(path: Path) -> str:
-    """Say how far a path that does not exist can be followed."""
-    parent = next((p for p in path.parents if p.exists()), None)
-    if parent is None or parent in (Path(), Path("/")):
-        return ""
-    try:
-        node = zarr.open(str(parent), mode="r")
-    except Exception:  # noqa: BLE001 # a hint, for whatever the parent is
-        return f" ({parent} exists)"
-    if isinstance(node, zarr.Array):
-        return f" ({parent} is an array)"
-    return f" ({parent} is a Zarr group; {_inside(node, str(parent))})"
-
-
-def _inside(group: zarr.Group, name: str) -> str:
-    try:
-        nodes = group.members(max_depth=None)
-    except Exception as error:  # noqa: BLE001 # plain web servers do not list
-        return f"name one of its arrays: it cannot be listed ({message_of(error)})"
-    arrays = [key for key, node in nodes if isinstance(node, zarr.Array)]
-    if not arrays:
-        return "there are no arrays in it"
-    shown = ", ".join(f"{name.rstrip('/')}/{key}" for key in sorted(arrays)[:20])
-    more = f" and {len(arrays) - 20} more" if len(arrays) > 20 else ""
-    return f"its arrays: {shown}{more}"

@@ -13,7 +13,8 @@ from chunkfold.api import submit
 from chunkfold.errors import SourceError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
-from chunkfold.source import Source, open_all, open_source
+from chunkfold.opening import open_all, open_source
+from chunkfold.source import Source
 
 OPS = ("count", "min", "max", "mean", "std", "histogram")
 """Of which an array has those that are defined for its dtype; NaN and NaT are left out."""
@@ -64,7 +65,7 @@ def describe(source: Any, **given: Any) -> list[Description]:
 
 
 def describe_array(
-    source: Any,
+    source: Source,
     *,
     memory: int | str | None = None,
     on_bad_chunk: str = "stop",
@@ -79,7 +80,7 @@ def describe_array(
     Parameters
     ----------
     source
-        As `chunkfold.reduce` has it; or a `Source`, as `chunkfold.source.open_all` finds them.
+        As `chunkfold.opening.open_all` finds them.
     memory, on_bad_chunk, client, on_event
         As `chunkfold.reduce` has them.
 
@@ -88,14 +89,15 @@ def describe_array(
     ChunkfoldError
         Whatever ended the read.
     """
-    found = source if isinstance(source, Source) else open_source(source)
     statistics: Mapping[str, Any] = {}
     skipped: Mapping[str, int] = {}
-    reason = _why_not(found)
-    if not reason:
+    reason = _why_not(source)
+    if reason:
+        stored = source.stored()
+    else:
         run = submit(
-            found,
-            [op for op in OPS if is_defined(as_monoid(op), [found.dtype])],
+            source,
+            [op for op in OPS if is_defined(as_monoid(op), [source.dtype])],
             skipna=True,
             memory=memory,
             on_bad_chunk=on_bad_chunk,
@@ -103,13 +105,14 @@ def describe_array(
             on_event=on_event,
         )
         statistics, skipped = run.result(), run.skipped
+        (stored,) = run.plan.stored
     return Description(
-        found.name,
-        found.dtype,
-        found.shape,
-        tuple(found.array.chunks),
-        found.nbytes,
-        found.stored(),
+        source.name,
+        source.dtype,
+        source.shape,
+        tuple(source.array.chunks),
+        source.nbytes,
+        stored,
         statistics,
         skipped,
         reason,

@@ -12,7 +12,7 @@ from chunkfold.api import submit
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, as_monoid, is_defined
-from chunkfold.source import open_source
+from chunkfold.opening import open_source
 
 # Of equal elements the difference is 0, of infinities too.
 _RMSE = Monoid(

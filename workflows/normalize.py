@@ -16,7 +16,7 @@ from chunkfold.api import submit
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
-from chunkfold.source import open_source
+from chunkfold.opening import open_source
 from chunkfold.workflows.project import axis_names
 from chunkfold.workflows.results import check_zarr, normalization_json, staged
 

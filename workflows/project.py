@@ -12,8 +12,9 @@ import zarr
 from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
+from chunkfold.opening import open_source
 from chunkfold.request import Op
-from chunkfold.source import Source, open_source
+from chunkfold.source import Source
 from chunkfold.workflows.results import check_zarr, staged
 
 _SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")

@@ -19,7 +19,8 @@ from zarr.storage import LocalStore, MemoryStore, ObjectStore
 from zarr.testing.strategies import arrays, basic_indices, numpy_arrays
 
 from chunkfold import ChunkError
-from chunkfold.source import Source, open_source
+from chunkfold.opening import open_source
+from chunkfold.source import Source
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 _CODECS = zarr.codecs

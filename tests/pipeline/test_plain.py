@@ -20,8 +20,9 @@ from chunkfold.kernels.combine import SLAB_BYTES
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.memory import ring
+from chunkfold.opening import open_source
 from chunkfold.planning import make_plan
-from chunkfold.source import Source, open_source
+from chunkfold.source import Source
 from chunkfold.tree import FAN_IN, LARGE_BYTES, Tree, fan_in
 
 SIZES = st.integers(0, 40)
@@ -256,7 +257,7 @@ def test_large_partials_wait_in_pairs_and_blocks_leave_little():
     source = Source(array_of((10_000, 721, 1440), (8, 721, 1440), "f4"), "a")
     plan = make_plan((source,), bound_for("f4"), axis=0)
     partial = 721 * 1440 * plan.accumulator.nbytes
-    assert plan.fan_in == 2
+    assert plan.tree.fan_in == 2
     assert plan.nbytes / len(plan.blocks) >= 128 * partial
     waiting = plan.levels * partial
     assert 2**plan.levels >= len(plan.blocks) > 2 ** (plan.levels - 1)
@@ -264,7 +265,7 @@ def test_large_partials_wait_in_pairs_and_blocks_leave_little():
     together = 2 * min(SLAB_BYTES, 2 * partial) + partial
     assert plan.memory.accumulators == alone.accumulators + waiting + together
     small = make_plan((source,), bound_for("f4"))
-    assert (small.fan_in, small.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
+    assert (small.tree.fan_in, small.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
 
 
 def test_what_comes_through_zarr_or_a_network_is_decoded_leaf_by_leaf(tmp_path):

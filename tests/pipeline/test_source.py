@@ -12,7 +12,7 @@ from zarr.codecs import TransposeCodec
 
 import chunkfold as cf
 from chunkfold import ChunkError, SourceError
-from chunkfold.source import open_source
+from chunkfold.opening import open_source
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from chunkfold.direct import Direct
 from chunkfold.grid import Cells, select
 from chunkfold.kernels import Combiner, as_monoid, bind
 from chunkfold.layout import Layout
+from chunkfold.opening import open_source
 from chunkfold.planning import make_plan
-from chunkfold.source import open_source
 from chunkfold.stored import stored_sizes
 
 pytestmark = pytest.mark.unoptimised

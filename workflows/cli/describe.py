@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from chunkfold.source import open_all
+from chunkfold.opening import open_all
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.describe import describe_array
 from chunkfold.workflows.progress import run_progress

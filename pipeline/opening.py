@@ -1,0 +1,159 @@
+"""Open what users name: arrays, and the arrays of groups."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import zarr
+from zarr.storage import ObjectStore, ZipStore
+
+from chunkfold.codecs import package_of
+from chunkfold.errors import DeviceError, SourceError
+from chunkfold.kernels.dtypes import stored_name
+from chunkfold.remote import SCHEMES, hint, message_of, open_store, said_shortly, without_secrets
+from chunkfold.source import AnyArray, Source, as_stored
+
+# A README or a script beside arrays is nobody's fault.
+warnings.filterwarnings("ignore", message=".* is not recognized as a component of a Zarr hierarchy")
+
+
+def open_source(source: Any) -> Source:
+    """Open what a user names: a path or URL of a Zarr array, or a zarr.Array.
+
+    A source that is open already is seen to be one that can be reduced, and not opened again.
+
+    Raises
+    ------
+    SourceError
+        If there is nothing there, it is a group (its arrays are named), it is no Zarr, or its
+        dtype cannot be reduced.
+    """
+    found = source if isinstance(source, Source) else _array(*_named(source))
+    try:
+        stored_name(found.dtype)
+    except (DeviceError, TypeError) as error:
+        raise SourceError(f"{found.name}: {error}") from None
+    return found
+
+
+def open_all(source: Any) -> list[Source]:
+    """Open every array of a group, in the order of their paths; or the one array that is named.
+
+    Their dtypes need not be such as can be reduced: `open_source` of each tells.
+
+    Raises
+    ------
+    SourceError
+        If there is nothing there, it is no Zarr, it cannot be listed, or has no arrays.
+    """
+    node, name = _named(source)
+    if isinstance(node, zarr.Array):
+        return [Source(node, name)]
+    try:
+        found = _arrays_in(node, name)
+    except Exception as error:
+        raise SourceError(f"{name}: cannot be listed ({message_of(error)})") from error
+    if not found:
+        raise SourceError(f"{name}: is a Zarr group without arrays")
+    return found
+
+
+def _array(node: AnyArray | zarr.Group, name: str) -> Source:
+    if isinstance(node, zarr.Group):
+        raise SourceError(f"{name}: is a Zarr group, not an array; {_inside(node, name)}")
+    return Source(node, name)
+
+
+def _arrays_in(group: zarr.Group, name: str) -> list[Source]:
+    """Return the arrays of a group, at whatever depth, in the order of their paths."""
+    return [
+        Source(node, f"{name.rstrip('/')}/{key}")
+        for key, node in sorted(group.members(max_depth=None))
+        if isinstance(node, zarr.Array)
+    ]
+
+
+def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
+    """Open an array or a group; return what messages call it, too."""
+    if isinstance(source, zarr.Group):
+        return source, str(source.store_path)
+    if isinstance(source, zarr.Array):
+        name = str(source.store_path)
+        try:
+            return as_stored(source), name
+        except Exception as error:
+            raise SourceError(f"{name}: cannot be opened again ({error})") from error
+    if isinstance(source, (str, os.PathLike)):
+        address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
+        name = without_secrets(address) if "://" in address else address
+        return _opened(address, name), name
+    raise SourceError(
+        f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}"
+    )
+
+
+def _opened(address: str, name: str) -> AnyArray | zarr.Group:
+    """Open an array or a group; `name` is what messages call its address."""
+    local = "://" not in address and "::" not in address
+    try:
+        if local and not Path(name).exists():
+            raise SourceError(f"{name}: no such path{_nearest(Path(name))}")
+        return zarr.open(_store(address), mode="r")
+    except SourceError:
+        raise
+    except ImportError as error:
+        raise SourceError(
+            f"{name}: this kind of URL needs another package ({error}); "
+            "try pip install 'chunkfold[remote]'"
+        ) from error
+    except Exception as error:
+        missing = re.search(r"codec[^']*'+([\w.]+)'", str(error))
+        if type(error).__name__ == "UnknownCodecError" and missing:
+            raise SourceError(
+                f"{name}: its codec {missing[1]!r} is not installed; {package_of(missing[1])}"
+            ) from error
+        message = message_of(error)
+        what = "not a Zarr array or group" if local else "cannot be opened as a Zarr array"
+        raise SourceError(
+            f"{name}: {what} ({type(error).__name__}: {message})"
+            + hint(address.partition("://")[0], message)
+        ) from error
+
+
+def _store(address: str) -> Any:
+    """Return what zarr is to open: a store, or the name of one that it knows how to open."""
+    scheme, found, rest = address.partition("://")
+    if found and "::" not in address and scheme.lower() in SCHEMES:
+        with said_shortly():
+            return ObjectStore(open_store(f"{scheme.lower()}://{rest}"), read_only=True)
+    return ZipStore(address) if address.endswith(".zip") else address
+
+
+def _nearest(path: Path) -> str:
+    """Say how far a path that does not exist can be followed."""
+    parent = next((p for p in path.parents if p.exists()), None)
+    if parent is None or parent in (Path(), Path("/")):
+        return ""
+    try:
+        node = zarr.open(str(parent), mode="r")
+    except Exception:  # noqa: BLE001 # a hint, for whatever the parent is
+        return f" ({parent} exists)"
+    if isinstance(node, zarr.Array):
+        return f" ({parent} is an array)"
+    return f" ({parent} is a Zarr group; {_inside(node, str(parent))})"
+
+
+def _inside(group: zarr.Group, name: str) -> str:
+    try:
+        arrays = _arrays_in(group, name)
+    except Exception as error:  # noqa: BLE001 # plain web servers do not list
+        return f"name one of its arrays: it cannot be listed ({message_of(error)})"
+    if not arrays:
+        return "there are no arrays in it"
+    shown = ", ".join(array.name for array in arrays[:20])
+    more = f" and {len(arrays) - 20} more" if len(arrays) > 20 else ""
+    return f"its arrays: {shown}{more}"

@@ -62,6 +62,17 @@ def open_all(source: Any) -> list[Source]:
     return found
 
 
+def open_node(source: Any) -> AnyArray | zarr.Group:
+    """Open a Zarr array or group as zarr has it.
+
+    Raises
+    ------
+    SourceError
+        If there is nothing there, or it is no Zarr.
+    """
+    return _named(source)[0]
+
+
 def _array(node: AnyArray | zarr.Group, name: str) -> Source:
     if isinstance(node, zarr.Group):
         raise SourceError(f"{name}: is a Zarr group, not an array; {_inside(node, name)}")

@@ -17,8 +17,9 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.opening import open_source
-from chunkfold.workflows.project import axis_names
-from chunkfold.workflows.results import check_zarr, normalization_json, staged
+from chunkfold.workflows.axes import axis_names, axis_numbers, carried_attributes
+from chunkfold.workflows.outputs import check_output, is_remote, staged
+from chunkfold.workflows.results import normalization_json
 
 MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
 """What is measured for each way to normalize."""
@@ -51,7 +52,7 @@ class Normalization:
 def normalization(
     source: Any,
     *,
-    channels: int | None = None,
+    channels: int | str | None = None,
     by: str = "mean-std",
     ddof: float = 0,
     skipna: bool = False,
@@ -64,7 +65,7 @@ def normalization(
     Parameters
     ----------
     channels
-        The axis along which they stand; None: all of the array is one.
+        The axis along which they stand, by number or name; None: all of the array is one.
     by
         "mean-std" or "min-max".
     source, ddof, skipna, memory, client, on_event
@@ -94,18 +95,12 @@ def normalization(
     statistics = {
         name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in run.result().items()
     }
-    axis = None if channels is None else int(channels) % len(found.shape)
+    theirs = set(range(len(found.shape))) - set(others)
+    axis = None if channels is None else theirs.pop()
     return Normalization(found.name, axis, by, statistics)
 
 
-def _attributes(array: Any, found: Normalization) -> dict[str, Any]:
-    """Return the source's attributes but for its units, and what was done."""
-    left = ("units", "_ARRAY_DIMENSIONS")
-    kept = {name: value for name, value in array.attrs.items() if name not in left}
-    return kept | {"chunkfold": normalization_json(found)}
-
-
-def check_applied(out: Path, dtype: Any) -> np.dtype:
+def check_applied(out: str | Path, dtype: Any, *, overwrite: bool = False) -> np.dtype:
     """Find out before the work starts whether normalized values can be written; return their dtype.
 
     Raises
@@ -120,11 +115,13 @@ def check_applied(out: Path, dtype: Any) -> np.dtype:
         raise refused from None
     if made_of.name not in ("float16", "float32", "float64"):
         raise refused
-    check_zarr(out)
+    if is_remote(out):
+        raise PlanError(f"output {out} is a URL; workers write into a local folder that all share")
+    check_output(out, (".zarr",), overwrite=overwrite)
     return made_of
 
 
-def other_axes(source: Any, channels: int | None) -> list[int]:
+def other_axes(source: Any, channels: int | str | None) -> list[int]:
     """Return the axes that are not the channels'.
 
     Raises
@@ -136,13 +133,21 @@ def other_axes(source: Any, channels: int | None) -> list[int]:
     ndim = len(found.shape)
     if found.dtype.kind not in "biuf":
         raise PlanError(f"{found.name}: {found.dtype} cannot be normalized; take real numbers")
-    if isinstance(channels, Sequence):
+    if isinstance(channels, Sequence) and not isinstance(channels, str):
         raise PlanError(f"channels is {channels!r}; name one axis")
-    theirs = () if channels is None else normalized_axes(channels, ndim)
+    named = None if channels is None else axis_numbers(found, [channels])
+    theirs = () if named is None else normalized_axes(named, ndim)
     return [n for n in range(ndim) if n not in theirs]
 
 
-def apply(source: Any, found: Normalization, out: str | Path, dtype: Any = "float32") -> Any:
+def apply(
+    source: Any,
+    found: Normalization,
+    out: str | Path,
+    dtype: Any = "float32",
+    *,
+    overwrite: bool = False,
+) -> Any:
     """Write `(source - offset) / scale` into a new Zarr array, chunk by chunk, by Dask.
 
     Runs on the current Dask client, if there is one, else on threads. Computed in float64.
@@ -150,10 +155,12 @@ def apply(source: Any, found: Normalization, out: str | Path, dtype: Any = "floa
     Parameters
     ----------
     out
-        Folder of the new array, which must not exist; chunks, shards, names of axes and attributes
+        Folder of the new array; chunks, shards, names of axes and attributes
         are the source's, but for `units`; `chunkfold` says what was done.
     dtype
         Of the new array: a float's.
+    overwrite
+        Whether what is there goes, once the new array is made.
 
     Returns
     -------
@@ -164,7 +171,7 @@ def apply(source: Any, found: Normalization, out: str | Path, dtype: Any = "floa
     ChunkfoldError
         If it cannot be written; nothing is then left there.
     """
-    path, opened, made_of = Path(out), open_source(source), check_applied(Path(out), dtype)
+    opened, made_of = open_source(source), check_applied(out, dtype, overwrite=overwrite)
     array, shape = opened.array, [1] * len(opened.shape)
     if found.channels is not None:
         there = opened.shape[found.channels] if found.channels < len(shape) else 0
@@ -177,20 +184,21 @@ def apply(source: Any, found: Normalization, out: str | Path, dtype: Any = "floa
     offset, scale = found.offset.reshape(shape), found.scale.reshape(shape)
     # Whole objects at a time: two writers of one shard would undo each other's work.
     values = dask.array.from_array(array, chunks=array.shards or array.chunks)
-    with staged(path) as made:
+    with staged(out, overwrite=overwrite) as made:
         target = zarr.create_array(
             str(made),
             shape=array.shape,
             chunks=array.chunks,
             shards=array.shards,
             dtype=made_of,
-            attributes=_attributes(array, found),
+            attributes=carried_attributes(opened, units=False)
+            | {"chunkfold": normalization_json(found)},
             dimension_names=axis_names(opened, range(len(shape))),
         )
         normalized = ((values.astype(np.float64) - offset) / scale).astype(made_of)
         store: Any = dask.array.store
         _compute(store(normalized, target, lock=False, compute=False), opened.name)
-    return zarr.open_array(str(path), mode="r")
+    return zarr.open_array(str(out), mode="r")
 
 
 def _compute(written: Any, name: str) -> None:

@@ -1,26 +1,15 @@
-"""Results as text, as JSON, and as files."""
+"""Results, plans and devices as JSON."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import re
-import shutil
-import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import zarr
 
-from chunkfold.errors import PlanError
 from chunkfold.kernels import Device
-from chunkfold.kernels.finishes import BIN
 from chunkfold.planning import Plan
 from chunkfold.report import DeviceReport
 from chunkfold.run import Run
@@ -29,9 +18,6 @@ if TYPE_CHECKING:
     from chunkfold.workflows.describe import Description
     from chunkfold.workflows.diff import Difference
     from chunkfold.workflows.normalize import Normalization
-
-_REMOVAL_DEADLINE_S = 20.0
-_STAYS_AWAY_S = 0.3
 
 
 def jsonable(value: Any) -> Any:
@@ -188,120 +174,3 @@ def device_json(device: Device) -> dict[str, Any]:
         "extensions": sorted(device.extensions),
         "features": sorted(device.features),
     }
-
-
-def check_output(path: Path, dtype: str | None = None) -> None:
-    """Find out before the work starts whether results of a `dtype` can be written there.
-
-    Raises
-    ------
-    PlanError
-        If not, or if its name asks for another format than JSON or Zarr, or for Zarr where results
-        are Python's integers.
-    """
-    if dtype is not None and is_object(dtype) and path.suffix != ".json":
-        raise PlanError(
-            f"output {path}: Zarr has no data type for Python's integers (dtype {dtype}); use .json"
-        )
-    if path.suffix not in ("", ".json", ".zarr"):
-        raise PlanError(
-            f"output {path} ends in {path.suffix!r}; use .json for JSON, .zarr for a Zarr group"
-        )
-    check_writable(path)
-
-
-def is_object(dtype: Any) -> bool:
-    """Whether results of a dtype are Python's integers; what is no dtype is not."""
-    try:
-        return bool(np.dtype(dtype).kind == "O")
-    except TypeError:
-        return False
-
-
-def check_zarr(path: Path, dtype: str | None = None) -> None:
-    """Find out before the work starts whether a Zarr of a `dtype` can be written there.
-
-    Raises
-    ------
-    PlanError
-        If not, or if its name asks for another format.
-    """
-    if path.suffix not in ("", ".zarr"):
-        raise PlanError(f"output {path} is to be a Zarr; end it in .zarr")
-    check_output(path, dtype)
-
-
-def check_writable(path: Path) -> None:
-    """Find out before the work starts whether an output can be written.
-
-    Raises
-    ------
-    PlanError
-        If it exists, or its folder does not, or cannot be written.
-    """
-    if re.match(r"\w+:/", str(path)):
-        raise PlanError(f"output {path} is a URL; outputs are local files and folders")
-    if os.path.lexists(path):
-        raise PlanError(f"output {path} exists; remove it or choose another")
-    if not path.parent.is_dir():
-        raise PlanError(f"output {path} cannot be written: {path.parent} is not a folder")
-    try:
-        _staging(path).rmdir()
-    except OSError as error:
-        raise PlanError(f"output {path} cannot be written: {error}") from None
-
-
-def _staging(path: Path) -> Path:
-    """Make a folder beside an output, from which it moves into place whole."""
-    return Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-
-
-def write_results(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results as JSON (.json) or as a Zarr group with one array each; whole or not at all.
-
-    Records become groups, of an array for each of their fields.
-    """
-    with staged(path) as made:
-        if path.suffix == ".json":
-            made.write_text(json.dumps({k: jsonable(v) for k, v in results.items()}, indent=2))
-        else:
-            group = zarr.open_group(str(made), mode="w", zarr_format=3)
-            for name, value in results.items():
-                for part, data in _arrays(name, np.asarray(value)):
-                    group.create_array(part, data=data)
-
-
-@contextmanager
-def staged(path: Path) -> Iterator[Path]:
-    """Yield where to write an output; it moves into place once all of it is there."""
-    folder = _staging(path)
-    try:
-        made = folder / path.name
-        yield made
-        made.rename(path)
-    except BaseException:
-        _remove(folder)
-        raise
-    folder.rmdir()
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder that workers may still write to for a moment: until it stays away."""
-    deadline = time.monotonic() + _REMOVAL_DEADLINE_S
-    while folder.exists() and time.monotonic() < deadline:
-        shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(_STAYS_AWAY_S)
-
-
-def _arrays(name: str, value: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """Take records apart: Zarr's third format has no data type for them.
-
-    A field that is the same for every output is written once.
-    """
-    if value.dtype.names is None:
-        return [(name, value)]
-    parts = {field: np.ascontiguousarray(value[field]) for field in value.dtype.names}
-    if value.dtype == BIN and value.ndim > 1:
-        for end in ("left", "right"):
-            parts[end] = parts[end].reshape(-1, value.shape[-1])[:1].reshape(-1)
-    return [(f"{name}/{field}", part) for field, part in parts.items()]

@@ -81,7 +81,7 @@ def test_nothing_is_written_of_what_fails(scan, tmp_path: Path):
         project(source, tmp_path / "h.zarr", "histogram", axis=0)
     with pytest.raises(PlanError, match=r"axis"):
         project(source, tmp_path / "h.zarr", "max", axis=7)
-    with pytest.raises(PlanError, match=r"end it in \.zarr"):
+    with pytest.raises(PlanError, match=r"use \.zarr for Zarr"):
         project(source, tmp_path / "h.json", "max", axis=0)
     with pytest.raises(PlanError, match="exists"):
         project(source, source, "max", axis=0)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import doctest
 import importlib
 import io
 import json
-import threading
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +15,10 @@ from chunkfold import PlanError
 from chunkfold.events import BlockProgress, RunStarted, WorkerRetired
 from chunkfold.workflows.cli.options import parse_selection
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import jsonable, staged
+from chunkfold.workflows.results import jsonable
 
 
-@pytest.mark.parametrize("module", ["results", "sample", "style", "cli.options"])
+@pytest.mark.parametrize("module", ["outputs", "results", "sample", "style", "cli.options"])
 def test_examples_in_docstrings_hold(module: str):
     loaded = importlib.import_module(f"chunkfold.workflows.{module}")
     found = doctest.testmod(loaded, extraglobs={"np": np})
@@ -41,32 +37,6 @@ def test_json_carries_what_json_has_no_word_for():
 def test_a_bad_selection_is_quoted(text: str):
     with pytest.raises(PlanError, match="--select"):
         parse_selection(text)
-
-
-def test_nothing_stays_of_an_output_that_is_still_written_to(tmp_path: Path):
-    """Workers that were cancelled end their chunk first, and make the folder anew for it."""
-    writing = threading.Event()
-
-    def write_on(made: Path) -> None:
-        for number in range(10):
-            made.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                (made / str(number)).write_text("late")
-            writing.set()
-            time.sleep(0.05)
-
-    def interrupted() -> None:
-        with staged(tmp_path / "out.zarr") as made:
-            threading.Thread(target=write_on, args=(made,), name="late").start()
-            writing.wait()
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    for thread in threading.enumerate():
-        if thread.name == "late":
-            thread.join()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_block_that_is_folded_again_is_not_counted_twice():

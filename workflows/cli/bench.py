@@ -28,8 +28,8 @@ from chunkfold.kernels.bench.measure import (
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.units import size_text
 from chunkfold.workflows.cli.options import Decorator, stacked
+from chunkfold.workflows.outputs import check_writable
 from chunkfold.workflows.plots import bar_chart, check_plot
-from chunkfold.workflows.results import check_writable
 from chunkfold.workflows.style import err, out, show, table
 
 Measured = TypeVar("Measured")

@@ -21,8 +21,8 @@ from chunkfold.workflows.style import description_table, err, out, show, tell_sk
 @options.cluster
 @options.memory
 @options.on_bad_chunk
-@click.option("--json", "as_json", is_flag=True, help="For machines; NaN and times are strings.")
-@click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
+@options.as_json
+@options.quiet
 def command(
     source: str,
     specs: tuple[str, ...],

@@ -7,6 +7,7 @@ import json
 import click
 
 from chunkfold.api import check
+from chunkfold.opening import open_source
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.diff import diff
 from chunkfold.workflows.progress import run_progress
@@ -20,8 +21,8 @@ from chunkfold.workflows.style import err, out
 @options.cluster
 @options.memory
 @options.select
-@click.option("--json", "as_json", is_flag=True, help="For machines; NaN and times are strings.")
-@click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
+@options.as_json
+@options.quiet
 def command(
     first: str,
     second: str,
@@ -44,12 +45,11 @@ def command(
       chunkfold diff old.zarr/air s3://bucket/new.zarr/air --select '0:100' --json
     """
     chosen = options.parse_selection(selection)
-    check((first, second), "first_mismatch", selection=chosen, memory=memory)
+    pair = open_source(first), open_source(second)
+    check(pair, "first_mismatch", selection=chosen, memory=memory)
     with options.client_for(scheduler, specs) as client:
         with run_progress(err, quiet=quiet) as watch:
-            found = diff(
-                first, second, selection=chosen, memory=memory, client=client, on_event=watch
-            )
+            found = diff(*pair, selection=chosen, memory=memory, client=client, on_event=watch)
         if as_json:
             click.echo(json.dumps(difference_json(found)))
         else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import click
 import numpy as np
 
 from chunkfold.api import check
+from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.normalize import MEASURES, apply, check_applied, normalization, other_axes
 from chunkfold.workflows.progress import run_progress
@@ -20,9 +20,8 @@ from chunkfold.workflows.style import err
 @click.argument("source")
 @click.option(
     "--channels",
-    type=int,
     metavar="AXIS",
-    help="Axis along which the channels stand; without it the array is one.",
+    help="Axis along which the channels stand, by number or name; without it the array is one.",
 )
 @click.option(
     "--by",
@@ -36,7 +35,6 @@ from chunkfold.workflows.style import err
 @click.option(
     "--apply",
     "out",
-    type=click.Path(path_type=Path),
     help="Also write the normalized array there: a new Zarr array.",
 )
 @click.option(
@@ -44,19 +42,21 @@ from chunkfold.workflows.style import err
 )
 @options.cluster
 @options.memory
-@click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
+@options.overwrite
+@options.quiet
 def command(
     source: str,
-    channels: int | None,
+    channels: str | None,
     by: str,
     ddof: float,
-    out: Path | None,
+    out: str | None,
     dtype: str,
     specs: tuple[str, ...],
     scheduler: str | None,
     memory: str | None,
     *,
     skipna: bool,
+    overwrite: bool,
     quiet: bool,
 ) -> None:
     """Print offset and scale of the channels of SOURCE as JSON.
@@ -69,15 +69,17 @@ def command(
       chunkfold normalize train.zarr/images --channels 1 > normalization.json
       chunkfold normalize train.zarr/images --channels -1 --by min-max --apply scaled.zarr
     """
-    others = other_axes(source, channels)
-    check(source, list(MEASURES[by]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
+    opened = open_source(source)
+    axis = None if channels is None else options.axis(channels)
+    others = other_axes(opened, axis)
+    check(opened, list(MEASURES[by]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
     if out is not None:
-        check_applied(out, dtype)
+        check_applied(out, dtype, overwrite=overwrite)
     with options.client_for(scheduler, specs) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = normalization(
-                source,
-                channels=channels,
+                opened,
+                channels=axis,
                 by=by,
                 ddof=ddof,
                 skipna=skipna,
@@ -90,4 +92,4 @@ def command(
             err.print("there are NaN in it: --skipna takes them for absent", markup=False)
         if out is not None:
             with client.as_current(), err.status(f"writing {out}"):
-                apply(source, found, out, dtype)
+                apply(opened, found, out, dtype, overwrite=overwrite)

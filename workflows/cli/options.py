@@ -20,6 +20,8 @@ from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
 from chunkfold.kernels.histogram import MOST_BINS
 from chunkfold.request import MODES
+from chunkfold.source import Source
+from chunkfold.workflows.axes import axis_numbers
 from chunkfold.workflows.style import err
 
 _RANGE = (float, float, int)
@@ -57,6 +59,18 @@ on_bad_chunk = click.option(
     help="skip: leave chunks out that cannot be read, say which, and exit with 3.",
 )
 
+as_json = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="For machines; NaN, infinities and times are strings.",
+)
+quiet = click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
+keepdims = click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
+overwrite = click.option(
+    "--overwrite", is_flag=True, help="An output that exists goes, once the new one is made."
+)
+
 sources = click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]")
 reduction = stacked(
     click.option(
@@ -76,7 +90,7 @@ reduction = stacked(
         "--axis",
         "axes",
         multiple=True,
-        help="Axis to reduce; may be repeated, or several joined by commas.",
+        help="Axis to reduce, by number or name; may be repeated, or several joined by commas.",
     ),
     click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof."),
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
@@ -206,11 +220,12 @@ def _words(given: tuple[str, ...]) -> list[str]:
     return [word.strip() for entry in given for word in entry.split(",")]
 
 
-def _axis(word: str) -> int:
+def axis(word: str) -> int | str:
+    """Return an axis: by its number, else by its name."""
     try:
         return int(word)
     except ValueError:
-        raise PlanError(f"--axis {word!r} is not an integer") from None
+        return word
 
 
 def _number(word: str) -> float:
@@ -230,8 +245,8 @@ def _binned(ops: list[str], text: str | None) -> list[str | Monoid]:
 
 
 def arguments(
+    source: Source,
     *,
-    sources: tuple[str, ...],
     ops: tuple[str, ...],
     edges: str | None,
     axes: tuple[str, ...],
@@ -242,11 +257,10 @@ def arguments(
     selection: str | None,
     memory: str | None,
 ) -> dict[str, Any]:
-    """Turn the reduction's options into the library's arguments."""
+    """Turn the options of a reduction of `source` into the library's arguments."""
     return {
-        "source": sources,
         "op": _binned(_words(ops) or ["sum"], edges),
-        "axis": [_axis(word) for word in _words(axes)] if axes else None,
+        "axis": axis_numbers(source, [axis(word) for word in _words(axes)] if axes else None),
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,
         "mode": mode,

@@ -9,6 +9,7 @@ import click
 
 from chunkfold.api import plan
 from chunkfold.cluster import THREADS, chosen_devices, connect
+from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.results import plan_json
 from chunkfold.workflows.style import out
@@ -18,9 +19,14 @@ from chunkfold.workflows.style import out
 @options.sources
 @options.reduction
 @options.cluster
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@options.as_json
 def command(
-    specs: tuple[str, ...], scheduler: str | None, *, as_json: bool, **reduction: Any
+    sources: tuple[str, ...],
+    specs: tuple[str, ...],
+    scheduler: str | None,
+    *,
+    as_json: bool,
+    **reduction: Any,
 ) -> None:
     """Say what `reduce` would do with SOURCE, and how much memory it would take.
 
@@ -30,13 +36,14 @@ def command(
       chunkfold plan store.zarr/temperature --device cpu/2
       chunkfold plan store.zarr/temperature --memory 500MB --json
     """
-    given = options.arguments(**reduction)
+    opened = [open_source(source) for source in sources]
+    given = options.arguments(opened[0], **reduction)
     if scheduler is None:
         workers = len(chosen_devices(list(specs) or None))
-        made = plan(workers=workers, threads=THREADS, **given)
+        made = plan(opened, workers=workers, threads=THREADS, **given)
     else:
         with connect(scheduler) as client:
-            made = plan(client=client, **given)
+            made = plan(opened, client=client, **given)
     if as_json:
         click.echo(json.dumps(plan_json(made)))
     else:

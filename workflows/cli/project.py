@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from chunkfold.api import check
 from chunkfold.errors import PlanError
+from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.project import check_projection, project
@@ -17,25 +17,27 @@ from chunkfold.workflows.style import err
 
 @click.command()
 @click.argument("source")
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out")
 @options.reduction
-@click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
+@options.keepdims
 @options.cluster
-@click.option("--quiet", "-q", is_flag=True, help="Errors only.")
+@options.overwrite
+@options.quiet
 def command(
     source: str,
-    out: Path,
+    out: str,
     specs: tuple[str, ...],
     scheduler: str | None,
     *,
     keepdims: bool,
+    overwrite: bool,
     quiet: bool,
     **reduction: Any,
 ) -> None:
     """Write reductions of SOURCE along axes to a new Zarr OUT.
 
-    SOURCE is the path or URL of a Zarr array. OUT is an array, or with several reductions a group
-    of them. Names of axes and attributes are the source's.
+    SOURCE is the path or URL of a Zarr array. OUT is a path or URL: an array,
+    or with several reductions a group of them. Names of axes and attributes are the source's.
 
     \b
     Examples:
@@ -44,15 +46,16 @@ def command(
     """
     if not reduction["ops"]:
         raise PlanError("name a reduction: --op max, or several")
-    given = options.arguments(sources=(source,), **reduction)
+    opened = open_source(source)
+    given = options.arguments(opened, **reduction)
     if given["axis"] is None:
         raise PlanError("name the axes to reduce: --axis 0; over all of them, reduce prints it")
-    check(**given)
-    check_projection(out, given["op"], given["dtype"])
-    (given["source"],) = given["source"]
+    check(opened, **given)
+    check_projection(out, given["op"], given["dtype"], overwrite=overwrite)
     if len(given["op"]) == 1:
         (given["op"],) = given["op"]
     with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
-        project(out=out, keepdims=keepdims, client=client, on_event=watch, **given)
+        given |= {"keepdims": keepdims, "overwrite": overwrite, "client": client}
+        project(opened, out, on_event=watch, **given)
     if not quiet:
         err.print(f"wrote {out}", markup=False)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from chunkfold.api import check, submit
+from chunkfold.opening import open_source
 from chunkfold.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import check_output, run_json, write_results
+from chunkfold.workflows.reduced import Reduced
+from chunkfold.workflows.results import run_json
 from chunkfold.workflows.style import (
     bin_table,
     device_table,
@@ -27,37 +28,36 @@ from chunkfold.workflows.style import (
     tell_skipped,
     value_text,
 )
+from chunkfold.workflows.writing import check_writing, write_results
 
 
 @click.command()
 @options.sources
 @options.reduction
-@click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
+@options.keepdims
 @options.cluster
 @options.on_bad_chunk
 @click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Result and run, for machines; NaN and infinities are strings.",
-)
+@options.as_json
 @click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
-@click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
+@options.quiet
 @click.option(
     "--out",
     "output",
-    type=click.Path(path_type=Path),
-    help="Write the results there: JSON if it ends in .json, else a Zarr group.",
+    help="Write the results there, to a path or URL: JSON if it ends in .json, a table if in .csv "
+    "or .parquet, else a Zarr group.",
 )
+@options.overwrite
 def command(
+    sources: tuple[str, ...],
     specs: tuple[str, ...],
     scheduler: str | None,
     variant: str | None,
     on_bad_chunk: str,
-    output: Path | None,
+    output: str | None,
     *,
     keepdims: bool,
+    overwrite: bool,
     as_json: bool,
     profile: bool,
     quiet: bool,
@@ -83,15 +83,17 @@ def command(
       chunkfold reduce s3://bucket/store.zarr/temperature --memory 2GiB --on-bad-chunk skip
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
-    given = options.arguments(**reduction)
+    opened = [open_source(source) for source in sources]
+    given = options.arguments(opened[0], **reduction)
     # Bad input is found before a cluster is started for it.
-    check(**given)
+    check(opened, **given)
     if output is not None:
-        check_output(output, given.get("dtype"))
+        check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
     with options.client_for(scheduler, specs) as client:
         with run_progress(err, quiet=quiet) as watch:
             began = time.monotonic()
             run = submit(
+                opened,
                 keepdims=keepdims,
                 variant=variant,
                 on_bad_chunk=on_bad_chunk,
@@ -107,7 +109,8 @@ def command(
         else:
             _print(run, results)
         if output is not None:
-            write_results(output, results)
+            reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
+            write_results(output, {"": reduced}, overwrite=overwrite)
         if not quiet:
             rate = size_text(run.plan.nbytes / seconds)
             err.print(f"{size_text(run.plan.nbytes)} in {seconds:.2f} s, {rate}/s")

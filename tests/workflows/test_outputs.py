@@ -1,0 +1,107 @@
+"""Outputs are written whole or not at all, and what was there stays until then."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from chunkfold import PlanError
+from chunkfold.workflows.outputs import check_output, staged
+
+
+def made_of(path: Path) -> str | None:
+    """What a test's output holds, whether it is a file or a folder."""
+    if not path.exists():
+        return None
+    return (path / "data" if path.is_dir() else path).read_text()
+
+
+def write(made: Path, text: str, *, folder: bool) -> None:
+    if folder:
+        made.mkdir()
+    (made / "data" if folder else made).write_text(text)
+
+
+@pytest.mark.parametrize("before", [None, False, True], ids=["nothing", "file", "folder"])
+@pytest.mark.parametrize("after", [False, True], ids=["file", "folder"])
+def test_an_output_takes_the_place_of_whatever_was_there(
+    tmp_path: Path, before: bool | None, after: bool
+):
+    out = tmp_path / "out"
+    if before is not None:
+        write(out, "old", folder=before)
+    with staged(out, overwrite=True) as made:
+        assert made_of(out) == (None if before is None else "old")
+        write(made, "new", folder=after)
+        assert made_of(out) == (None if before is None else "old")
+    assert made_of(out) == "new"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["file", "folder"])
+def test_what_was_there_stays_where_the_new_one_fails(tmp_path: Path, before: bool):
+    out = tmp_path / "out"
+    write(out, "old", folder=before)
+
+    def fails() -> None:
+        with staged(out, overwrite=True) as made:
+            write(made, "half", folder=True)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
+    with pytest.raises(FileNotFoundError), staged(out, overwrite=True):
+        pass  # nothing was made
+    assert made_of(out) == "old"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize(
+    ("out", "sentence"),
+    [
+        ("there.json", "exists; remove it, choose another, or overwrite it"),
+        ("no/folder/x.json", "is not a folder"),
+        ("x.txt", "ends in '.txt'; use .json for JSON, .zarr for Zarr"),
+        ("http://host/x.json", "outputs are local, or of s3://"),
+        ("file:///tmp/x.json", "outputs are local, or of s3://"),
+        ("s3://bucket", "names no object: add a path after s3://bucket"),
+        ("s3://me:hush@bucket/x.txt", "output s3://bucket/x.txt ends in"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before(tmp_path: Path, monkeypatch, out: str, sentence):
+    monkeypatch.chdir(tmp_path)
+    Path("there.json").write_text("old")
+    with pytest.raises(PlanError) as error:
+        check_output(out)
+    assert sentence in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["there.json"]
+
+
+def test_nothing_stays_of_an_output_that_is_still_written_to(tmp_path: Path):
+    """Workers that were cancelled end their chunk first, and make the folder anew for it."""
+    writing = threading.Event()
+
+    def write_on(made: Path) -> None:
+        for number in range(10):
+            made.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                (made / str(number)).write_text("late")
+            writing.set()
+            time.sleep(0.05)
+
+    def interrupted() -> None:
+        with staged(tmp_path / "out.zarr") as made:
+            threading.Thread(target=write_on, args=(made,), name="late").start()
+            writing.wait()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    for thread in threading.enumerate():
+        if thread.name == "late":
+            thread.join()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,66 @@
+"""Results of reductions as files: JSON, a Zarr, or a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chunkfold.request import Op
+from chunkfold.workflows.outputs import FORMATS, check_output, format_of, staged
+from chunkfold.workflows.reduced import Reduced, check_results
+from chunkfold.workflows.results import jsonable
+from chunkfold.workflows.tables import check_table, write_csv, write_parquet
+
+ByKey = Mapping[str, Reduced]
+"""What was reduced, by the name that an output has for it; the key of one alone may be empty: its
+results then stand at the top."""
+
+
+def check_writing(
+    out: str | Path, op: Op | Sequence[Op], dtype: Any = None, *, overwrite: bool = False
+) -> None:
+    """Find out before the work starts whether results can be written, and as what.
+
+    Raises
+    ------
+    PlanError
+        If not.
+    """
+    check_output(out, tuple(FORMATS), overwrite=overwrite)
+    check_results(out, op, dtype)
+    check_table(out)
+
+
+def write_results(out: str | Path, reduced: ByKey, *, overwrite: bool = False) -> None:
+    """Write results in the format that an output's name ends in; whole or not at all.
+
+    Raises
+    ------
+    PlanError
+        If they cannot be written.
+    """
+    with staged(out, overwrite=overwrite) as made:
+        _WRITERS[format_of(out)](made, reduced)
+
+
+def _write_json(path: Path, reduced: ByKey) -> None:
+    found: Any = {
+        key: {op: jsonable(value) for op, value in one.results.items()}
+        for key, one in reduced.items()
+    }
+    path.write_text(json.dumps(found.get("", found), indent=2) + "\n")
+
+
+def _write_zarr(folder: Path, reduced: ByKey) -> None:
+    for key, one in reduced.items():
+        one.write_group(folder, key)
+
+
+_WRITERS: Mapping[str, Callable[[Path, ByKey], None]] = {
+    ".json": _write_json,
+    ".zarr": _write_zarr,
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+}

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from chunkfold.cluster import LocalOpenCLCluster
     from chunkfold.errors import (
         BuildError,
+        BusyError,
         CancelledError,
         ChunkError,
         ChunkfoldError,
         ClusterError,
         DeviceError,
         IncompleteError,
+        JobError,
         MonoidError,
         PlanError,
         RangeError,
         SourceError,
+        TimeLimitError,
     )
     from chunkfold.kernels import Accumulate, Device, Monoid, devices, histogram
     from chunkfold.planning import Plan
@@ -32,16 +35,19 @@ _HOMES = {
     "chunkfold.cluster": ("LocalOpenCLCluster",),
     "chunkfold.errors": (
         "BuildError",
+        "BusyError",
         "CancelledError",
         "ChunkError",
         "ChunkfoldError",
         "ClusterError",
         "DeviceError",
         "IncompleteError",
+        "JobError",
         "MonoidError",
         "PlanError",
         "RangeError",
         "SourceError",
+        "TimeLimitError",
     ),
     "chunkfold.kernels": ("Accumulate", "Device", "Monoid", "devices", "histogram"),
     "chunkfold.planning": ("Plan",),
@@ -53,6 +59,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Accumulate",
     "BuildError",
+    "BusyError",
     "CancelledError",
     "ChunkError",
     "ChunkfoldError",
@@ -60,6 +67,7 @@ __all__ = [
     "Device",
     "DeviceError",
     "IncompleteError",
+    "JobError",
     "LocalOpenCLCluster",
     "Monoid",
     "MonoidError",
@@ -68,6 +76,7 @@ __all__ = [
     "RangeError",
     "Run",
     "SourceError",
+    "TimeLimitError",
     "devices",
     "histogram",
     "plan",

@@ -136,6 +136,7 @@ def submit(
         planned,
         bound,
         backend,
+        crew.devices,
         keepdims=keepdims,
         single=isinstance(op, (str, Monoid)),
         variant=variant,

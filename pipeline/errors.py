@@ -10,6 +10,9 @@ ChunkfoldError
 +-- RangeError          a result does not fit its dtype
 +-- PlanError           what is asked cannot be planned: axes, selection, memory
 +-- ClusterError        a scheduler cannot be reached, or workers do not answer
++-- JobError            a job file is wrong
++-- BusyError           another run of the same job is under way
++-- TimeLimitError      a job took longer than it may
 +-- IncompleteError     a result did not see every element
 +-- CancelledError      the run was cancelled
 """
@@ -24,16 +27,19 @@ from chunkfold.kernels.errors import (
 
 __all__ = [
     "BuildError",
+    "BusyError",
     "CancelledError",
     "ChunkError",
     "ChunkfoldError",
     "ClusterError",
     "DeviceError",
     "IncompleteError",
+    "JobError",
     "MonoidError",
     "PlanError",
     "RangeError",
     "SourceError",
+    "TimeLimitError",
     "WorkerLostError",
 ]
 
@@ -64,6 +70,18 @@ class PlanError(ChunkfoldError, ValueError):
 
 class ClusterError(ChunkfoldError):
     """A scheduler cannot be reached, or workers do not come or do not answer."""
+
+
+class JobError(ChunkfoldError, ValueError):
+    """A job file is wrong: each line of the message names the place."""
+
+
+class BusyError(ChunkfoldError):
+    """Another run of the same job is under way."""
+
+
+class TimeLimitError(ChunkfoldError):
+    """A job took longer than it may."""
 
 
 class IncompleteError(ChunkfoldError):

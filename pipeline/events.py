@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ class RunStarted:
     blocks: int
     nbytes: int
     """Decoded bytes that will be folded."""
+    devices: Mapping[str, str]
+    """Specs of the devices that will, by UUID."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from chunkfold.block import Folded
 from chunkfold.engine import Engine
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
-from chunkfold.kernels import Bound
+from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.partial import Partial, assembled
 from chunkfold.planning import Plan
 from chunkfold.report import DeviceReport, Report, merge
@@ -37,6 +37,7 @@ class Run:
         plan: Plan,
         bound: Bound,
         backend: Backend,
+        devices: Sequence[Device],
         *,
         keepdims: bool,
         single: bool,
@@ -49,12 +50,14 @@ class Run:
         self.events: list[Event] = []
         """What happened so far; grows until the run has ended."""
         self._bound, self._backend, self._on_event = bound, backend, on_event
+        self._devices = devices
         self._keepdims, self._single = keepdims, single
         self._report = Report(0, {})
         self._cancelled = threading.Event()
         self._ended = threading.Event()
         self._error: BaseException | None = None
-        self._value: Any = None
+        self._values: Mapping[str, Any] = {}
+        self._seconds = 0.0
         _refuse_empty(plan, bound)
         self._work = Work(
             self.id,
@@ -87,7 +90,7 @@ class Run:
             raise
         if self._error is not None:
             raise self._error
-        return self._value
+        return next(iter(self._values.values())) if self._single else self._values
 
     def cancel(self) -> None:
         """End the run: queued blocks are dropped, running ones end at their next leaf."""
@@ -96,6 +99,16 @@ class Run:
     def done(self) -> bool:
         """Whether the run has ended."""
         return self._ended.is_set()
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Results by name; empty until they are there."""
+        return self._values
+
+    @property
+    def seconds(self) -> float:
+        """How long the run took; 0 until it has ended."""
+        return self._seconds
 
     @property
     def profile(self) -> Mapping[str, DeviceReport]:
@@ -132,6 +145,7 @@ class Run:
                     self.plan.ops,
                     len(self.plan.blocks),
                     self.plan.nbytes,
+                    {device.uuid: device.spec for device in self._devices},
                 )
             )
             engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
@@ -140,16 +154,18 @@ class Run:
             for source in self.plan.sources:
                 source.check_unchanged()
             self._report = merge(folded.report for _, folded in roots)
-            self._value = self._assembled(roots)
+            self._values = self._assembled(roots)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
         finally:
             self._backend.stop()
-            seconds = time.monotonic() - began
-            self._emit(RunFinished(self.id, seconds, str(self._error) if self._error else None))
+            self._seconds = time.monotonic() - began
+            self._emit(
+                RunFinished(self.id, self._seconds, str(self._error) if self._error else None)
+            )
             self._ended.set()
 
-    def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> Any:
+    def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
         """Put every root where it belongs among the outputs, then finish them all at once."""
         layout = self.plan.layout
         tiles = [
@@ -165,7 +181,7 @@ class Run:
             done = statistic.finish(whole, layout.shape, layout.reduced)
             result = done.reshape(self._result_shape() + done.shape[1:])
             results[statistic.name] = result[()] if result.ndim == 0 else result
-        return next(iter(results.values())) if self._single else results
+        return results
 
     def _refuse_outputs_of_nothing(self, whole: Partial) -> None:
         """Refuse results that have no value since all of their chunks were left out."""

@@ -72,10 +72,10 @@ def test_imports_point_down_only(folder: str, allowed: set[str], never: set[str]
 
 def test_the_public_names_are_these():
     assert sorted(cf.__all__) == [
-        "Accumulate", "BuildError", "CancelledError", "ChunkError", "ChunkfoldError",
-        "ClusterError", "Device", "DeviceError", "IncompleteError", "LocalOpenCLCluster",
-        "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Run", "SourceError", "devices",
-        "histogram", "plan", "reduce", "submit",
+        "Accumulate", "BuildError", "BusyError", "CancelledError", "ChunkError", "ChunkfoldError",
+        "ClusterError", "Device", "DeviceError", "IncompleteError", "JobError",
+        "LocalOpenCLCluster", "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Run",
+        "SourceError", "TimeLimitError", "devices", "histogram", "plan", "reduce", "submit",
     ]  # fmt: skip
     for name in cf.__all__:
         assert getattr(cf, name).__doc__

@@ -1,21 +1,33 @@
-"""A progress bar that subscribes to a run's events."""
+"""Progress of runs, for people at a terminal, for logs, and for machines; all from events."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
 
-from chunkfold.events import BlockProgress, Event, OnEvent, RunStarted, WorkerRetired
+from chunkfold.events import Event, OnEvent, RunStarted, WorkerRetired
+from chunkfold.units import size_text
+from chunkfold.workflows.results import jsonable
+from chunkfold.workflows.tally import Tally
+
+LOG_EVERY_S = 10.0
+"""Pause between lines where there is no terminal: short runs leave none."""
 
 
 @contextmanager
@@ -27,29 +39,108 @@ def byte_bar(console: Console, label: str, total: int | None) -> Iterator[Progre
         DownloadColumn(binary_units=True),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
     )
     bar = Progress(*columns, console=console, disable=not console.is_terminal)
     with bar:
-        bar.add_task(label, total=total)
+        bar.add_task(label, total=total, note="")
         yield bar
 
 
 @contextmanager
-def run_progress(console: Console, *, quiet: bool) -> Iterator[OnEvent]:
-    """Yield a subscriber that shows the bytes folded so far."""
-    folded: dict[int, int] = {}
+def run_progress(console: Console, *, quiet: bool, json_lines: bool = False) -> Iterator[OnEvent]:
+    """Yield a subscriber that shows how far runs are, one after another.
 
-    def on_event(event: Event) -> None:
+    At a terminal a bar for the run and a lane for each device; else a line now and then; with
+    `json_lines` every event as a line of JSON. Quiet, nothing.
+    """
+    if json_lines:
+        yield _json_writer(console)
+    elif quiet:
+        yield lambda _: None
+    elif console.is_terminal:
+        with byte_bar(console, "fold", None) as bar:
+            yield _Lanes(bar).hear
+    else:
+        yield _Lines(console).hear
+
+
+def _json_writer(console: Console) -> OnEvent:
+    def write(event: Event) -> None:
+        told = {"event": type(event).__name__, "time": datetime.now(UTC).isoformat()}
+        told |= {name: jsonable(value) for name, value in asdict(event).items()}
+        console.file.write(json.dumps(told) + "\n")
+        console.file.flush()
+
+    return write
+
+
+class _Lanes:
+    """A bar for the run, and below it one for what each device has done of it."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar, self._whole = bar, bar.task_ids[0]
+        self._lanes: dict[str, TaskID] = {}
+        self._tally = Tally()
+
+    def hear(self, event: Event) -> None:
         if isinstance(event, RunStarted):
-            bar.update(task, total=event.nbytes, description=f"fold {', '.join(event.ops)}")
-        elif isinstance(event, BlockProgress):
-            # A block that is folded again, after a worker died, starts over.
-            folded[event.block] = max(folded.get(event.block, 0), event.nbytes)
-            bar.update(task, completed=sum(folded.values()))
-        elif isinstance(event, WorkerRetired) and not quiet:
-            console.print(f"[yellow]retired:[/] {event.reason}", highlight=False)
+            self._begin(event)
+        self._tally.hear(event)
+        if isinstance(event, WorkerRetired):
+            self._bar.console.print(_retired(event), highlight=False)
+        tally = self._tally
+        note = f"[yellow]{tally.retries} retried" if tally.retries else ""
+        self._bar.update(self._whole, completed=tally.nbytes, note=note)
+        for uuid, nbytes in tally.of_devices.items():
+            if uuid in self._lanes:
+                self._bar.update(self._lanes[uuid], completed=nbytes)
 
-    shown = Console(stderr=True, quiet=True) if quiet else console
-    with byte_bar(shown, "fold", None) as bar:
-        task = bar.task_ids[0]
-        yield on_event
+    def _begin(self, event: RunStarted) -> None:
+        self._tally = Tally()
+        for lane in self._lanes.values():
+            self._bar.remove_task(lane)
+        self._bar.reset(self._whole, total=event.nbytes, description=escape(_title(event)))
+        several = event.devices if len(event.devices) > 1 else {}
+        self._lanes = {
+            uuid: self._bar.add_task(f"  {escape(spec)}", total=event.nbytes, note="")
+            for uuid, spec in several.items()
+        }
+
+
+class _Lines:
+    """A line now and then, for logs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._tally = Tally()
+        self._began = self._told = time.monotonic()
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._tally = Tally()
+            self._began = self._told = time.monotonic()
+        self._tally.hear(event)
+        if isinstance(event, WorkerRetired):
+            self._console.print(_retired(event), highlight=False)
+        elif time.monotonic() - self._told >= LOG_EVERY_S and self._tally.run is not None:
+            self._told = time.monotonic()
+            self._console.print(self._line(self._tally.run), markup=False)
+
+    def _line(self, run: RunStarted) -> str:
+        done, seconds = self._tally.nbytes, time.monotonic() - self._began
+        rate = size_text(done / max(seconds, 1e-9))
+        left = "?" if not done else f"{seconds * (run.nbytes - done) / done:.0f} s"
+        retried = f", {self._tally.retries} retried" if self._tally.retries else ""
+        return (
+            f"{_title(run)}: {size_text(done)} of {size_text(run.nbytes)} "
+            f"({done / max(1, run.nbytes):.0%}), {rate}/s, {left} left{retried}"
+        )
+
+
+def _title(event: RunStarted) -> str:
+    return f"{', '.join(event.ops)} of {event.source}"
+
+
+def _retired(event: WorkerRetired) -> str:
+    return f"[yellow]retired:[/] {escape(event.reason)}"

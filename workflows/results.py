@@ -28,6 +28,8 @@ def jsonable(value: Any) -> Any:
     >>> jsonable(np.array([1.5, np.nan])), jsonable(np.int8(3)), jsonable(np.datetime64(0, "s"))
     ([1.5, 'NaN'], 3, '1970-01-01T00:00:00')
     """
+    if isinstance(value, Mapping):
+        return {str(name): jsonable(entry) for name, entry in value.items()}
     if isinstance(value, (np.ndarray, list, tuple)):
         return [jsonable(entry) for entry in value]
     if isinstance(value, np.void) and value.dtype.names:
@@ -40,16 +42,16 @@ def jsonable(value: Any) -> Any:
     return str(plain) if isinstance(plain, complex) else plain
 
 
-def run_json(run: Run, results: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Describe a run and its results for machines."""
+def run_json(run: Run) -> dict[str, Any]:
+    """Describe a run that has ended, and its results, for machines."""
     return {
         "sources": [source.name for source in run.plan.sources],
-        "results": {name: jsonable(value) for name, value in results.items()},
+        "results": {name: jsonable(value) for name, value in run.values.items()},
         "rounding": list(run.plan.rounding),
         "elements": run.plan.layout.elements,
         "skipped": dict(run.skipped),
         "bytes": run.plan.nbytes,
-        "seconds": round(seconds, 6),
+        "seconds": round(run.seconds, 6),
         "blocks": len(run.plan.blocks),
         "devices": [_device_json(entry) for entry in run.profile.values()],
     }

@@ -90,6 +90,16 @@ def bin_table(bins: np.ndarray, elements: int) -> Table:
     return made
 
 
+def print_results(results: Mapping[str, Any], elements: int) -> None:
+    """Print results; a histogram as a drawing of how many of the `elements` are where."""
+    for name, value in results.items():
+        if is_bins(value):
+            out.print(name, markup=False)
+            show(out, bin_table(value, elements))
+        else:
+            out.print(f"{name} {value_text(value)}", markup=False)
+
+
 def spark(counts: np.ndarray) -> str:
     """Draw counts as a line of bars, neighbours together where there are many.
 

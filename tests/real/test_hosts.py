@@ -100,12 +100,12 @@ def test_a_scheduler_and_workers_on_two_hosts(hosts, data, tmp_path: Path):
 
 
 def test_a_link_that_drops_does_not_hang_the_worker(hosts, tmp_path: Path):
-    """The worker's own deadline ends it, with a sentence and exit code 2."""
+    """The worker's own deadline ends it, with a sentence and exit code 4."""
     one, two = hosts
     ip("-n", one.namespace, "link", "set", "lo", "down")
     began = time.monotonic()
     words = worker_command(f"tcp://{one.address}:8786", DEVICES[0].spec)
     done = finished(two.command(*words), 90)
-    assert done.returncode == 2
+    assert done.returncode == 4
     assert "cannot reach a scheduler" in done.stderr
     assert time.monotonic() - began < 60

@@ -10,19 +10,39 @@ from importlib import import_module, metadata
 
 import click
 
-from chunkfold.errors import ChunkfoldError, PlanError
+from chunkfold.errors import (
+    BusyError,
+    ChunkError,
+    ChunkfoldError,
+    ClusterError,
+    IncompleteError,
+    PlanError,
+    TimeLimitError,
+    WorkerLostError,
+)
 from chunkfold.workflows.style import err
 
 EXIT_FAULT = 1
 """The numbers that `demo` or `diff` compares differ; or a fault of chunkfold's own."""
 EXIT_ERROR = 2
-"""Bad input, or a device, a source or a cluster that failed."""
+"""Bad input, which the next try will find as bad; a device that is missing or unfit."""
 EXIT_SKIPPED = 3
 """Results are there, but chunks that could not be read are not in them."""
+EXIT_FAILED = 4
+"""A chunk, a worker, a cluster or a deadline failed: another try may go well."""
+EXIT_BUSY = 5
+"""Another run of the same job is under way."""
 EXIT_INTERRUPTED = 130
+_CODES: dict[type[ChunkfoldError], int] = {
+    BusyError: EXIT_BUSY,
+    **dict.fromkeys(
+        (ChunkError, ClusterError, IncompleteError, TimeLimitError, WorkerLostError), EXIT_FAILED
+    ),
+}
 COMMANDS = (
     "describe",
     "reduce",
+    "run",
     "project",
     "normalize",
     "diff",
@@ -86,15 +106,20 @@ def cli() -> None:
 
     \b
     Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
-    2 bad input, or a device, source or cluster that failed;
-    3 done, but for chunks that were skipped (--on-bad-chunk skip);
-    130 interrupted, by SIGINT or SIGTERM.
+    2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
+    skip); 4 a chunk, worker, cluster or deadline failed: another try may go well; 5 another run of
+    the same job is under way; 130 interrupted, by SIGINT or SIGTERM.
     """
 
 
 def _interrupted(*_: object) -> None:
     """End on SIGTERM as on SIGINT: workers freed, nothing half-written."""
     raise KeyboardInterrupt
+
+
+def _tell(error: Exception) -> None:
+    err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
+    err.print(str(error), markup=False)
 
 
 def main() -> None:
@@ -105,9 +130,8 @@ def main() -> None:
     try:
         code = cli.main(standalone_mode=False)
     except ChunkfoldError as error:
-        err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
-        err.print(str(error), markup=False)
-        code = EXIT_ERROR
+        _tell(error)
+        code = next((_CODES[kind] for kind in type(error).mro() if kind in _CODES), EXIT_ERROR)
     except click.ClickException as error:
         error.show()
         code = EXIT_ERROR
@@ -115,9 +139,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_ERROR
     except OSError as error:
-        err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
-        err.print(str(error), markup=False)
-        code = EXIT_ERROR
+        _tell(error)
+        code = EXIT_FAILED
     except (click.Abort, KeyboardInterrupt):
         err.print("interrupted")
         code = EXIT_INTERRUPTED

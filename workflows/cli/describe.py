@@ -49,7 +49,7 @@ def command(
     skipped = Counter[str]()
     made: list[Any] = []
     given: Any = {"memory": memory, "on_bad_chunk": on_bad_chunk}
-    with options.client_for(scheduler, specs) as client:
+    with options.client_for(scheduler, specs, quiet=quiet) as client:
         try:
             for array in arrays:
                 with run_progress(err, quiet=quiet) as watch:

@@ -10,6 +10,7 @@ from chunkfold.api import check
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.diff import diff
+from chunkfold.workflows.parsing import parse_selection
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import difference_json
 from chunkfold.workflows.style import err, out
@@ -44,10 +45,10 @@ def command(
       chunkfold diff original.zarr/temperature copy.zarr/temperature
       chunkfold diff old.zarr/air s3://bucket/new.zarr/air --select '0:100' --json
     """
-    chosen = options.parse_selection(selection)
+    chosen = parse_selection(selection)
     pair = open_source(first), open_source(second)
     check(pair, "first_mismatch", selection=chosen, memory=memory)
-    with options.client_for(scheduler, specs) as client:
+    with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = diff(*pair, selection=chosen, memory=memory, client=client, on_event=watch)
         if as_json:

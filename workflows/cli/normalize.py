@@ -11,6 +11,7 @@ from chunkfold.api import check
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.normalize import MEASURES, apply, check_applied, normalization, other_axes
+from chunkfold.workflows.parsing import axis as parse_axis
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json
 from chunkfold.workflows.style import err
@@ -70,12 +71,12 @@ def command(
       chunkfold normalize train.zarr/images --channels -1 --by min-max --apply scaled.zarr
     """
     opened = open_source(source)
-    axis = None if channels is None else options.axis(channels)
+    axis = None if channels is None else parse_axis(channels)
     others = other_axes(opened, axis)
     check(opened, list(MEASURES[by]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
     if out is not None:
         check_applied(out, dtype, overwrite=overwrite)
-    with options.client_for(scheduler, specs) as client:
+    with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = normalization(
                 opened,

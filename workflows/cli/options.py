@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-import math
-import reprlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import click
-import numpy as np
 from distributed import Client
 
 from chunkfold.api import ON_BAD_CHUNK
-from chunkfold.cluster import LocalOpenCLCluster, connect
+from chunkfold.cluster import connect
 from chunkfold.errors import PlanError
-from chunkfold.grid import Selection
-from chunkfold.kernels import CATALOGUE, Monoid, histogram
-from chunkfold.kernels.histogram import MOST_BINS
+from chunkfold.kernels import CATALOGUE
 from chunkfold.request import MODES
 from chunkfold.source import Source
 from chunkfold.workflows.axes import axis_numbers
+from chunkfold.workflows.clients import dashboard, local_client
+from chunkfold.workflows.parsing import axis, parse_selection, with_edges, words
 from chunkfold.workflows.style import err
 
-_RANGE = (float, float, int)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -64,6 +59,9 @@ as_json = click.option(
     "as_json",
     is_flag=True,
     help="For machines; NaN, infinities and times are strings.",
+)
+json_lines = click.option(
+    "--json-lines", is_flag=True, help="Events as lines of JSON on standard error, nothing else."
 )
 quiet = click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
 keepdims = click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
@@ -132,116 +130,31 @@ cluster = stacked(
 """Where it runs."""
 
 
-_QUIET = logging.CRITICAL
-"""Errors reach the user as such; workers need not log them with a traceback too."""
-
-
 @contextmanager
-def client_for(scheduler: str | None, specs: tuple[str, ...]) -> Iterator[Client]:
+def client_for(
+    scheduler: str | None, specs: tuple[str, ...], *, quiet: bool = False
+) -> Iterator[Client]:
     """Yield a client of the scheduler given, else of a local cluster of the devices given."""
-    if scheduler is not None:
-        if specs:
-            raise PlanError(
-                f"--device {specs[0]!r} and --scheduler {scheduler!r} exclude each other: "
-                "the workers of a scheduler own their devices already"
-            )
-        with connect(scheduler) as client:
-            yield client
-        return
-    with err.status("starting a local cluster"):
-        made = LocalOpenCLCluster(list(specs) or None, silence_logs=_QUIET)
-    with made, connect(made.scheduler_address) as client:
+    if scheduler is not None and specs:
+        raise PlanError(
+            f"--device {specs[0]!r} and --scheduler {scheduler!r} exclude each other: "
+            "the workers of a scheduler own their devices already"
+        )
+    with ExitStack() as stack:
+        if scheduler is not None:
+            client = stack.enter_context(connect(scheduler))
+        else:
+            with err.status("starting a local cluster"):
+                client = stack.enter_context(local_client(list(specs) or None))
+        tell_dashboard(client, quiet=quiet)
         yield client
 
 
-def parse_selection(text: str | None) -> Selection:
-    """Read a selection as it stands in NumPy's brackets.
-
-    Raises
-    ------
-    PlanError
-        If an entry is neither an integer, a slice nor an ellipsis.
-
-    >>> parse_selection("0:10:2, ..., -1")
-    (slice(0, 10, 2), Ellipsis, -1)
-    """
-    if text is None:
-        return None
-    entries: list[Any] = []
-    for entry in text.strip().strip("[]").split(","):
-        word = entry.strip()
-        try:
-            if word == "...":
-                entries.append(Ellipsis)
-            elif ":" in word:
-                entries.append(slice(*(int(n) if n.strip() else None for n in word.split(":"))))
-            else:
-                entries.append(int(word))
-        except (ValueError, TypeError):
-            raise PlanError(
-                f"--select {text!r}: {word!r} is neither an integer, start:stop:step nor '...'"
-            ) from None
-    return tuple(entries)
-
-
-def parse_edges(text: str) -> list[float]:
-    """Read the edges of a histogram's bins.
-
-    Raises
-    ------
-    PlanError
-        If they are neither numbers nor LOW:HIGH:BINS.
-
-    >>> parse_edges("0,1,10"), parse_edges("0:1:4")
-    ([0, 1, 10], [0.0, 0.25, 0.5, 0.75, 1.0])
-    """
-    try:
-        if ":" not in text:
-            return [_number(word) for word in text.split(",")]
-        low, high, bins = (kind(word) for kind, word in zip(_RANGE, text.split(":"), strict=True))
-    except ValueError:
-        raise PlanError(
-            f"--edges {reprlib.repr(text)} are neither numbers, as in '0,10,100', nor LOW:HIGH:BINS"
-        ) from None
-    if not 1 <= bins <= MOST_BINS:
-        raise PlanError(f"--edges {text!r} asks for {bins} bins; take 1 to {MOST_BINS}")
-    if not math.isfinite(high - low):
-        raise PlanError(f"--edges {text!r} has no finite width")
-    edges: list[float] = np.linspace(low, high, int(bins) + 1).tolist()
-    return edges
-
-
-def _words(given: tuple[str, ...]) -> list[str]:
-    """Take apart what is joined by commas.
-
-    >>> _words(("0", "1, 2"))
-    ['0', '1', '2']
-    """
-    return [word.strip() for entry in given for word in entry.split(",")]
-
-
-def axis(word: str) -> int | str:
-    """Return an axis: by its number, else by its name."""
-    try:
-        return int(word)
-    except ValueError:
-        return word
-
-
-def _number(word: str) -> float:
-    try:
-        return int(word)
-    except ValueError:
-        return float(word)
-
-
-def _binned(ops: list[str], text: str | None) -> list[str | Monoid]:
-    """Give the histogram among the ops its edges."""
-    if text is None:
-        return list(ops)
-    if "histogram" not in ops:
-        raise PlanError(f"--edges {text!r} are for --op histogram, which is not asked for")
-    return [histogram(parse_edges(text)) if op == "histogram" else op for op in ops]
+def tell_dashboard(client: Client, *, quiet: bool) -> None:
+    """Say where Dask shows what the cluster does, if it can."""
+    link = None if quiet else dashboard(client)
+    if link:
+        err.print(f"dashboard {link}", markup=False)
 
 
 def arguments(
@@ -259,8 +172,8 @@ def arguments(
 ) -> dict[str, Any]:
     """Turn the options of a reduction of `source` into the library's arguments."""
     return {
-        "op": _binned(_words(ops) or ["sum"], edges),
-        "axis": axis_numbers(source, [axis(word) for word in _words(axes)] if axes else None),
+        "op": with_edges(words(ops) or ["sum"], edges),
+        "axis": axis_numbers(source, [axis(word) for word in words(axes)] if axes else None),
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,
         "mode": mode,

@@ -54,7 +54,10 @@ def command(
     check_projection(out, given["op"], given["dtype"], overwrite=overwrite)
     if len(given["op"]) == 1:
         (given["op"],) = given["op"]
-    with options.client_for(scheduler, specs) as client, run_progress(err, quiet=quiet) as watch:
+    with (
+        options.client_for(scheduler, specs, quiet=quiet) as client,
+        run_progress(err, quiet=quiet) as watch,
+    ):
         given |= {"keepdims": keepdims, "overwrite": overwrite, "client": client}
         project(opened, out, on_event=watch, **given)
     if not quiet:

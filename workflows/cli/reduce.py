@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from chunkfold.api import check, submit
 from chunkfold.opening import open_source
-from chunkfold.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.manifest import Record, recorded
+from chunkfold.workflows.outputs import check_writable
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.reduced import Reduced
-from chunkfold.workflows.results import run_json
+from chunkfold.workflows.results import jsonable, run_json
 from chunkfold.workflows.style import (
-    bin_table,
     device_table,
     err,
-    is_bins,
-    out,
     pass_table,
+    print_results,
     show,
     tell_skipped,
-    value_text,
 )
 from chunkfold.workflows.writing import check_writing, write_results
 
@@ -41,6 +37,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 @options.as_json
 @click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
 @options.quiet
+@options.json_lines
 @click.option(
     "--out",
     "output",
@@ -48,6 +45,7 @@ from chunkfold.workflows.writing import check_writing, write_results
     "or .parquet, else a Zarr group.",
 )
 @options.overwrite
+@click.option("--manifest", metavar="FILE", help="Write there what was done, and how, as JSON.")
 def command(
     sources: tuple[str, ...],
     specs: tuple[str, ...],
@@ -55,12 +53,14 @@ def command(
     variant: str | None,
     on_bad_chunk: str,
     output: str | None,
+    manifest: str | None,
     *,
     keepdims: bool,
     overwrite: bool,
     as_json: bool,
     profile: bool,
     quiet: bool,
+    json_lines: bool,
     **reduction: Any,
 ) -> None:
     """Reduce the Zarr array SOURCE and print the results.
@@ -89,9 +89,11 @@ def command(
     check(opened, **given)
     if output is not None:
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
-    with options.client_for(scheduler, specs) as client:
-        with run_progress(err, quiet=quiet) as watch:
-            began = time.monotonic()
+    if manifest is not None:
+        check_writable(manifest, overwrite=True)
+    record = Record(" and ".join(source.name for source in opened), _settings())
+    with recorded(record, manifest), options.client_for(scheduler, specs, quiet=quiet) as client:
+        with run_progress(err, quiet=quiet, json_lines=json_lines) as watch:
             run = submit(
                 opened,
                 keepdims=keepdims,
@@ -101,20 +103,20 @@ def command(
                 on_event=watch,
                 **given,
             )
+            record.runs[opened[0].name] = run
             results = run.result()
-            seconds = time.monotonic() - began
         # Before the cluster is closed, which takes longer than a small reduction.
         if as_json:
-            click.echo(json.dumps(run_json(run, results, seconds)))
+            click.echo(json.dumps(run_json(run)))
         else:
-            _print(run, results)
+            print_results(results, run.plan.layout.elements)
         if output is not None:
             reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
             write_results(output, {"": reduced}, overwrite=overwrite)
         if not quiet:
-            rate = size_text(run.plan.nbytes / seconds)
-            err.print(f"{size_text(run.plan.nbytes)} in {seconds:.2f} s, {rate}/s")
-            show(err, device_table(run.profile, seconds))
+            rate = size_text(run.plan.nbytes / run.seconds)
+            err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
+            show(err, device_table(run.profile, run.seconds))
         if profile:
             show(err, pass_table(run.profile))
     if run.skipped:
@@ -122,10 +124,7 @@ def command(
         click.get_current_context().exit(EXIT_SKIPPED)
 
 
-def _print(run: Run, results: Mapping[str, Any]) -> None:
-    for name, value in results.items():
-        if is_bins(value):
-            out.print(name, markup=False)
-            show(out, bin_table(value, run.plan.layout.elements))
-        else:
-            out.print(f"{name} {value_text(value)}", markup=False)
+def _settings() -> dict[str, Any]:
+    """Return what the command was given, as manifests have it."""
+    params = click.get_current_context().params
+    return {name: jsonable(value) for name, value in params.items() if value not in (None, ())}

@@ -1,0 +1,289 @@
+"""Jobs from file to output and manifest; one run at a time; nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkfold as cf
+from chunkfold.workflows.job.loading import load_job
+from chunkfold.workflows.job.lock import lock_path, locked
+from chunkfold.workflows.job.running import plan_job, run_job
+from chunkfold.workflows.job.sources import job_sources
+from tests.conftest import DEVICES
+from tests.workflows.test_cli import CHUNKFOLD, chunkfold
+from tests.workflows.test_tables import rows
+
+pytestmark = pytest.mark.unoptimised
+
+VALUES = {name: np.random.default_rng(n).normal(280, 9, (6, 5, 4)) for n, name in enumerate("ab")}
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    with cf.LocalOpenCLCluster(DEVICES[0].spec) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for year in (2025, 2026):
+        group = zarr.open_group(str(tmp_path / f"{year}.zarr"), mode="w")
+        for name, values in VALUES.items():
+            names = ("time", "y", "x")
+            group.create_array(name, data=values, chunks=(2, 5, 4), dimension_names=names)
+    (tmp_path / "notes.txt").write_text("no Zarr")
+    return tmp_path
+
+
+def job(folder: Path, scheduler: str, output: str, *overrides: str, statistics="mean, max"):
+    path = folder / "job.toml"
+    names = ", ".join(f'"{name}"' for name in statistics.split(", "))
+    path.write_text(
+        f'schema = 1\nsources = "2026.zarr"\n[reduce]\nstatistics = [{names}]\n'
+        f'[output]\npath = "{output}"\n[cluster]\nkind = "address"\naddress = "{scheduler}"\n'
+    )
+    return load_job(path, overrides)
+
+
+def manifest(folder: Path, output: str) -> dict:
+    return json.loads((folder / f"{output}.manifest.json").read_text())
+
+
+@pytest.mark.parametrize("output", ["o.json", "o.csv", "o.parquet", "o.zarr"])
+def test_a_group_is_reduced_into_every_format(folder: Path, scheduler: str, output: str):
+    run_job(job(folder, scheduler, output, "reduce.axes='time'"))
+    made, want = folder / output, VALUES["b"].max(axis=0)
+    if output == "o.json":
+        assert json.loads(made.read_text())["b"]["max"] == want.tolist()
+    elif output == "o.csv":
+        got = {(r["source"], int(r["y"]), int(r["x"])): float(r["max"]) for r in rows(made)}
+        assert [got["b", y, x] for y in range(5) for x in range(4)] == want.ravel().tolist()
+    elif output == "o.zarr":
+        np.testing.assert_array_equal(zarr.open(str(made))["b/max"][...], want)
+        assert zarr.open(str(made))["a/mean"].metadata.dimension_names == ("y", "x")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "2025.zarr", "2026.zarr", "job.toml", "notes.txt", output, f"{output}.manifest.json",
+    ]  # fmt: skip
+
+
+def test_the_manifest_tells_what_was_done(folder: Path, scheduler: str):
+    run_job(job(folder, scheduler, "o.json", "limits.time='1 h'", "name=night"))
+    told = manifest(folder, "o.json")
+    assert (told["name"], told["status"], told["error"]) == ("night", "done", None)
+    assert told["versions"]["chunkfold"]
+    assert told["settings"]["limits"]["time"] == 3600
+    entry = told["runs"]["a"]
+    mean = cf.reduce(array_of(folder), "mean")
+    assert entry["results"] == {"mean": mean, "max": VALUES["a"].max()}
+    assert (entry["elements"], entry["retries"]) == (120, {"blocks": 0, "workers": []})
+    (device,) = entry["devices"]
+    assert (device["uuid"], device["bytes"]) == (DEVICES[0].uuid, 960)
+    assert {one["pass"] for one in device["passes"]} >= {0}
+    hashes = {key: run["sources"][0]["metadata_sha256"] for key, run in told["runs"].items()}
+    assert hashes["a"] == hashes["b"]  # of equal shape, chunks and dtype
+    (folder / "o.json").unlink()
+    zarr.open(str(folder / "2026.zarr/b"), mode="a").attrs["units"] = "K"
+    run_job(job(folder, scheduler, "o.json"))
+    assert manifest(folder, "o.json")["runs"]["b"]["sources"][0]["metadata_sha256"] != hashes["b"]
+
+
+def array_of(folder: Path) -> zarr.Array:
+    return zarr.open(str(folder / "2026.zarr/a"))
+
+
+def test_large_results_and_secrets_do_not_stand_in_the_manifest(folder: Path, scheduler: str):
+    zarr.create_array(str(folder / "2026.zarr/w"), data=np.ones((3, 200)), chunks=(1, 200))
+    asked = job(folder, scheduler, "o.zarr", "reduce.axes=0", "sources='2026.zarr/w'")
+    asked = asked.model_copy(update={"exclude": ["s3://me:hush@host/x?token=hush"]})
+    run_job(asked)
+    text = (folder / "o.zarr.manifest.json").read_text()
+    assert "hush" not in text
+    found = json.loads(text)["runs"]["w"]["results"]["mean"]
+    assert (found["dtype"], found["shape"], len(found["sha256"])) == ("float64", [200], 64)
+
+
+def test_sources_are_called_by_what_tells_them_apart(folder: Path):
+    def names(*patterns: str, exclude=()) -> list[str]:
+        return list(job_sources([f"{folder}/{pattern}" for pattern in patterns], exclude))
+
+    assert names("2026.zarr/a") == ["a"]
+    assert names("2026.zarr") == ["a", "b"]
+    assert names("*.zarr") == ["2025.zarr/a", "2025.zarr/b", "2026.zarr/a", "2026.zarr/b"]
+    assert names("202[6]*/b", "2025.zarr/a") == ["2026.zarr/b", "a"]
+    assert names("**/b") == ["2025.zarr/b", "2026.zarr/b"]
+    assert names("*", exclude=["*/b", "2025*"]) == ["2026.zarr/a"]
+    assert names("2026.zarr", "2026.zarr/a") == ["a", "b"]  # the same array twice is one
+    for patterns, sentence in (
+        (["nothing*"], "nothing.* matches no Zarr array or group"),
+        (["no/such/*"], "matches nothing: .*no/such is no folder"),
+        (["gone.zarr"], "gone.zarr: no such path"),
+        (["2025.zarr", "2026.zarr"], "2026.zarr/a would both be written as 'a': name the folder"),
+    ):
+        with pytest.raises(cf.ChunkfoldError, match=sentence):
+            names(*patterns)
+    with pytest.raises(cf.JobError, match="leaves no array"):
+        names("2026.zarr", exclude=["*"])
+    with pytest.raises(cf.JobError, match="patterns are for local paths and stores that can be"):
+        job_sources(["https://host/*.zarr"])
+
+
+def test_a_check_plans_and_leaves_nothing(folder: Path, scheduler: str):
+    before = set(folder.iterdir())
+    plans = plan_job(job(folder, "tcp://127.0.0.1:9", "o.json"))
+    assert list(plans) == ["a", "b"]
+    assert "mean, max over" in str(plans["a"])
+    assert set(folder.iterdir()) - before == {folder / "job.toml"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["reduce.axes='lat'"], "has no axis 'lat'; its axes have: 'time', 'y', 'x'"),
+        (["reduce.axes=3"], "axis 3 is out of range"),
+        (["output.path=no/such/o.json"], "no/such is not a folder"),
+        (["output.path=2025.zarr"], "2025.zarr exists; remove it, choose another, or overwrite"),
+        (["output.path=o.txt"], "ends in '.txt'"),
+        (["output.path=o.csv", "reduce.statistics='histogram'"], "histogram has axes of its own"),
+        (["output.path=o.zarr", "reduce.statistics='sum'", "reduce.dtype='object'"], "no data ty"),
+        (["output.manifest=no/such/m.json"], "no/such is not a folder"),
+        (["cluster={kind='slurm', workers=1, cores=1, memory='1 GiB'}"], "slurm"),
+        (["limits.memory='1 kB'"], "a worker needs"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_wrong_is_found_before_the_work(
+    folder: Path, scheduler: str, monkeypatch, overrides: list[str], sentence: str
+):
+    monkeypatch.setenv("PATH", "")
+    before = set(folder.iterdir())
+    with pytest.raises(cf.ChunkfoldError, match=sentence):
+        run_job(job(folder, scheduler, "o.json", *overrides))
+    left = {path.name for path in set(folder.iterdir()) - before}
+    assert left <= {"job.toml", "o.json.manifest.json"}  # a run that failed is told, too
+
+
+def test_one_run_at_a_time(folder: Path, scheduler: str):
+    asked = job(folder, scheduler, "o.json")
+    with locked(asked.output.path):
+        with pytest.raises(cf.BusyError, match=f"process {os.getpid()} on .*, started 20"):
+            run_job(asked)
+        done = chunkfold("run", folder / "job.toml", code=5)
+        assert "BusyError: another run of this job is under way" in " ".join(done.stderr.split())
+    assert not lock_path(asked.output.path).exists()
+    run_job(asked)
+
+
+def test_a_lock_of_the_dead_holds_nobody(folder: Path, scheduler: str):
+    asked = job(folder, scheduler, "o.json")
+    code = (
+        "import sys, time\nfrom chunkfold.workflows.job.lock import locked\n"
+        f"with locked({asked.output.path!r}):\n    print('held', flush=True)\n    time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    with pytest.raises(cf.BusyError):
+        run_job(asked)
+    process.kill()
+    process.wait(30)
+    process.stdout.close()
+    assert lock_path(asked.output.path).exists()
+    run_job(asked)
+    assert not lock_path(asked.output.path).exists()
+
+
+def test_locks_of_remote_outputs_are_this_host_s(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with locked("s3://bucket/o.json"), pytest.raises(cf.BusyError):
+        locked("s3://bucket/o.json").__enter__()
+
+
+def large(folder: Path) -> None:
+    """An array that takes minutes: its chunks are all there to be looked for."""
+    layout = {"shape": (900_000, 1000), "chunks": (1, 1000), "dtype": "f4"}
+    zarr.create_array(str(folder / "2026.zarr/large"), **layout)
+
+
+def test_a_job_that_takes_too_long_is_ended(folder: Path, scheduler: str):
+    large(folder)
+    limits = ("sources='2026.zarr/large'", "limits.time='500 ms'", "reduce.axes=1")
+    with pytest.raises(cf.TimeLimitError, match=r"took longer than limits.time, 0.5 s"):
+        run_job(job(folder, scheduler, "o.json", *limits))
+    told = manifest(folder, "o.json")
+    assert (told["status"], told["error"].partition(":")[0]) == ("failed", "TimeLimitError")
+    assert not (folder / "o.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_ends_a_job_cleanly(folder: Path, number: int):
+    large(folder)
+    job(folder, "tcp://127.0.0.1:9", "o.json")
+    words = [CHUNKFOLD, "run", str(folder / "job.toml"), "--json-lines"]
+    for override in ("cluster={kind='local'}", "sources='2026.zarr/large'", "reduce.axes=1"):
+        words += ["--set", override]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for line in process.stderr:
+        if '"BlockProgress"' in line or '"RunStarted"' in line:
+            break
+    os.kill(process.pid, number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert manifest(folder, "o.json")["status"] == "interrupted"
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"2025.zarr", "2026.zarr", "job.toml", "notes.txt", "o.json.manifest.json"}
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        listed = subprocess.run(["ps", "-o", "stat=", "-g", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()  # fmt: skip  # noqa: E501
+        if not [state for state in listed if not state.startswith("Z")]:
+            return
+        time.sleep(0.2)
+    raise AssertionError(listed)
+
+
+def test_chunks_that_are_left_out_are_told(folder: Path, scheduler: str):
+    (folder / "2026.zarr/b/c/0/0/0").write_bytes(b"broken")
+    job(folder, scheduler, "o.json")
+    words = ("run", folder / "job.toml")
+    done = chunkfold(*words, code=4)
+    assert "ChunkError" in done.stderr
+    assert manifest(folder, "o.json")["status"] == "failed"
+    assert not (folder / "o.json").exists()
+    done = chunkfold(*words, "--set", "limits.on_bad_chunk=skip", "--json", code=3)
+    assert "skipped: 40 of 240 elements" in done.stderr
+    assert json.loads(done.stdout)["status"] == manifest(folder, "o.json")["status"] == "skipped"
+    assert json.loads((folder / "o.json").read_text())["b"]["max"] == VALUES["b"][2:].max()
+
+
+def test_the_command_prints_results_plans_and_events(folder: Path, scheduler: str):
+    job(folder, scheduler, "o.json")
+    words = ("run", folder / "job.toml")
+    assert "mean, max over" in chunkfold(*words, "--check").stdout
+    done = chunkfold(*words, "--json-lines")
+    assert f"max {VALUES['b'].max()}" in done.stdout
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    kinds = [event["event"] for event in events]
+    assert (kinds[0], kinds[-1], kinds.count("RunFinished")) == ("RunStarted", "RunFinished", 2)
+    assert events[0]["devices"] == {DEVICES[0].uuid: DEVICES[0].spec}
+    assert "exists; remove it" in " ".join(chunkfold(*words, code=2).stderr.split())
+    done = chunkfold(*words, "--overwrite", "--quiet")
+    assert (done.stdout, done.stderr) == ("", "")
+    assert json.loads(chunkfold("run", "--schema").stdout)["title"] == "Job"
+
+
+def test_reduce_writes_a_manifest_too(folder: Path, scheduler: str):
+    words = ("reduce", folder / "2026.zarr/a", "--scheduler", scheduler, "--manifest", "m.json")
+    chunkfold(*words, cwd=folder)
+    told = json.loads((folder / "m.json").read_text())
+    (entry,) = told["runs"].values()
+    assert entry["results"] == {"sum": cf.reduce(array_of(folder))}
+    assert told["settings"]["scheduler"] == scheduler

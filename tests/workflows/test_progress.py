@@ -1,0 +1,78 @@
+"""Progress: what events add up to, and how it is shown."""
+
+from __future__ import annotations
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from chunkfold.events import BlockProgress, RunStarted, WorkerRetired
+from chunkfold.workflows import progress
+from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.tally import Tally
+
+
+def folded(block: int, nbytes: int, *, done=False, worker="w", device="d", seconds=1.0):
+    return BlockProgress("r", block, nbytes, done, worker, device, seconds)
+
+
+STARTED = RunStarted("r", "s", ("sum",), 2, 100, {"d": "pocl:0:cpu", "e": "intel:0:cpu"})
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.sampled_from("vw"))))
+def test_bytes_never_shrink_and_are_those_of_the_furthest_try(steps):
+    """Whatever worker folds a block again, and how far it comes."""
+    tally, most = Tally(), {}
+    for block, nbytes, worker in steps:
+        before = tally.nbytes
+        tally.hear(folded(block, nbytes, worker=worker, device=worker))
+        most[block] = max(most.get(block, 0), nbytes)
+        assert before <= tally.nbytes == sum(most.values()) == sum(tally.of_devices.values())
+
+
+def test_blocks_that_begin_again_are_counted():
+    tally = Tally()
+    tally.hear(STARTED)
+    for event in (
+        folded(0, 20, seconds=1),
+        folded(0, 40, seconds=2),
+        folded(0, 10, seconds=1),  # the same worker, restarted
+        folded(0, 50, seconds=2, done=True, worker="v", device="e"),  # another
+        folded(1, 50, done=True),
+    ):
+        tally.hear(event)
+    tally.hear(WorkerRetired("r", "w", "no device"))
+    assert (tally.blocks, tally.again, tally.retries, tally.nbytes) == (2, 2, 3, 100)
+    assert tally.of_devices == {"d": 90, "e": 10}
+
+
+def test_a_lane_for_each_device_of_several():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with run_progress(console, quiet=False) as watch:
+        for _ in range(2):  # one run after another
+            watch(STARTED)
+            watch(folded(0, 60, done=True))
+            watch(folded(1, 40, done=True, device="e"))
+        watch(WorkerRetired("r", "tcp://1.2.3.4:5", "no device [here]"))
+    shown = console.file.getvalue()
+    for text in ("sum of s", "pocl:0:cpu", "intel:0:cpu", "100/100", "60/100", "40/100"):
+        assert text in shown
+    assert "no device [here]" in shown
+    assert "1 retried" in shown
+
+
+def test_logs_have_a_line_now_and_then(monkeypatch):
+    now = iter(range(0, 1000, 4))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    console = Console(file=io.StringIO(), width=200)
+    with run_progress(console, quiet=False) as watch:
+        watch(STARTED)
+        for nbytes in (10, 20, 30, 40):
+            watch(folded(0, nbytes))
+    lines = console.file.getvalue().splitlines()
+    assert 1 <= len(lines) < 4
+    assert lines[0].startswith("sum of s: ")
+    assert "B of 100 B (" in lines[0]
+    assert lines[0].endswith(" s left")

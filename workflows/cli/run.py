@@ -1,0 +1,90 @@
+"""`chunkfold run`: carry a job file out."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from distributed import Client
+
+from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.job.loading import load_job
+from chunkfold.workflows.job.running import plan_job, run_job
+from chunkfold.workflows.job.schema import Job
+from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.style import err, out, print_results, tell_skipped
+
+
+def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(json.dumps(Job.model_json_schema(), indent=2))
+        ctx.exit()
+
+
+@click.command()
+@click.argument("job_file", metavar="JOB.toml")
+@click.option("--check", is_flag=True, help="Print the plan and run nothing.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Instead of what the file says, as in limits.time='2 h'; may be repeated.",
+)
+@options.overwrite
+@options.as_json
+@options.quiet
+@options.json_lines
+@click.option(
+    "--schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_schema,
+    help="Print the JSON Schema of job files, for editors.",
+)
+def command(
+    job_file: str,
+    overrides: tuple[str, ...],
+    *,
+    check: bool,
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
+    json_lines: bool,
+) -> None:
+    """Carry the job file JOB.toml out.
+
+    It says what is reduced, how, where it runs, and where results go; docs/jobs.md has all of it.
+    Beside the output a manifest tells what was done. Only one run of a job is under way at a time.
+
+    \b
+    Examples:
+      chunkfold run nightly.toml --check
+      chunkfold run nightly.toml --set output.path=/results/today.zarr --overwrite
+      DATE=2026-11-20 chunkfold run nightly.toml --quiet
+      chunkfold run --schema > job.schema.json
+    """
+    given = (*overrides, "output.overwrite=true") if overwrite else overrides
+    job = load_job(job_file, given)
+    if check:
+        for key, plan in plan_job(job).items():
+            out.print(f"{key}\n{plan}\n", markup=False)
+        return
+
+    def tell(client: Client) -> None:
+        options.tell_dashboard(client, quiet=quiet or json_lines)
+
+    with run_progress(err, quiet=quiet, json_lines=json_lines) as watch:
+        outcome = run_job(job, on_event=watch, on_client=tell)
+    if as_json:
+        click.echo(json.dumps(outcome.record.as_json()))
+    elif not quiet:
+        for key, one in outcome.reduced.items():
+            out.print(f"{key}", markup=False, style="bold")
+            print_results(one.results, one.plan.layout.elements)
+    if not (quiet or json_lines):
+        err.print(f"wrote {job.output.path}", markup=False)
+    if outcome.skipped:
+        tell_skipped(outcome.skipped, outcome.elements)
+        click.get_current_context().exit(EXIT_SKIPPED)

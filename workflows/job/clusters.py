@@ -1,0 +1,107 @@
+"""Where a job runs: on this host's devices, on a cluster that is there, or in Slurm allocations."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from distributed import Client
+
+from chunkfold.cluster import THREADS, connect
+from chunkfold.errors import ClusterError, PlanError
+from chunkfold.workflows.clients import QUIET, local_client
+from chunkfold.workflows.job.schema import Address, Cluster, Local, Slurm
+
+
+def job_client(cluster: Cluster) -> AbstractContextManager[Client]:
+    """Return what yields a client of a job's cluster, for as long as the job runs.
+
+    Raises
+    ------
+    ChunkfoldError
+        Once it is entered: if the cluster cannot be reached or started, or workers do not come in
+        time.
+    """
+    return _KINDS[type(cluster)](cluster)
+
+
+def check_cluster(cluster: Cluster) -> None:
+    """Find out before the work starts whether a cluster can be asked for.
+
+    Raises
+    ------
+    PlanError
+        If a package or a program is missing for it.
+    """
+    if isinstance(cluster, Slurm):
+        _jobqueue()
+        if shutil.which("sbatch") is None:
+            raise PlanError("cluster.kind is 'slurm', but there is no sbatch on this host's PATH")
+
+
+def _local(cluster: Local) -> AbstractContextManager[Client]:
+    return local_client(cluster.devices)
+
+
+@contextmanager
+def _address(cluster: Address) -> Iterator[Client]:
+    with connect(cluster.address) as client:
+        _await(client, cluster.workers, cluster.wait)
+        yield client
+
+
+@contextmanager
+def _slurm(cluster: Slurm) -> Iterator[Client]:
+    options: dict[str, Any] = {
+        "cores": cluster.cores,
+        "memory": f"{cluster.memory} B",
+        "processes": 1,
+        "walltime": cluster.time,
+        "queue": cluster.partition,
+        "account": cluster.account,
+        "interface": cluster.interface,
+        "job_extra_directives": [
+            *([f"--gres=gpu:{cluster.gpus}"] if cluster.gpus else []),
+            *cluster.directives,
+        ],
+        # Blocks that a worker runs at once; its cores are for the threads that read and decode.
+        "worker_extra_args": ["--nthreads", str(THREADS)],
+        "silence_logs": QUIET,
+    }
+    with (
+        _jobqueue().SLURMCluster(n_workers=cluster.workers, **options) as made,
+        Client(made, set_as_default=False) as client,
+    ):
+        _await(client, cluster.workers, cluster.wait)
+        yield client
+
+
+def _jobqueue() -> Any:
+    try:
+        import dask_jobqueue
+    except ImportError as error:
+        raise PlanError(
+            f"cluster.kind 'slurm' needs another package ({error}); "
+            "try pip install 'chunkfold[slurm]'"
+        ) from error
+    return dask_jobqueue
+
+
+def _await(client: Client, workers: int, seconds: float) -> None:
+    try:
+        client.wait_for_workers(workers, timeout=seconds)
+    except TimeoutError:
+        there = len(client.scheduler_info(n_workers=-1)["workers"])
+        raise ClusterError(
+            f"only {there} of {workers} worker(s) came within {seconds:.0f} s; "
+            "look at their logs, or raise cluster.wait"
+        ) from None
+
+
+_KINDS: Mapping[type[Any], Callable[[Any], AbstractContextManager[Client]]] = {
+    Local: _local,
+    Address: _address,
+    Slurm: _slurm,
+}

@@ -1,0 +1,198 @@
+"""From a TOML file to a job: variables, overrides, and errors that name file, line and key."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from chunkfold.errors import JobError
+from chunkfold.kernels import Monoid
+from chunkfold.workflows.job.places import Place, dotted, line_of
+from chunkfold.workflows.job.schema import VERSION, Address, Job, Local, Reduction, Slurm
+from chunkfold.workflows.job.variables import expanded, override
+from chunkfold.workflows.parsing import MONOIDS
+
+_MOST_BYTES = 1 << 20
+_CODE = {field.name for field in fields(Monoid)} | {"monoid", "kernel", "source", "code"}
+"""Keys by which somebody would declare a reduction."""
+_NO_CODE = (
+    "a job file holds no code: put a Monoid into an installed package, under the entry point "
+    f"{MONOIDS}, and name it in reduce.statistics"
+)
+_KINDS: Mapping[str, type[BaseModel]] = {"local": Local, "address": Address, "slurm": Slurm}
+
+
+def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
+    """Read a job file; its relative paths become paths from where the file is.
+
+    Parameters
+    ----------
+    path
+        Of the TOML file.
+    overrides
+        Each "key=value": a dotted key, and a TOML value or plain text.
+
+    Raises
+    ------
+    JobError
+        If it cannot be read or anything in it is wrong; a line for each thing that is.
+    """
+    file = Path(path)
+    text = _read(file)
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(f"{file}: {_with_line_first(str(error))}") from None
+    described = _Described(file, text)
+    for given in overrides:
+        described.overridden[override(raw, given)] = f"--set {given}"
+    problems = list(_refused(raw))
+    raw = expanded(raw, (), problems)
+    if not problems:
+        raw.setdefault("name", file.stem)
+        try:
+            return _anchored(Job.model_validate(raw), file.parent)
+        except ValidationError as error:
+            problems = [_problem(raw, one) for one in error.errors()]
+    raise JobError("\n".join(described.sentence(*problem) for problem in problems))
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise JobError(f"{file}: is larger than {_MOST_BYTES >> 20} MiB: this is no job file")
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise JobError(f"{file}: cannot be read as a job file ({error})") from None
+
+
+def _with_line_first(message: str) -> str:
+    """Turn "... (at line 3, column 4)" into "line 3: ..."."""
+    found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message, re.DOTALL)
+    return f"line {found[2]}: {found[1]}" if found else message
+
+
+class _Described:
+    """A job file as messages name places in it."""
+
+    def __init__(self, file: Path, text: str) -> None:
+        self.file, self.text = file, text
+        self.overridden: dict[Place, str] = {}
+
+    def sentence(self, place: Place, problem: str) -> str:
+        """Say what is wrong, and where."""
+        for length in range(len(place), 0, -1):
+            if place[:length] in self.overridden:
+                return f"{self.file}, {self.overridden[place[:length]]}: {problem}"
+        line = line_of(self.text, place) if place else 0
+        where = f"{self.file}:{line}" if line else str(self.file)
+        return f"{where}: {dotted(place)}: {problem}" if place else f"{where}: {problem}"
+
+
+def _refused(raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Yield what is not to be read on with: a file of the future, and code."""
+    version = raw.get("schema")
+    if version is None:
+        yield (), f"it has no schema; begin it with: schema = {VERSION}"
+    elif not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        yield ("schema",), f"is {version!r}; job files of this chunkfold have: schema = {VERSION}"
+    elif version > VERSION:
+        yield (
+            ("schema",),
+            f"is {version}, but this chunkfold knows job files of schema {VERSION}: update it",
+        )
+    asked = raw.get("reduce")
+    if isinstance(asked, dict):
+        for key in asked:
+            if key in _CODE - set(Reduction.model_fields):
+                yield ("reduce", key), _NO_CODE
+        named = asked.get("statistics")
+        for number, value in enumerate(named if isinstance(named, list) else [named]):
+            if _is_code(value):
+                yield ("reduce", "statistics", number), _NO_CODE
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, dict) or (
+        isinstance(value, str) and not re.match(r"[\w $:{}-]*$", value)
+    )
+
+
+def _problem(raw: Any, error: Any) -> tuple[Place, str]:
+    """Say in a sentence what pydantic found, and where."""
+    place = tuple(part for n, part in enumerate(error["loc"]) if not _is_tag(error["loc"], n))
+    kind, given = error["type"], error["input"]
+    if kind == "extra_forbidden":
+        return place, "is no such key" + _nearest(str(place[-1]), _keys(raw, place[:-1]))
+    if kind == "missing":
+        return place, "is missing"
+    if kind == "union_tag_invalid":
+        tag = str(error["ctx"]["tag"])
+        return (*place, "kind"), f"is {tag!r}; there are: " + ", ".join(map(repr, _KINDS))
+    if kind == "union_tag_not_found":
+        return place, "has no kind; there are: " + ", ".join(map(repr, _KINDS))
+    if kind == "value_error":
+        return place, str(error["ctx"]["error"])
+    wanted = error["msg"].removeprefix("Input should be ")
+    if wanted != error["msg"]:
+        return place, f"is {_shown(given)}, but should be {wanted}"
+    return place, f"is {_shown(given)}: {wanted[0].lower()}{wanted[1:]}"
+
+
+def _shown(given: Any) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _is_tag(loc: Sequence[str | int], n: int) -> bool:
+    """Whether part of a location is the kind of cluster that pydantic took the table for."""
+    return (n == 1 and loc[0] == "cluster" and loc[n] in _KINDS) or (n > 0 and _is_branch(loc[n]))
+
+
+def _is_branch(part: str | int) -> bool:
+    """Whether part of a location names an alternative of a union, not a key."""
+    return isinstance(part, str) and part in ("int", "float", "str")
+
+
+def _keys(raw: Any, place: Place) -> list[str]:
+    """Return the keys that a table may have."""
+    model: type[BaseModel] = Job
+    for key in place:
+        if key == "cluster":
+            model = _KINDS.get(raw["cluster"].get("kind", "local"), Local)
+        else:
+            annotation = model.model_fields[str(key)].annotation
+            assert isinstance(annotation, type)
+            model = annotation
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _nearest(key: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+
+
+def _anchored(job: Job, folder: Path) -> Job:
+    """Make its relative paths relative to the folder that the job file is in."""
+
+    def absolute(path: str) -> str:
+        if "://" in path:
+            return path
+        return str(folder.resolve() / Path(path).expanduser())
+
+    output = {"path": absolute(job.output.path)}
+    if job.output.manifest is not None:
+        output["manifest"] = absolute(job.output.manifest)
+    return job.model_copy(
+        update={
+            "sources": [absolute(source) for source in job.sources],
+            "output": job.output.model_copy(update=output),
+        }
+    )

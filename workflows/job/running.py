@@ -1,0 +1,158 @@
+"""Carry a job out: what can be known to be wrong comes first, then the work, then its output."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from distributed import Client
+
+from chunkfold.api import check, plan, submit
+from chunkfold.errors import TimeLimitError
+from chunkfold.events import OnEvent
+from chunkfold.planning import Plan
+from chunkfold.run import Run
+from chunkfold.source import Source
+from chunkfold.workflows.axes import axis_numbers
+from chunkfold.workflows.job.clusters import check_cluster, job_client
+from chunkfold.workflows.job.lock import locked
+from chunkfold.workflows.job.schema import Job
+from chunkfold.workflows.job.sources import job_sources
+from chunkfold.workflows.manifest import Record, recorded
+from chunkfold.workflows.outputs import check_writable
+from chunkfold.workflows.reduced import Reduced
+from chunkfold.workflows.writing import check_writing, write_results
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a job left."""
+
+    reduced: Mapping[str, Reduced]
+    """Results, by what the output calls their sources."""
+    record: Record
+    """Of which the manifest was made."""
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """Elements left out, by what was wrong with their chunks."""
+        return {
+            reason: count
+            for run in self.record.runs.values()
+            for reason, count in run.skipped.items()
+        }
+
+    @property
+    def elements(self) -> int:
+        """Number of elements of all sources."""
+        return sum(run.plan.layout.elements for run in self.record.runs.values())
+
+
+def manifest_path(job: Job) -> str:
+    """Return where a job's manifest goes."""
+    return job.output.manifest or f"{job.output.path.rstrip('/')}.manifest.json"
+
+
+def check_job(job: Job) -> dict[str, Source]:
+    """Find out everything that can be known to be wrong; return the arrays by their names.
+
+    Raises
+    ------
+    ChunkfoldError
+        If anything is.
+    """
+    sources = job_sources(job.sources, job.exclude or ())
+    for source in sources.values():
+        check(source, **_asked(job, source))
+    check_cluster(job.cluster)
+    check_writing(job.output.path, job.reduce.ops, job.reduce.dtype, overwrite=job.output.overwrite)
+    check_writable(manifest_path(job), overwrite=True)
+    return sources
+
+
+def plan_job(job: Job) -> dict[str, Plan]:
+    """Return what would run, array by array, on one worker; without a cluster, or reading data.
+
+    Raises
+    ------
+    ChunkfoldError
+        If anything is wrong.
+    """
+    return {key: plan(source, **_asked(job, source)) for key, source in check_job(job).items()}
+
+
+def run_job(
+    job: Job,
+    *,
+    on_event: OnEvent | None = None,
+    on_client: Callable[[Client], None] | None = None,
+) -> Outcome:
+    """Carry a job out, write its output, and its manifest however it ends.
+
+    Parameters
+    ----------
+    on_event
+        Called with each event of its runs, one run after another.
+    on_client
+        Called with the cluster's client before they start.
+
+    Raises
+    ------
+    ChunkfoldError
+        If anything is wrong or fails; BusyError if the job is under way already. No output is then
+        written.
+    """
+    # Before the lock too: its folder may not be there.
+    check_writable(job.output.path, overwrite=True)
+    with locked(job.output.path):
+        sources = check_job(job)
+        record = Record(job.name, job.model_dump(mode="json", by_alias=True))
+        deadline = None if job.limits.time is None else time.monotonic() + job.limits.time
+        with recorded(record, manifest_path(job)):
+            reduced = {}
+            with job_client(job.cluster) as client:
+                if on_client is not None:
+                    on_client(client)
+                for key, source in sources.items():
+                    given = _asked(job, source) | _limits(job)
+                    run = submit(source, client=client, on_event=on_event, **given)
+                    record.runs[key] = run
+                    results = _result(run, job, deadline)
+                    reduced[key] = Reduced(run.plan, results, given)
+                # Before the cluster is closed, which takes longer than a small job.
+                write_results(job.output.path, reduced, overwrite=job.output.overwrite)
+    return Outcome(reduced, record)
+
+
+def _asked(job: Job, source: Source) -> dict[str, Any]:
+    """Return what `check`, `plan` and `submit` are all given."""
+    asked = job.reduce
+    return {
+        "op": asked.ops,
+        "axis": axis_numbers(source, asked.axes),
+        "selection": asked.selection,
+        "ddof": asked.ddof,
+        "skipna": asked.skipna,
+        "mode": asked.mode,
+        "dtype": asked.dtype,
+        "memory": job.limits.memory,
+    }
+
+
+def _limits(job: Job) -> dict[str, Any]:
+    return {"keepdims": job.reduce.keepdims, "on_bad_chunk": job.limits.on_bad_chunk}
+
+
+def _result(run: Run, job: Job, deadline: float | None) -> Mapping[str, Any]:
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    try:
+        results: Mapping[str, Any] = run.result(left)
+    except TimeoutError:
+        run.cancel()
+        raise TimeLimitError(
+            f"job {job.name} took longer than limits.time, {job.limits.time:g} s; "
+            f"it was at {run.plan.name}"
+        ) from None
+    return results

@@ -1,0 +1,223 @@
+"""What a job file says: pydantic models, which check what can be checked without opening data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import numpy as np
+from dask.utils import parse_bytes, parse_timedelta
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from chunkfold.api import ON_BAD_CHUNK
+from chunkfold.errors import PlanError
+from chunkfold.grid import Selection
+from chunkfold.kernels import Monoid, as_monoid
+from chunkfold.request import MODES
+from chunkfold.workflows.parsing import parse_selection, with_edges
+from chunkfold.workflows.reduced import check_results
+
+VERSION = 1
+"""Of job files: raised when an older chunkfold would misread one."""
+
+
+class _Table(BaseModel):
+    """A table of the file: keys that are not known are errors, values have the types shown."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
+
+
+def _selectable(text: str) -> str:
+    parse_selection(text)
+    return text
+
+
+def _nbytes(text: Any) -> int:
+    """Read a size; never a bare number, which would leave its unit open."""
+    try:
+        nbytes = int(parse_bytes(text)) if isinstance(text, str) and not text.isdigit() else 0
+    except ValueError:
+        nbytes = 0
+    if nbytes <= 0:
+        raise PlanError(f"give a size with its unit, such as '2 GiB', not {text!r}")
+    return nbytes
+
+
+def _seconds(text: Any) -> float:
+    try:
+        seconds = float(parse_timedelta(text, default=False)) if isinstance(text, str) else 0.0
+    except (ValueError, KeyError, AssertionError):
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise PlanError(f"give a time with its unit, such as '90 m' or '2 h', not {text!r}")
+    return seconds
+
+
+def _listed(value: Any) -> Any:
+    """Take one for a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+def _dtype(name: str) -> str:
+    try:
+        np.dtype(name)
+    except TypeError:
+        raise PlanError(f"{name!r} is no dtype") from None
+    return name
+
+
+_TEXT = {"type": "string"}
+Text = Annotated[str, Field(min_length=1)]
+Word = Annotated[str, Field(pattern=r"^\S+$")]
+Texts = Annotated[
+    list[Text],
+    BeforeValidator(_listed),
+    Field(min_length=1),
+    WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}),
+]
+Count = Annotated[int, Field(ge=1)]
+Nbytes = Annotated[int, BeforeValidator(_nbytes), WithJsonSchema(_TEXT)]
+Seconds = Annotated[float, BeforeValidator(_seconds), WithJsonSchema(_TEXT)]
+
+
+class Reduction(_Table):
+    """What is computed of every array."""
+
+    statistics: Texts
+    """Names of reductions, as `chunkfold reduce --op` has them; all in one read."""
+    axes: Annotated[list[int | str], BeforeValidator(_listed), Field(min_length=1)] | None = None
+    """Axes to reduce, by number or name; all of them without it."""
+    keepdims: bool = False
+    """Keep reduced axes with size one."""
+    select: Annotated[str, AfterValidator(_selectable)] | None = None
+    """Part of each array, as in NumPy's brackets: "0:100, ..., 3"."""
+    edges: Text | None = None
+    """Of a histogram's bins: "0,10,100", or LOW:HIGH:BINS."""
+    ddof: int | float = 0
+    """Variances divide by count - ddof."""
+    skipna: bool = False
+    """Take elements that are NaN or NaT for absent."""
+    mode: Literal[MODES] = MODES[0]  # type: ignore[valid-type] # one list of modes for all
+    """"exact" or "fast"."""
+    dtype: Annotated[str, AfterValidator(_dtype)] | None = None
+    """Cast elements to this first, and the result to it."""
+
+    @property
+    def ops(self) -> list[str | Monoid]:
+        """The statistics as the library has them."""
+        return with_edges(self.statistics, self.edges)
+
+    @property
+    def selection(self) -> Selection:
+        """The selection as the library has it."""
+        return parse_selection(self.select)
+
+    @model_validator(mode="after")
+    def _known(self) -> Reduction:
+        for op in self.ops:
+            found = as_monoid(op)
+            if found.inputs != 1:
+                raise PlanError(f"{found.name} takes two arrays; a job reduces one at a time")
+        return self
+
+
+class Output(_Table):
+    """Where results go."""
+
+    path: Text
+    """Path, relative to the job file's folder, or URL: .zarr, .json, .csv or .parquet."""
+    overwrite: bool = False
+    """Whether an output that exists goes, once the new one is made."""
+    manifest: Text | None = None
+    """Where the run's manifest goes; beside the output without it."""
+
+
+class Local(_Table):
+    """A cluster of this host's devices, for as long as the job runs."""
+
+    kind: Literal["local"] = "local"
+    devices: Texts | None = None
+    """As `chunkfold devices` names them; the GPUs, else one CPU device, without it."""
+
+
+class Address(_Table):
+    """A cluster that is there: `dask scheduler`, and `chunkfold worker` on each host."""
+
+    kind: Literal["address"]
+    address: Text
+    """Of the scheduler: "tcp://10.0.0.1:8786"."""
+    workers: Count = 1
+    """Workers to wait for before the work starts."""
+    wait: Seconds = Field(default="1 m", validate_default=True)
+    """Longest wait for them: "1 m"."""
+
+
+class Slurm(_Table):
+    """Workers that Slurm starts, one per allocation, for as long as the job runs."""
+
+    kind: Literal["slurm"]
+    workers: Count
+    """Allocations, each of one worker with one device."""
+    cores: Count
+    """Of each."""
+    memory: Nbytes
+    """Of each."""
+    time: Word = "01:00:00"
+    """Wall time of each, as sbatch has it."""
+    partition: Word | None = None
+    account: Word | None = None
+    gpus: Annotated[int, Field(ge=0, le=1)] = 0
+    """Of each: one worker owns one device."""
+    directives: list[Annotated[str, Field(pattern=r"^--?[\w-]+(=\S+)?$")]] = []
+    """More options of sbatch, such as "--qos=night". What else a worker needs before it starts,
+    such as modules to load, is for the site to say: dask's `jobqueue.slurm.job-script-prologue`."""
+    interface: Word | None = None
+    """Network interface of scheduler and workers, such as "ib0"."""
+    wait: Seconds = Field(default="10 m", validate_default=True)
+    """Longest wait for all workers, in the queue too: "10 m"."""
+
+
+Cluster: TypeAlias = Annotated[Local | Address | Slurm, Field(discriminator="kind")]
+
+
+class Limits(_Table):
+    """What a job may take."""
+
+    memory: Nbytes | None = None
+    """Of a worker, above an idle one: "2 GiB"."""
+    time: Seconds | None = None
+    """From start to results: "2 h"."""
+    on_bad_chunk: Literal[ON_BAD_CHUNK] = ON_BAD_CHUNK[0]  # type: ignore[valid-type] # as above
+    """"stop", or "skip": chunks that cannot be read are left out, and told."""
+
+
+class Job(_Table):
+    """A job file."""
+
+    version: Literal[1] = Field(alias="schema")
+    """Of this format: 1."""
+    name: str = ""
+    """What messages and manifests call it; the file's name without it."""
+    sources: Texts
+    """Paths, relative to the job file's folder, or URLs: of arrays, of groups (all their arrays),
+    or patterns with * ? [ ], and ** for folders at any depth of a local path."""
+    exclude: Texts | None = None
+    """Patterns of arrays to leave out, by the names that outputs have for them."""
+    reduce: Reduction
+    output: Output
+    cluster: Cluster = Local()
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Job:
+        check_results(self.output.path, self.reduce.ops, self.reduce.dtype)
+        return self

@@ -1,0 +1,112 @@
+"""From the patterns of a job to arrays, and what its outputs call them."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from chunkfold.errors import JobError
+from chunkfold.opening import open_all
+from chunkfold.remote import SCHEMES, message_of, open_store, said_shortly, without_secrets
+from chunkfold.source import Source
+
+_MARKS = frozenset("*?[")
+_ZARR = ("zarr.json", ".zarray", ".zgroup")
+"""One of which a Zarr's folder holds."""
+
+
+def job_sources(patterns: Sequence[str], exclude: Sequence[str] = ()) -> dict[str, Source]:
+    """Open every array that patterns name, by what outputs call it.
+
+    That is its path within the group, or below the folder where a pattern's marks begin; of an
+    array that is named itself, its own name.
+
+    Raises
+    ------
+    ChunkfoldError
+        If a pattern matches nothing, an array cannot be opened, or two have the same name.
+    """
+    found: dict[str, Source] = {}
+    for pattern in patterns:
+        for address, key in _matches(pattern):
+            for source in open_all(address):
+                inner = source.array.path if address.endswith(".zip") else _below(address, source)
+                name = "/".join(part for part in (key, inner) if part) or _last(address)
+                if any(fnmatchcase(name, one) for one in exclude):
+                    continue
+                if name in found and found[name].name != source.name:
+                    raise JobError(
+                        f"{found[name].name} and {source.name} would both be written as {name!r}: "
+                        "name the folder above them with a pattern, or run two jobs"
+                    )
+                found[name] = source
+    if not found:
+        raise JobError(f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources")
+    return found
+
+
+def _matches(pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield addresses that a pattern matches, and what stands in the place of its marks."""
+    parts = pattern.split("/")
+    first = next((n for n, part in enumerate(parts) if _MARKS & set(part)), None)
+    if first is None:
+        yield pattern, ""
+        return
+    base = "/".join(parts[:first])
+    remote = "://" in pattern
+    keys = list(_remote(base, parts[first:]) if remote else _local(base, parts[first:]))
+    if not keys:
+        shown = without_secrets(pattern) if remote else pattern
+        raise JobError(f"source {shown} matches no Zarr array or group")
+    for key in keys:
+        yield f"{base}/{key}", key
+
+
+def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
+    root = Path(base or "/")
+    if not root.is_dir():
+        raise JobError(f"source {'/'.join((base, *parts))} matches nothing: {root} is no folder")
+    for key in sorted(glob.glob("/".join(parts), root_dir=root, recursive=True)):  # noqa: PTH207 # ** follows links there
+        path = root / key
+        if path.suffix == ".zip" or any((path / name).exists() for name in _ZARR):
+            yield key
+
+
+def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:
+    scheme, _, rest = base.partition("://")
+    if scheme.lower() not in SCHEMES or scheme.lower().startswith("http") or not rest:
+        raise JobError(
+            f"source {without_secrets('/'.join((base, *parts)))}: patterns are for local paths and "
+            "stores that can be listed (s3://bucket/..., gs://, az://); name the arrays"
+        )
+    import obstore
+
+    try:
+        with said_shortly():
+            store = open_store(f"{scheme.lower()}://{rest}")
+            found = [""]
+            for part in parts:
+                found = [
+                    below
+                    for prefix in found
+                    for below in obstore.list_with_delimiter(store, prefix or None)[
+                        "common_prefixes"
+                    ]
+                    if fnmatchcase(below.rpartition("/")[2], part)
+                ]
+    except (OSError, ImportError) as error:
+        shown = without_secrets("/".join((base, *parts)))
+        raise JobError(f"source {shown} cannot be listed ({message_of(error)})") from error
+    yield from sorted(found)
+
+
+def _below(address: str, source: Source) -> str:
+    """Return the path of an array within the group that was named; empty if it was the array."""
+    shown = without_secrets(address) if "://" in address else address
+    return source.name[len(shown) :].strip("/")
+
+
+def _last(address: str) -> str:
+    return address.rstrip("/").rpartition("/")[2]

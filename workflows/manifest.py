@@ -1,0 +1,150 @@
+"""The manifest of a run: what was read, by what, how, and what came of it, as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from chunkfold.remote import without_secrets
+from chunkfold.run import Run
+from chunkfold.source import Source
+from chunkfold.workflows.outputs import staged
+from chunkfold.workflows.results import device_json, jsonable, run_json
+from chunkfold.workflows.tally import Tally
+
+VERSION = 1
+"""Of manifests."""
+_PACKAGES = ("chunkfold", "dask", "distributed", "numcodecs", "numpy", "pyopencl", "zarr")
+_OF_DEVICE = ("name", "kind", "platform", "driver", "opencl", "hardware")
+_MOST_VALUES = 64
+"""Of a result that stand in the manifest themselves."""
+
+
+@dataclass
+class Record:
+    """What a manifest tells, as it comes about."""
+
+    name: str
+    """Of the job, or of what was reduced."""
+    settings: Mapping[str, Any]
+    """What was asked for, as JSON has it."""
+    runs: dict[str, Run] = field(default_factory=dict)
+    """By what outputs call their sources."""
+    status: str = "done"
+    """"done", "skipped" (done, but for bad chunks), "failed", "interrupted"."""
+    error: str | None = None
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _began: float = field(default_factory=time.monotonic)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the manifest."""
+        return {
+            "manifest": VERSION,
+            "name": self.name,
+            "status": self.status,
+            "error": self.error,
+            "started": self.started.isoformat(),
+            "seconds": round(time.monotonic() - self._began, 3),
+            "host": socket.gethostname(),
+            "python": platform.python_version(),
+            "versions": {name: metadata.version(name) for name in _PACKAGES},
+            "settings": _told(self.settings),
+            "runs": {key: _run_entry(run) for key, run in self.runs.items()},
+        }
+
+
+@contextmanager
+def recorded(record: Record, path: str | None) -> Iterator[Record]:
+    """Write a manifest when the work ends, however it does; None: nowhere."""
+    try:
+        yield record
+        if record.status == "done" and any(run.skipped for run in record.runs.values()):
+            record.status = "skipped"
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        record.status = "interrupted" if interrupted else "failed"
+        record.error = None if interrupted else f"{type(error).__name__}: {error}"
+        # What ended the work matters more than what ends the writing.
+        with suppress(Exception):
+            _write(record, path)
+        raise
+    _write(record, path)
+
+
+def _write(record: Record, path: str | None) -> None:
+    if path is not None:
+        with staged(path, overwrite=True) as made:
+            made.write_text(json.dumps(record.as_json(), indent=2) + "\n")
+
+
+def _told(value: Any) -> Any:
+    """Return settings without the secrets of URLs."""
+    if isinstance(value, Mapping):
+        return {name: _told(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_told(inner) for inner in value]
+    return without_secrets(value) if isinstance(value, str) and "://" in value else value
+
+
+def _run_entry(run: Run) -> dict[str, Any]:
+    tally = Tally()
+    for event in list(run.events):
+        tally.hear(event)
+    devices = {
+        uuid: {
+            name: value for name, value in device_json(entry.device).items() if name in _OF_DEVICE
+        }
+        for uuid, entry in run.profile.items()
+    }
+    found = run_json(run)
+    return found | {
+        "sources": [_source_entry(source) for source in run.plan.sources],
+        "results": {name: _summary(value) for name, value in run.values.items()},
+        "levels": run.plan.levels,
+        "memory_bound": run.plan.memory.total,
+        "retries": {
+            "blocks": tally.again,
+            "workers": [{"worker": one.worker, "reason": one.reason} for one in tally.retired],
+        },
+        "devices": [devices[entry["uuid"]] | entry for entry in found["devices"]],
+    }
+
+
+def _source_entry(source: Source) -> dict[str, Any]:
+    return {
+        "name": source.name,
+        "dtype": str(source.dtype),
+        "shape": list(source.shape),
+        "chunks": list(source.array.chunks),
+        "metadata_sha256": metadata_hash(source),
+    }
+
+
+def metadata_hash(source: Source) -> str:
+    """Return the SHA-256 of an array's metadata, whatever the order in which its store has them."""
+    described = json.dumps(source.array.metadata.to_dict(), sort_keys=True, default=str)
+    return hashlib.sha256(described.encode()).hexdigest()
+
+
+def _summary(value: Any) -> Any:
+    """Return a result, or of a large one its dtype, shape and hash."""
+    array = np.asarray(value)
+    if array.size <= _MOST_VALUES:
+        return jsonable(value)
+    content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }

@@ -1,0 +1,139 @@
+"""What people write, on the command line and in job files, as the library has it."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.grid import Selection
+from chunkfold.kernels import CATALOGUE, Monoid, histogram
+from chunkfold.kernels.histogram import MOST_BINS
+
+MONOIDS = "chunkfold.monoids"
+"""Entry points by which other packages add reductions, by name."""
+_RANGE = (float, float, int)
+
+
+def parse_selection(text: str | None) -> Selection:
+    """Read a selection as it stands in NumPy's brackets.
+
+    Raises
+    ------
+    PlanError
+        If an entry is neither an integer, a slice nor an ellipsis.
+
+    >>> parse_selection("0:10:2, ..., -1")
+    (slice(0, 10, 2), Ellipsis, -1)
+    """
+    if text is None:
+        return None
+    entries: list[Any] = []
+    for entry in text.strip().strip("[]").split(","):
+        word = entry.strip()
+        try:
+            if word == "...":
+                entries.append(Ellipsis)
+            elif ":" in word:
+                entries.append(slice(*(int(n) if n.strip() else None for n in word.split(":"))))
+            else:
+                entries.append(int(word))
+        except (ValueError, TypeError):
+            raise PlanError(
+                f"selection {text!r}: {word!r} is neither an integer, start:stop:step nor '...'"
+            ) from None
+    return tuple(entries)
+
+
+def parse_edges(text: str) -> list[float]:
+    """Read the edges of a histogram's bins.
+
+    Raises
+    ------
+    PlanError
+        If they are neither numbers nor LOW:HIGH:BINS.
+
+    >>> parse_edges("0,1,10"), parse_edges("0:1:4")
+    ([0, 1, 10], [0.0, 0.25, 0.5, 0.75, 1.0])
+    """
+    try:
+        if ":" not in text:
+            return [_number(word) for word in text.split(",")]
+        low, high, bins = (kind(word) for kind, word in zip(_RANGE, text.split(":"), strict=True))
+    except ValueError:
+        raise PlanError(
+            f"edges {reprlib.repr(text)} are neither numbers, as in '0,10,100', nor LOW:HIGH:BINS"
+        ) from None
+    if not 1 <= bins <= MOST_BINS:
+        raise PlanError(f"edges {text!r} asks for {bins} bins; take 1 to {MOST_BINS}")
+    if not math.isfinite(high - low):
+        raise PlanError(f"edges {text!r} has no finite width")
+    edges: list[float] = np.linspace(low, high, int(bins) + 1).tolist()
+    return edges
+
+
+def words(given: tuple[str, ...]) -> list[str]:
+    """Take apart what is joined by commas.
+
+    >>> words(("0", "1, 2"))
+    ['0', '1', '2']
+    """
+    return [word.strip() for entry in given for word in entry.split(",")]
+
+
+def axis(word: str) -> int | str:
+    """Return an axis: by its number, else by its name."""
+    try:
+        return int(word)
+    except ValueError:
+        return word
+
+
+def _number(word: str) -> float:
+    try:
+        return int(word)
+    except ValueError:
+        return float(word)
+
+
+def with_edges(ops: Sequence[str], text: str | None) -> list[str | Monoid]:
+    """Look up the reductions that other packages add, and give the histogram its edges.
+
+    Raises
+    ------
+    PlanError
+        If there are edges but no histogram, or a package's reduction cannot be loaded.
+    """
+    if text is not None and "histogram" not in ops:
+        raise PlanError(f"edges {text!r} are for a histogram, which is not asked for")
+    if text is None:
+        return [named(op) for op in ops]
+    return [histogram(parse_edges(text)) if op == "histogram" else named(op) for op in ops]
+
+
+def named(op: str) -> str | Monoid:
+    """Return a reduction that an installed package adds by an entry point, else its name.
+
+    Raises
+    ------
+    PlanError
+        If it cannot be loaded.
+    """
+    if op in CATALOGUE:
+        return op
+    point = next((one for one in metadata.entry_points(group=MONOIDS) if one.name == op), None)
+    if point is None:
+        return op
+    try:
+        found = point.load()
+    except Exception as error:
+        raise PlanError(f"reduction {op!r} of {point.value} cannot be loaded: {error!r}") from error
+    if not isinstance(found, Monoid):
+        raise PlanError(f"reduction {op!r}: {point.value} is a {type(found).__name__}, no Monoid")
+    return replace(found, name=op)

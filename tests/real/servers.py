@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -93,7 +94,14 @@ class Ceph:
 
     def bucket(self, name: str) -> S3Store:
         """Make a bucket."""
-        store = S3Store(
+        store = self.store(name)
+        url = obstore.sign(store, "PUT", "", timedelta(seconds=60))
+        with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60):
+            return store
+
+    def store(self, name: str) -> S3Store:
+        """Return a bucket's store."""
+        return S3Store(
             name,
             endpoint=f"http://127.0.0.1:{self.port}",
             access_key_id=KEY,
@@ -101,9 +109,6 @@ class Ceph:
             region="us-east-1",
             client_options={"allow_http": True},
         )
-        url = obstore.sign(store, "PUT", "", timedelta(seconds=60))
-        with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60):
-            return store
 
 
 @contextlib.contextmanager
@@ -185,3 +190,105 @@ def answering(port: int, seconds: float) -> None:
             return
         time.sleep(0.1)
     raise TimeoutError(f"nobody listens at port {port} after {seconds} s")
+
+
+SLURM = """
+ClusterName=tests
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmdPort={node}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+CredType=cred/munge
+CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SchedulerParameters=batch_sched_delay=0,sched_interval=1
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+KillWait=5
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} State=UNKNOWN
+PartitionName=tests Nodes={host} Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+@contextlib.contextmanager
+def slurm(folder: Path) -> Iterator[dict[str, str]]:
+    """Run Slurm on this host, as root; yield the environment of its commands. Up in 2 s."""
+    host = socket.gethostname().partition(".")[0]
+    megabytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    conf = folder / "slurm.conf"
+    conf.write_text(
+        SLURM.format(
+            host=host,
+            folder=folder,
+            controller=free_port(),
+            node=free_port(),
+            cpus=os.cpu_count(),
+            memory=megabytes * 8 // 10,
+        )
+    )
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    for part in (folder, *folder.parents):
+        part.chmod(part.stat().st_mode | 0o555)  # munge refuses a socket that others cannot reach
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+    paths = {"key-file": "munge.key", "socket": "munge.sock", "pid-file": "munge.pid"}
+    paths |= {"log-file": "munge.log", "seed-file": "munge.seed"}
+    options = [f"--{option}={folder / name}" for option, name in paths.items()]
+    environment = os.environ | {"SLURM_CONF": str(conf)}
+    with contextlib.ExitStack() as stack:
+        for name, command in (
+            ("munged", ["munged", "-F", "--force", *options]),
+            ("slurmctld", ["slurmctld", "-D", "-c"]),
+            ("slurmd", ["slurmd", "-D"]),
+        ):
+            log = stack.enter_context((folder / f"{name}.out").open("w"))
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+            stack.callback(_stopped, process)
+            if name == "munged":
+                _until((folder / "munge.sock").exists, 30)
+        try:
+            _until(lambda: "idle" in _output(["sinfo", "-h", "-o", "%T"], environment), 60)
+            yield environment
+        finally:
+            _output(["scancel", "-u", "root"], environment)
+            _until(lambda: not _output(["squeue", "-h"], environment).strip(), 60)
+
+
+def _stopped(process: subprocess.Popen) -> None:
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(20)
+
+
+def _until(true: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not after {seconds} s"
+        time.sleep(0.1)
+
+
+def _output(command: Sequence[str], environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+    return done.stdout

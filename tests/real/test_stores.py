@@ -12,12 +12,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import obstore
 import pytest
 import zarr
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
 from chunkfold import planning, remote
+from chunkfold.workflows.job.loading import load_job
+from chunkfold.workflows.job.running import run_job
 from tests.real.servers import SECRET, Ceph, ceph, nginx
 from tests.workflows.test_cli import chunkfold
 
@@ -97,6 +100,37 @@ def test_what_a_listing_lacks_is_not_asked_for(environment: Ceph, monkeypatch):
         assert run.plan.nbytes == nbytes
         assert sorted(asked) == [f"c/{n}/0/0" for n in range(4)]
         asked.clear()
+
+
+def test_a_job_reads_s3_and_writes_to_it(environment: Ceph, tmp_path: Path):
+    def keys() -> set[str]:
+        return {one["path"] for one in obstore.list(environment.store("climate")).collect()}
+
+    before = keys()
+    with cf.LocalOpenCLCluster() as cluster:
+        for name in ("out.json", "out.zarr", "out.parquet"):
+            job, out = tmp_path / "job.toml", f"s3://climate/{name}"
+            job.write_text(
+                'schema = 1\nsources = "s3://climate/*s*d*"\n[reduce]\n'
+                f'statistics = ["max", "mean"]\naxes = 0\n[output]\npath = "{out}"\n[cluster]\n'
+                f'kind = "address"\naddress = "{cluster.scheduler_address}"\n'
+            )
+            run_job(load_job(job))
+            run_job(load_job(job, ["output.overwrite=true"]))
+            with pytest.raises(cf.PlanError, match=f"output {out} exists; remove it"):
+                run_job(load_job(job))
+            left = {key for key in keys() - before if not key.startswith(f"{name}/")}
+            assert left == {f"{name}.manifest.json"} | ({name} if name != "out.zarr" else set())
+            before = keys()
+    assert cf.reduce("s3://climate/out.zarr/zstd/max", "max") == FULL.max()
+
+
+def test_what_s3_does_not_let_write_is_told_before(environment: Ceph):
+    words = ("reduce", "s3://climate/zstd", "--out")
+    for out, sentence in (("s3://no-such-bucket/o.json", "404"), ("s3://climate", "names no obj")):
+        assert sentence in chunkfold(*words, out, code=2).stderr
+    told = chunkfold(*words, "s3://climate/o.json", code=2, AWS_SECRET_ACCESS_KEY="wrong").stderr
+    assert "403" in told
 
 
 def test_a_wrong_secret_is_refused_and_told_nobody(environment: Ceph, monkeypatch):

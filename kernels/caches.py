@@ -10,11 +10,13 @@ from __future__ import annotations
 import fcntl
 import os
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 from chunkfold.kernels.folders import cache_folder
 
 _VARIABLE = "CHUNKFOLD_SLOT"
+_CACHE_HOME = "XDG_CACHE_HOME"
 _MOST = 4096
 _held: list[int] = []
 """Descriptors of held locks: the kernel drops them when the process ends, however it ends."""
@@ -45,6 +47,22 @@ def cache_in_slot(name: str) -> Path:
     folder = slot_folder() / name
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+@cache
+def keep_launchers_in_slot() -> None:
+    """Let pyopencl keep the code that it makes for launches in this process's slot.
+
+    By itself it takes the home, and fails where that cannot be written, as in many containers.
+    """
+    before = os.environ.get(_CACHE_HOME)
+    os.environ[_CACHE_HOME] = str(cache_in_slot("launchers"))
+    try:
+        import_module("pyopencl.invoker")
+    finally:
+        del os.environ[_CACHE_HOME]
+        if before is not None:
+            os.environ[_CACHE_HOME] = before
 
 
 def child_environment() -> dict[str, str]:

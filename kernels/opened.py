@@ -14,7 +14,7 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.assemble import assemble, located
 from chunkfold.kernels.bake import needs_fp64
-from chunkfold.kernels.caches import cache_in_slot
+from chunkfold.kernels.caches import cache_in_slot, keep_launchers_in_slot
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.host import all_devices, handle_of
@@ -35,6 +35,7 @@ class OpenedDevice:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        keep_launchers_in_slot()
         self.handle = handle_of(device)
         with device_errors(device, "opening the device"):
             self.context = cl.Context([self.handle])

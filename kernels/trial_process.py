@@ -41,16 +41,16 @@ class TrialProcess:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = dict(environment)
         self._folder = Path(tempfile.mkdtemp(prefix="chunkfold-trial-"))
-        self._said = self._folder / "stderr"
-        with self._said.open("wb") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, *_PROGRAM, str(self._folder)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                env=self.environment | {"TMPDIR": str(self._folder)},
-                process_group=0,  # Ctrl-C in a terminal is for the parent
-            )
+        # Held open: the child removes the folder when it ends.
+        self._said = (self._folder / "stderr").open("w+b")
+        self._process = subprocess.Popen(
+            [sys.executable, *_PROGRAM, str(self._folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=self.environment | {"TMPDIR": str(self._folder)},
+            process_group=0,  # Ctrl-C in a terminal is for the parent
+        )
 
     def ask(self, request: Any, deadline_s: float) -> bytes:
         """Send a request; return the line that answers it.
@@ -83,7 +83,8 @@ class TrialProcess:
         return os.read(stdout, 1 << 16)
 
     def _last_words(self) -> str:
-        said = self._said.read_text(errors="replace").strip()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip()
         return said.rsplit("\n", 1)[-1]
 
     def stop(self) -> None:
@@ -94,6 +95,7 @@ class TrialProcess:
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
         self._process.wait()
+        self._said.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

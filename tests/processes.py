@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,9 @@ def worker_command(address: str, *specs: str) -> list:
     return [BIN / "chunkfold", "worker", address, *(w for s in specs for w in ("--device", s))]
 
 
-def finished(command: Sequence[object], seconds: float) -> subprocess.CompletedProcess[str]:
+def finished(
+    command: Sequence[object], seconds: float, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, whatever that is, within a deadline."""
     return subprocess.run(
         [str(word) for word in command],
@@ -30,6 +32,7 @@ def finished(command: Sequence[object], seconds: float) -> subprocess.CompletedP
         text=True,
         timeout=seconds,
         check=False,
+        env=environment,
     )
 
 

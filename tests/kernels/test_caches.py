@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chunkfold.kernels.folders import cache_folder, write_atomically
+from tests.processes import finished
 
 CODE = "from chunkfold.kernels.caches import slot_folder; print(slot_folder().name, flush=True)"
 
@@ -63,6 +64,20 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatc
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path / "file" / "below"))
     assert cache_folder("x").is_dir()
+
+
+def test_no_home_is_no_obstacle_to_a_fold(tmp_path: Path):
+    """As in a container whose file system is read-only; in the child that tries kernels, too."""
+    code = (
+        "import numpy as np, zarr, chunkfold as cf\n"
+        "print(cf.reduce(zarr.create_array({}, data=np.arange(9), chunks=(2,))))"
+    )
+    own = {"HOME": "/proc/none", "CHUNKFOLD_CACHE": str(tmp_path)}
+    environment = {
+        k: v for k, v in os.environ.items() if k not in ("XDG_CACHE_HOME", "CHUNKFOLD_SLOT")
+    }
+    done = finished([sys.executable, "-c", code], 120, environment | own)
+    assert done.stdout == "36\n", done.stderr
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch):

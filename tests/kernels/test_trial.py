@@ -184,3 +184,10 @@ os.kill(os.getpid(), 9)
     while running(child) or list(tmp_path.glob("chunkfold-trial-*")):
         assert time.monotonic() < deadline, "the child outlived its parent"
         time.sleep(0.05)
+
+
+def test_what_a_child_said_last_is_kept_though_it_removes_its_folder(device: Device, monkeypatch):
+    dies = "import shutil, sys; sys.stderr.write('a\\nboom\\n'); shutil.rmtree(sys.argv[1]); sys.exit(9)"
+    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", dies))
+    request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
+    assert verdict_of(request).reason == "the trial ended with exit code 9: boom"

@@ -187,7 +187,9 @@ os.kill(os.getpid(), 9)
 
 
 def test_what_a_child_said_last_is_kept_though_it_removes_its_folder(device: Device, monkeypatch):
-    dies = "import shutil, sys; sys.stderr.write('a\\nboom\\n'); shutil.rmtree(sys.argv[1]); sys.exit(9)"
+    dies = (
+        "import os, shutil, sys; shutil.rmtree(sys.argv[1]); os.write(2, b'a\\nboom\\n'); exit(9)"
+    )
     monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", dies))
     request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
     assert verdict_of(request).reason == "the trial ended with exit code 9: boom"

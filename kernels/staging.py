@@ -52,6 +52,8 @@ class StagingBuffer:
         self._opened = opened
         self._queue = queue
         self._until: cl.Event | None = None
+        self._upload: cl.Event | None = None
+        self._uploaded_ns = 0
         self._buffer: cl.Buffer | None = None
         flags = cl.mem_flags
         if opened.device.unified_memory:
@@ -88,6 +90,7 @@ class StagingBuffer:
             event = cl.enqueue_copy(
                 self._queue, self._buffer, self._memory[:nbytes], is_blocking=False
             )
+            self._upload = event
             # Another queue may wait for an event only once its own queue was flushed.
             self._queue.flush()
         return Ready(self._buffer, (event,))
@@ -101,3 +104,11 @@ class StagingBuffer:
         if self._until is not None:
             wait(self._opened.device, self._until, "the fold of a staging buffer")
             self._until = None
+            if self._upload is not None:  # complete, since the fold that read it is
+                self._uploaded_ns += self._upload.profile.end - self._upload.profile.start
+                self._upload = None
+
+    def uploaded_s(self) -> float:
+        """Return the seconds that uploads took by the device's clock since this was last asked."""
+        seconds, self._uploaded_ns = self._uploaded_ns / 1e9, 0
+        return seconds

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.blocks import Block
 from chunkfold.kernels import Combiner, Partial
-from chunkfold.report import DeviceReport, Report, merge
+from chunkfold.report import BlockTimes, DeviceReport, Report, merge
 from chunkfold.stream import Stream
 from chunkfold.tile import fold_tile
 from chunkfold.work import Watch, Work
@@ -37,13 +38,26 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     CancelledError
         If the run was cancelled meanwhile.
     """
+    began, since = time.time(), time.monotonic()
     tuning = work.tuning(owned, work.accumulator)
+    prepared = time.monotonic() - since
     stream = Stream(owned, work, block, watch)
     try:
         partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
     finally:
         stream.close()
     watch.progress(stream.nbytes, True)
+    profile = stream.profile()
+    times = BlockTimes(
+        began,
+        time.monotonic() - since,
+        prepared,
+        stream.read_s - stream.decode_s,
+        stream.decode_s,
+        stream.upload_s,
+        sum(launched.run_ns for launched in profile.values()) / 1e9,
+        stream.nbytes,
+    )
     entry = DeviceReport(
         owned.device,
         tuning.variant,
@@ -52,7 +66,8 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         blocks=1,
         nbytes=stream.nbytes,
         read_s=stream.read_s,
-        profile=stream.profile(),
+        timeline=(times,),
+        profile=profile,
     )
     report = Report(stream.elements, {owned.device.uuid: entry}, stream.skipped)
     return Folded(partials, merge([report]))  # which bounds what was skipped

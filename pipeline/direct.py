@@ -16,7 +16,7 @@ import numpy as np
 
 from chunkfold.codecs import Chain, undo
 from chunkfold.errors import ChunkError
-from chunkfold.objects import Known, Objects, Span, StoredObject, scratch
+from chunkfold.objects import Known, Objects, Span, StoredObject, decode_clock, scratch
 from chunkfold.shards import ABSENT, Shards
 
 
@@ -119,7 +119,9 @@ class Direct:
 
     def _decode(self, stored: StoredObject, span: Span, out: np.ndarray) -> None:
         if self.chain:
-            undo(self.chain, stored.read(span), out)
+            found = stored.read(span)
+            with decode_clock:
+                undo(self.chain, found, out)
         elif span[1] == out.nbytes:
             stored.read_into(out, span[0])
         else:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -94,6 +95,21 @@ class Scratch(threading.local):
 
 
 scratch = Scratch()
+
+
+class DecodeClock(threading.local):
+    """Seconds that a reading thread has spent decoding, of those that it reads."""
+
+    seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self._began
+
+
+decode_clock = DecodeClock()
 
 
 @dataclass(frozen=True)

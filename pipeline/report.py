@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chunkfold.kernels import Device
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.units import size_text
 
+MOST_BLOCKS = 1000
+"""Blocks of a device whose times are kept one by one."""
 MOST_SKIPPED = 1000
 """Chunks left out that are named one by one."""
+
+
+@dataclass(frozen=True)
+class BlockTimes:
+    """When a block ran on a device, and what it took; seconds."""
+
+    began: float
+    """Since 1970, by the worker's clock."""
+    seconds: float
+    """From its beginning to its partials."""
+    prepare_s: float
+    """Of these, choosing kernels: the first blocks on a device wait until they were tried."""
+    read_s: float
+    """Reading, over all threads."""
+    decode_s: float
+    """Decoding, over all threads; with `read_s` where zarr does both."""
+    upload_s: float
+    """Copying to the device, by its clock; 0 where it reads the host's memory."""
+    fold_s: float
+    """Kernels, by the device's clock."""
+    nbytes: int
+    """Decoded bytes folded."""
+
+    def __add__(self, later: BlockTimes) -> BlockTimes:
+        """Take two for one that ran from the first's beginning to the last's end."""
+        end = max(self.began + self.seconds, later.began + later.seconds)
+        began = min(self.began, later.began)
+        return BlockTimes(
+            began,
+            end - began,
+            self.prepare_s + later.prepare_s,
+            self.read_s + later.read_s,
+            self.decode_s + later.decode_s,
+            self.upload_s + later.upload_s,
+            self.fold_s + later.fold_s,
+            self.nbytes + later.nbytes,
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +67,8 @@ class DeviceReport:
     """Decoded bytes folded."""
     read_s: float = 0.0
     """Seconds that its readers spent reading and decoding, over all threads."""
+    timeline: tuple[BlockTimes, ...] = ()
+    """Its blocks, or neighbours together where there are more than `MOST_BLOCKS`."""
     profile: Profile = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -46,6 +87,7 @@ class DeviceReport:
             self.blocks + other.blocks,
             self.nbytes + other.nbytes,
             self.read_s + other.read_s,
+            bounded(self.timeline + other.timeline),
             merged([self.profile, other.profile]),
         )
 
@@ -60,6 +102,15 @@ class Report:
     """By UUID."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Elements left out, by what was wrong with their chunks; those of "" had no room here."""
+
+
+def bounded(timeline: Sequence[BlockTimes]) -> tuple[BlockTimes, ...]:
+    """Put blocks in the order of their beginnings, and neighbours together if they are many."""
+    made = sorted(timeline, key=lambda times: times.began)
+    while len(made) > MOST_BLOCKS:
+        pairs = [made[n : n + 2] for n in range(0, len(made), 2)]
+        made = [pair[0] + pair[1] if len(pair) == 2 else pair[0] for pair in pairs]
+    return tuple(made)
 
 
 def merge(reports: Iterable[Report]) -> Report:

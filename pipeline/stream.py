@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from chunkfold.kernels.power import Powers
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.memory import ring
+from chunkfold.objects import decode_clock
 from chunkfold.reads import Read, Window, reads_of
 from chunkfold.work import Watch, Work
 from chunkfold.worker import WorkerDevice
@@ -31,6 +33,14 @@ _kept_for_good: list[Slot] = []
 """Slots that a reader which never came back may still write to."""
 
 
+class ReadTimes(NamedTuple):
+    """What a thread took for one leaf, in seconds."""
+
+    seconds: float
+    decoding: float
+    """Of these, as far as it is known."""
+
+
 class Stream:
     """The ring of staging buffers of one block, its readers, and what they have counted."""
 
@@ -38,7 +48,9 @@ class Stream:
         self.owned, self.work, self.block = owned, work, block
         self.elements = 0
         self.nbytes = 0
-        self.read_s = 0.0
+        self.read_s = self.decode_s = 0.0
+        self.upload_s = 0.0
+        """Copying to the device, by its clock; known once the stream is closed."""
         self.skipped: dict[str, int] = {}
         """Elements left out, by what was wrong with their chunks."""
         self.stuck = False
@@ -69,7 +81,7 @@ class Stream:
             If the run was cancelled meanwhile.
         """
         fold = self._fold_of(accumulator, window.outputs)
-        reads = deque[tuple[Read, Slot, Future[float]]]()
+        reads = deque[tuple[Read, Slot, Future[ReadTimes]]]()
         try:
             for read in reads_of(self.work, self.block, window, self._buffer_bytes):
                 if len(reads) == self._most - 2:
@@ -102,6 +114,7 @@ class Stream:
             self.owned.leave_readers()
         for buffer in itertools.chain.from_iterable(self._free):
             buffer.drain()
+            self.upload_s += buffer.uploaded_s()
             self.owned.give_back(buffer)
 
     def profile(self) -> Profile:
@@ -112,7 +125,7 @@ class Stream:
         tuning = self.work.tuning(self.owned, accumulator)
         return Fold(self.owned.opened, accumulator, tuning, outputs=outputs, queue=self._queue)
 
-    def _settle(self, unread: Sequence[tuple[Slot, Future[float]]]) -> None:
+    def _settle(self, unread: Sequence[tuple[Slot, Future[ReadTimes]]]) -> None:
         """Wait for readers that nobody waits for any more: no buffer is used while one fills it."""
         for _, future in unread:
             future.cancel()
@@ -129,9 +142,9 @@ class Stream:
             return tuple(self.owned.borrow(self._buffer_bytes) for _ in self.work.sources)
         return self._free.popleft()
 
-    def _read(self, read: Read, memory: Sequence[np.ndarray]) -> float:
-        """Decode a region of each input into staging memory; return the seconds it took."""
-        began = time.monotonic()
+    def _read(self, read: Read, memory: Sequence[np.ndarray]) -> ReadTimes:
+        """Decode a region of each input into staging memory."""
+        began, decoded = time.monotonic(), decode_clock.seconds
         for source, staged, known in zip(self.work.sources, memory, read.known, strict=True):
             nbytes = read.box.elements * source.dtype.itemsize
             elements = staged[:nbytes].view(source.dtype).reshape(read.shape)
@@ -139,17 +152,17 @@ class Stream:
                 elements[...] = source.fill
             else:
                 source.read(read.region, elements, known)
-        return time.monotonic() - began
+        return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded)
 
     def _consume(
-        self, fold: Fold, window: Window, read: Read, slot: Slot, future: Future[float]
+        self, fold: Fold, window: Window, read: Read, slot: Slot, future: Future[ReadTimes]
     ) -> None:
         """Fold what a reader has brought, and free its slot."""
         if self._watch.cancelled():
             raise CancelledError(f"run {self.work.run} was cancelled")
         counts = fold.accumulator == self.work.accumulator  # else they were counted before
         try:
-            self.read_s += future.result(READ_DEADLINE_S)
+            times = future.result(READ_DEADLINE_S)
         except FutureTimeoutError:
             self.stuck = True
             raise ChunkError(
@@ -164,6 +177,8 @@ class Stream:
                 self.skipped[reason] = self.skipped.get(reason, 0) + read.box.elements
             self._free.append(slot)
             return
+        self.read_s += times.seconds
+        self.decode_s += times.decoding
         sizes = [read.box.elements * source.dtype.itemsize for source in self.work.sources]
         ready = [buffer.commit(nbytes) for buffer, nbytes in zip(slot, sizes, strict=True)]
         uploads = [event for one in ready for event in one.events]

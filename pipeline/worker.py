@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyopencl as cl
 from distributed import WorkerPlugin
@@ -26,6 +26,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.planning import READERS
 
+_Read = TypeVar("_Read")
 PLUGIN = "chunkfold-device"
 RESOURCE = "chunkfold-device"
 """Every device worker declares one, so that on mixed clusters blocks go to device workers only."""
@@ -51,7 +52,7 @@ class WorkerDevice:
         """What it is."""
         return self.opened.device
 
-    def read(self, readers: int, task: Callable[..., float], *given: Any) -> Future[float]:
+    def read(self, readers: int, task: Callable[..., _Read], *given: Any) -> Future[_Read]:
         """Let one of so many reading threads do something."""
         with self._lock:
             if readers not in self._pools:

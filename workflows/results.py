@@ -53,6 +53,7 @@ def run_json(run: Run) -> dict[str, Any]:
         "bytes": run.plan.nbytes,
         "seconds": round(run.seconds, 6),
         "blocks": len(run.plan.blocks),
+        "readers": run.plan.readers,
         "devices": [_device_json(entry) for entry in run.profile.values()],
     }
 
@@ -140,6 +141,10 @@ def _device_json(entry: DeviceReport) -> dict[str, Any]:
         "blocks": entry.blocks,
         "bytes": entry.nbytes,
         "read_seconds": round(entry.read_s, 6),
+        "timeline": [
+            {name: round(value, 6) for name, value in asdict(times).items()}
+            for times in entry.timeline
+        ],
         "passes": [
             {
                 "kernel": kernel,

@@ -65,6 +65,11 @@ json_lines = click.option(
 )
 quiet = click.option("--quiet", "-q", is_flag=True, help="Results and errors only.")
 keepdims = click.option("--keepdims", is_flag=True, help="Keep reduced axes with size one.")
+report = click.option(
+    "--report",
+    metavar="FILE.html",
+    help="Write a page there: results, what the devices did and when, the plan, the manifest.",
+)
 overwrite = click.option(
     "--overwrite", is_flag=True, help="An output that exists goes, once the new one is made."
 )

@@ -15,6 +15,7 @@ from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.outputs import check_writable
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.reduced import Reduced
+from chunkfold.workflows.report.page import check_report, write_report
 from chunkfold.workflows.results import jsonable, run_json
 from chunkfold.workflows.style import (
     device_table,
@@ -36,6 +37,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 @click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
 @options.as_json
 @click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
+@options.report
 @options.quiet
 @options.json_lines
 @click.option(
@@ -54,6 +56,7 @@ def command(
     on_bad_chunk: str,
     output: str | None,
     manifest: str | None,
+    report: str | None,
     *,
     keepdims: bool,
     overwrite: bool,
@@ -91,6 +94,8 @@ def command(
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
     if manifest is not None:
         check_writable(manifest, overwrite=True)
+    if report is not None:
+        check_report(report)
     record = Record(" and ".join(source.name for source in opened), _settings())
     with recorded(record, manifest), options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet, json_lines=json_lines) as watch:
@@ -110,8 +115,8 @@ def command(
             click.echo(json.dumps(run_json(run)))
         else:
             print_results(results, run.plan.layout.elements)
+        reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
         if output is not None:
-            reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
             write_results(output, {"": reduced}, overwrite=overwrite)
         if not quiet:
             rate = size_text(run.plan.nbytes / run.seconds)
@@ -119,6 +124,8 @@ def command(
             show(err, device_table(run.profile, run.seconds))
         if profile:
             show(err, pass_table(run.profile))
+    if report is not None:
+        write_report(report, record.as_json(), {"": reduced})
     if run.skipped:
         tell_skipped(run.skipped, run.plan.layout.elements)
         click.get_current_context().exit(EXIT_SKIPPED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 from distributed import Client
@@ -31,6 +32,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     metavar="KEY=VALUE",
     help="Instead of what the file says, as in limits.time='2 h'; may be repeated.",
 )
+@options.report
 @options.overwrite
 @options.as_json
 @options.quiet
@@ -46,6 +48,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 def command(
     job_file: str,
     overrides: tuple[str, ...],
+    report: str | None,
     *,
     check: bool,
     overwrite: bool,
@@ -65,8 +68,10 @@ def command(
       DATE=2026-11-20 chunkfold run nightly.toml --quiet
       chunkfold run --schema > job.schema.json
     """
-    given = (*overrides, "output.overwrite=true") if overwrite else overrides
-    job = load_job(job_file, given)
+    more = ["output.overwrite=true"] if overwrite else []
+    if report is not None:
+        more.append(f"output.report={json.dumps(str(Path(report).resolve()))}")
+    job = load_job(job_file, [*overrides, *more])
     if check:
         for key, plan in plan_job(job).items():
             out.print(f"{key}\n{plan}\n", markup=False)

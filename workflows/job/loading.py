@@ -188,8 +188,10 @@ def _anchored(job: Job, folder: Path) -> Job:
         return str(folder.resolve() / Path(path).expanduser())
 
     output = {"path": absolute(job.output.path)}
-    if job.output.manifest is not None:
-        output["manifest"] = absolute(job.output.manifest)
+    for name in ("manifest", "report"):
+        given = getattr(job.output, name)
+        if given is not None:
+            output[name] = absolute(given)
     return job.model_copy(
         update={
             "sources": [absolute(source) for source in job.sources],

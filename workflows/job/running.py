@@ -23,6 +23,7 @@ from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.outputs import check_writable
 from chunkfold.workflows.reduced import Reduced
+from chunkfold.workflows.report.page import check_report, write_report
 from chunkfold.workflows.writing import check_writing, write_results
 
 
@@ -69,6 +70,8 @@ def check_job(job: Job) -> dict[str, Source]:
     check_cluster(job.cluster)
     check_writing(job.output.path, job.reduce.ops, job.reduce.dtype, overwrite=job.output.overwrite)
     check_writable(manifest_path(job), overwrite=True)
+    if job.output.report is not None:
+        check_report(job.output.report)
     return sources
 
 
@@ -123,6 +126,8 @@ def run_job(
                     reduced[key] = Reduced(run.plan, results, given)
                 # Before the cluster is closed, which takes longer than a small job.
                 write_results(job.output.path, reduced, overwrite=job.output.overwrite)
+        if job.output.report is not None:
+            write_report(job.output.report, record.as_json(), reduced)
     return Outcome(reduced, record)
 
 

@@ -139,6 +139,8 @@ class Output(_Table):
     """Whether an output that exists goes, once the new one is made."""
     manifest: Text | None = None
     """Where the run's manifest goes; beside the output without it."""
+    report: Text | None = None
+    """Where a report goes, as one HTML page; nowhere without it."""
 
 
 class Local(_Table):

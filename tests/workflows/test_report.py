@@ -1,0 +1,148 @@
+"""Reports: one page for any run, that loads nothing and escapes everything."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold.kernels.finishes import BIN
+from chunkfold.report import BlockTimes, bounded
+from chunkfold.workflows.manifest import Record
+from chunkfold.workflows.reduced import Reduced
+from chunkfold.workflows.report import plots
+from chunkfold.workflows.report.page import render
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.unoptimised
+
+VOID = {"meta", "br"}
+
+
+class Checked(HTMLParser):
+    """Every tag is closed; nothing is loaded."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs):
+        assert tag not in ("script", "link", "img", "iframe")
+        for name, value in attrs:
+            assert name not in ("src", "href", "style"), (tag, name)
+            assert not name.startswith("on")
+            assert "://" not in (value or "") or name == "xmlns"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs):
+        assert tag in ("rect", "polygon")
+
+    def handle_data(self, data: str):
+        self.text += data
+
+
+def reported(array: zarr.Array, ops, **asked) -> tuple[str, Record]:
+    run = cf.submit(array, ops, **asked)
+    results = run.result()
+    record = Record("<b>night</b> & day", {"op": ops}, {"a<i>": run})
+    return render(record.as_json(), {"a<i>": Reduced(run.plan, results, asked)}), record
+
+
+@pytest.mark.parametrize(
+    ("dtype", "ops", "asked"),
+    [
+        ("f4", ["mean", "histogram", "argmax"], {}),
+        ("f4", ["mean", "histogram"], {"axis": 0}),
+        ("f8", ["min"], {"axis": 1, "skipna": True}),
+        ("i2", ["sum", "minmax"], {}),
+        ("M8[D]", ["max"], {"axis": 0}),
+        ("c8", ["sum"], {}),
+        ("?", ["any"], {"axis": 0}),
+        ("f4", ["count"], {"selection": (slice(0, 0), slice(None))}),
+    ],
+)
+def test_any_run_has_a_page(dtype: str, ops: list[str], asked: dict):
+    values = np.arange(60).reshape(12, 5).astype(dtype)
+    page, record = reported(zarr.create_array({}, data=values, chunks=(4, 5)), ops, **asked)
+    text = Checked(page).text
+    assert "<b>night</b> & day" in text
+    assert "a<i>" in text
+    for op in ops:
+        assert op in text
+    assert '"elements"' in text  # the manifest
+    json.dumps(record.as_json(), allow_nan=False)
+
+
+def test_a_page_says_what_was_left_out_and_retried():
+    array = zarr.create_array({}, data=np.arange(8.0), chunks=(2,))
+    run = cf.submit(array, ["sum"])
+    results = run.result()
+    told = Record("n", {}, {"a": run}).as_json()
+    told["runs"]["a"]["skipped"] = {"chunk 'c/0' <is> bad": 1234, "": 2}
+    told["runs"]["a"]["retries"] = {"blocks": 3, "workers": [{"worker": "w", "reason": "r"}]}
+    told |= {"status": "failed", "error": "ChunkError: <x>"}
+    text = Checked(render(told, {"a": Reduced(run.plan, results, {})})).text
+    for words in ("chunk 'c/0' <is> bad", "1,234", "3 folded again, 1 workers", "ChunkError: <x>"):
+        assert words in " ".join(text.split())
+
+
+def times(began: float, seconds: float, prepare: float = 0, nbytes: int = 1) -> BlockTimes:
+    return BlockTimes(began, seconds, prepare, 0.1, 0.2, 0, 0.3, nbytes)
+
+
+SPANS = st.tuples(st.integers(0, 1000), st.integers(1, 50), st.integers(1, 9))
+
+
+@given(st.lists(SPANS, max_size=2500))
+def test_a_timeline_stays_bounded_and_loses_nothing(spans):
+    made = bounded([times(began, seconds, 0, nbytes) for began, seconds, nbytes in spans])
+    assert len(made) <= 1000
+    assert sum(one.nbytes for one in made) == sum(nbytes for _, _, nbytes in spans)
+    if spans:
+        assert min(one.began for one in made) == min(began for began, _, _ in spans)
+        last = max(began + seconds for began, seconds, _ in spans)
+        assert max(one.began + one.seconds for one in made) == last
+
+
+@given(st.lists(SPANS, min_size=1, max_size=40))
+def test_a_stage_is_busy_for_as_long_as_its_blocks_say(spans):
+    blocks = [vars(times(began, seconds, 0.5)) for began, seconds, _ in spans]
+    first = min(one["began"] for one in blocks)
+    span = max(one["began"] + one["seconds"] for one in blocks) - first
+    busy = plots._occupancy(blocks, "fold_s", first, span)
+    assert np.isclose(busy.mean() * span, 0.3 * len(blocks))
+    lanes = plots._lanes(blocks)
+    for lane in {lane for lane, _ in lanes}:
+        row = sorted((one["began"], one["seconds"]) for n, one in lanes if n == lane)
+        assert all(b[0] >= a[0] + a[1] - 2e-3 for a, b in pairwise(row))
+
+
+def test_bars_are_as_high_as_counts():
+    bins = np.array([(0, 1, 5), (1, 2, 10), (2, 3, 0)], BIN)
+    heights = [float(h) for h in re.findall(r'height="([\d.]+)"><title>', plots.histogram(bins))]
+    assert heights == [80, 160, 0]
+
+
+def test_the_command_writes_one(tmp_path: Path):
+    zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(100.0), chunks=(10,))
+    words = ("reduce", "a.zarr", "--op", "mean,histogram", "--report", "r.html", "--quiet")
+    chunkfold(*words, cwd=tmp_path)
+    page = (tmp_path / "r.html").read_text()
+    assert "49.5" in Checked(page).text
+    assert "decode" in page

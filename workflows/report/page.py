@@ -1,0 +1,111 @@
+"""From a run's manifest and results to one HTML page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from chunkfold.kernels.finishes import BIN
+from chunkfold.planning import Plan
+from chunkfold.units import size_text
+from chunkfold.workflows.outputs import check_writable, staged
+from chunkfold.workflows.reduced import Reduced
+from chunkfold.workflows.report import plots
+from chunkfold.workflows.results import jsonable
+
+
+def check_report(out: str) -> None:
+    """Find out before the work starts whether a report can be written; one that is there goes.
+
+    Raises
+    ------
+    PlanError
+        If not.
+    """
+    check_writable(out, overwrite=True)
+
+
+def write_report(out: str, manifest: Mapping[str, Any], reduced: Mapping[str, Reduced]) -> None:
+    """Write the report of a run: of its manifest, and of results by the manifest's names."""
+    with staged(out, overwrite=True) as made:
+        made.write_text(render(manifest, reduced), "utf-8")
+
+
+def render(manifest: Mapping[str, Any], reduced: Mapping[str, Reduced]) -> str:
+    """Return the page. It loads nothing: its policy forbids that, and scripts."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {"size": size_text}
+    template = environment.from_string(
+        files("chunkfold.workflows.report").joinpath("page.html").read_text("utf-8")
+    )
+    runs = [
+        _section(key, entry, one.results, one.plan)
+        for (key, entry), one in zip(manifest["runs"].items(), reduced.values(), strict=True)
+    ]
+    text = json.dumps(_without_timelines(manifest), indent=2)
+    return template.render(manifest=manifest, runs=runs, manifest_text=text)
+
+
+def _section(
+    key: str, entry: Mapping[str, Any], results: Mapping[str, Any], plan: Plan
+) -> dict[str, Any]:
+    """Return what the template shows of one array."""
+    seconds = entry["seconds"] or 1e-9
+    return {
+        "key": key,
+        "entry": entry,
+        "rate": entry["bytes"] / seconds,
+        "results": [_result(name, value) for name, value in results.items()],
+        "timeline": plots.timeline(entry["devices"], entry["readers"]),
+        "rates": _rates(entry, seconds),
+        "plan": str(plan),
+    }
+
+
+def _result(name: str, value: Any) -> dict[str, Any]:
+    """Return a statistic as text, a table's row or a plot."""
+    array = np.asarray(value)
+    if array.dtype == BIN and array.ndim == 1:
+        total = int(array["count"].sum())
+        text = f"{total:,} values in {len(array):,} bins"
+        return {"name": name, "text": text, "plot": plots.histogram(array)}
+    text = str(jsonable(value)) if array.ndim == 0 else _extent(array)
+    return {"name": name, "text": text, "plot": Markup("")}
+
+
+def _extent(array: np.ndarray) -> str:
+    """Say what an array of results holds."""
+    shape = " x ".join(map(str, array.shape))
+    if array.dtype.kind not in "iufb" or not array.size or np.isnan(array.astype(float)).all():
+        return f"{array.dtype}, {shape}"
+    low, high = np.nanmin(array), np.nanmax(array)
+    return f"{array.dtype}, {shape}, from {low} to {high}"
+
+
+def _rates(entry: Mapping[str, Any], seconds: float) -> Markup:
+    """Draw how fast the run was, beside what its readers could have brought had they never waited.
+
+    That is the floor: nobody reads and decodes these chunks faster with so many threads.
+    """
+    busy = [(device["bytes"], device["read_seconds"]) for device in entry["devices"]]
+    if not all(reading for _, reading in busy):
+        return Markup("")
+    floor = sum(nbytes / reading * entry["readers"] for nbytes, reading in busy)
+    named = {
+        "this run": entry["bytes"] / seconds,
+        f"{entry['readers']} threads that never wait": floor,
+    }
+    return plots.rates(named)
+
+
+def _without_timelines(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {name: inner for name, inner in value.items() if name != "timeline"}
+        return {name: _without_timelines(inner) for name, inner in kept.items()}
+    return [_without_timelines(inner) for inner in value] if isinstance(value, list) else value

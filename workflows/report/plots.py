@@ -1,0 +1,166 @@
+"""Histograms, timelines and rates as SVG: pure functions; colours are the page's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from chunkfold.units import size_text
+
+WIDTH = 880
+_LEFT = 90
+"""Where plots begin; their labels stand before."""
+_BINS = 220
+"""Intervals of a timeline."""
+_ROW, _GAP = 26, 6
+_STAGES = (
+    ("read", "read_s", "threads reading"),
+    ("decode", "decode_s", "threads decoding"),
+    ("upload", "upload_s", "copying to the device"),
+    ("fold", "fold_s", "kernels"),
+)
+
+
+def histogram(bins: np.ndarray) -> Markup:
+    """Draw a histogram's records: fields left, right, count."""
+    counts = bins["count"].astype(float)
+    height, most = 160, max(1.0, float(counts.max(initial=0)))
+    step = (WIDTH - 2) / max(1, len(bins))
+    parts = [_opening(height + 24)]
+    for n, (left, right, count) in enumerate(zip(bins["left"], bins["right"], counts, strict=True)):
+        tall = height * count / most
+        where = f'x="{1 + n * step:.2f}" y="{height - tall:.2f}"'
+        size = f'width="{max(0.5, step - 1):.2f}" height="{tall:.2f}"'
+        title = f"{left:.6g} to {right:.6g}: {int(count):,}"
+        parts.append(f'<rect class="bar" {where} {size}><title>{title}</title></rect>')
+    if len(bins):
+        parts.append(_text(1, height + 16, f"{bins['left'][0]:.6g}"))
+        parts.append(_text(WIDTH - 1, height + 16, f"{bins['right'][-1]:.6g}", anchor="end"))
+    return _closed(parts)
+
+
+def timeline(devices: Sequence[Mapping[str, Any]], readers: int) -> Markup:
+    """Draw what every device did: of a manifest's entries, whose blocks took seconds of each stage.
+
+    A stage's height is the share of its threads, or of the device, that was busy: a block's seconds
+    are spread over the time that it ran. Where kernels were tried first, its bar begins in another
+    colour.
+    """
+    blocks = [times for device in devices for times in device["timeline"]]
+    if not blocks:
+        return Markup("")
+    first = min(times["began"] for times in blocks)
+    span = max(times["began"] + times["seconds"] for times in blocks) - first or 1e-9
+    rows, at = [], 18
+    for device in devices:
+        rows.append(_text(0, at, f"{device['device']}  {device['name']}", kind="strong"))
+        at += _GAP
+        for name, field, meaning in _STAGES:
+            capacity = readers if field in ("read_s", "decode_s") else 1
+            busy = _occupancy(device["timeline"], field, first, span) / capacity
+            at += _ROW
+            rows.append(_text(_LEFT - 8, at - 8, name, anchor="end"))
+            share = f"{float(busy.mean()):.0%} of the time, {meaning}"
+            rows.append(_area(busy, at, f"stage {name}", share))
+            at += _GAP
+        lanes = _lanes(device["timeline"])
+        rows.append(_text(_LEFT - 8, at + 11, "blocks", anchor="end"))
+        for lane, times in lanes:
+            x = _LEFT + (WIDTH - _LEFT) * (times["began"] - first) / span
+            wide = max(0.5, (WIDTH - _LEFT) * times["seconds"] / span - 0.5)
+            title = (
+                f"{times['seconds']:.3f} s, {size_text(times['nbytes'])}; "
+                f"{times['prepare_s']:.3f} s of it kernels were chosen"
+            )
+            place = f'y="{at + 9 * lane}" height="7"'
+            rows.append(
+                f'<g><rect class="block" x="{x:.2f}" width="{wide:.2f}" {place}/>'
+                f'<rect class="prepare" x="{x:.2f}" width="{wide * _prepared(times):.2f}" {place}/>'
+                f"<title>{title}</title></g>"
+            )
+        at += 9 * (1 + max((lane for lane, _ in lanes), default=0)) + 22
+    axis = [_text(_LEFT, at, "0 s"), _text(WIDTH, at, f"{span:.2f} s", anchor="end")]
+    return _closed([_opening(at + 8), *rows, *axis])
+
+
+def rates(named: Mapping[str, float]) -> Markup:
+    """Draw rates in bytes per second as bars beside each other."""
+    most = max(named.values(), default=0.0) or 1.0
+    left, height = 300, 30
+    parts = [_opening(height * len(named) + 4)]
+    for n, (name, rate) in enumerate(named.items()):
+        wide = (WIDTH - left - 110) * rate / most
+        y = n * height + 4
+        parts.append(_text(left - 10, y + 16, name, anchor="end"))
+        parts.append(
+            f'<rect class="bar" x="{left}" y="{y}" width="{wide:.2f}" height="{height - 8}"/>'
+        )
+        parts.append(_text(left + wide + 8, y + 16, f"{size_text(rate)}/s"))
+    return _closed(parts)
+
+
+def _occupancy(
+    blocks: Sequence[Mapping[str, Any]], field: str, first: float, span: float
+) -> np.ndarray:
+    """Return how many were busy in each interval: float64, (bins,)."""
+    edges = first + span * np.arange(_BINS + 1) / _BINS
+    busy = np.zeros(_BINS)
+    for times in blocks:
+        ends = times["began"] + times["seconds"]
+        begins = times["began"] + times["seconds"] * _prepared(times)
+        inside = np.clip(edges[1:], begins, ends) - np.clip(edges[:-1], begins, ends)
+        busy += inside * (times[field] / max(ends - begins, 1e-9))
+    occupancy: np.ndarray = busy / (span / _BINS)
+    return occupancy
+
+
+def _prepared(times: Mapping[str, Any]) -> float:
+    """Return the share of a block's time in which kernels were chosen."""
+    return float(min(1.0, times["prepare_s"] / max(times["seconds"], 1e-9)))
+
+
+def _lanes(blocks: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
+    """Put blocks that ran at the same time below each other."""
+    ends: list[float] = []
+    placed = []
+    for times in sorted(blocks, key=lambda one: float(one["began"])):
+        free = (n for n, end in enumerate(ends) if end <= times["began"] + 1e-3)
+        lane = next(free, len(ends))
+        end = times["began"] + times["seconds"]
+        if lane == len(ends):
+            ends.append(end)
+        ends[lane] = end
+        placed.append((lane, times))
+    return placed
+
+
+def _area(shares: np.ndarray, bottom: float, kind: str, title: str) -> str:
+    """Draw shares, of which 1 is a row's whole height."""
+    step = (WIDTH - _LEFT) / len(shares)
+    top = [bottom - _ROW * min(1.0, float(share)) for share in shares]
+    points = [f"{_LEFT},{bottom}"]
+    for n, y in enumerate(top):
+        points += [f"{_LEFT + n * step:.1f},{y:.1f}", f"{_LEFT + (n + 1) * step:.1f},{y:.1f}"]
+    points.append(f"{WIDTH},{bottom}")
+    ground = f'<rect class="ground" x="{_LEFT}" y="{bottom - _ROW}" width="{WIDTH - _LEFT}" '
+    return (
+        f'<g>{ground}height="{_ROW}"/><polygon class="{kind}" points="{" ".join(points)}"/>'
+        f"<title>{title}</title></g>"
+    )
+
+
+def _opening(height: float) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" xmlns="http://www.w3.org/2000/svg">'
+
+
+def _text(x: float, y: float, words: str, *, anchor: str = "start", kind: str = "") -> str:
+    safe = Markup.escape(words)
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{safe}</text>'
+
+
+def _closed(parts: Sequence[str]) -> Markup:
+    """Join parts that are safe: numbers, and texts that `_text` escaped."""
+    return Markup("".join((*parts, "</svg>")))  # noqa: S704 # see above

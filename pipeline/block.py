@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from chunkfold.blocks import Block
 from chunkfold.kernels import Combiner, Partial
+from chunkfold.metrics import count_block
 from chunkfold.report import BlockTimes, DeviceReport, Report, merge
 from chunkfold.stream import Stream
 from chunkfold.tile import fold_tile
@@ -46,7 +47,6 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
     finally:
         stream.close()
-    watch.progress(stream.nbytes, True)
     profile = stream.profile()
     times = BlockTimes(
         began,
@@ -69,6 +69,8 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         timeline=(times,),
         profile=profile,
     )
+    count_block(owned.device.uuid, times, sum(stream.skipped.values()))
+    watch.progress(stream.nbytes, True)
     report = Report(stream.elements, {owned.device.uuid: entry}, stream.skipped)
     return Folded(partials, merge([report]))  # which bounds what was skipped
 

@@ -67,6 +67,8 @@ class RunFinished:
     seconds: float
     error: str | None
     """None if it has a result."""
+    skipped: Mapping[str, int]
+    """Elements left out, by what was wrong with their chunks."""
 
 
 Event = RunStarted | BlockProgress | BlocksCombined | WorkerRetired | RunFinished

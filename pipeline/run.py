@@ -158,12 +158,13 @@ class Run:
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
         finally:
-            self._backend.stop()
             self._seconds = time.monotonic() - began
-            self._emit(
-                RunFinished(self.id, self._seconds, str(self._error) if self._error else None)
-            )
-            self._ended.set()
+            try:
+                self._backend.stop()
+                failure = str(self._error) if self._error else None
+                self._emit(RunFinished(self.id, self._seconds, failure, self.skipped))
+            finally:
+                self._ended.set()
 
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
         """Put every root where it belongs among the outputs, then finish them all at once."""

@@ -7,9 +7,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from distributed import Client
+from distributed import Client, performance_report
 
 from chunkfold.cluster import LocalOpenCLCluster, connect
+from chunkfold.errors import PlanError
+from chunkfold.workflows.outputs import check_writable
 
 QUIET = logging.CRITICAL
 """Errors reach the user as such; workers need not log them with a traceback too."""
@@ -29,6 +31,32 @@ def local_client(devices: Sequence[str] | None = None) -> Iterator[Client]:
         connect(made.scheduler_address) as client,
     ):
         yield client
+
+
+def check_performance_report(out: str) -> None:
+    """Find out before the work starts whether Dask's own report can be written.
+
+    Raises
+    ------
+    PlanError
+        If not.
+    """
+    if importlib.util.find_spec("bokeh") is None:
+        raise PlanError(
+            "Dask's performance report needs another package; "
+            "try pip install 'chunkfold[dashboard]'"
+        )
+    check_writable(out, overwrite=True)
+
+
+@contextmanager
+def performance_reported(client: Client, out: str | None) -> Iterator[None]:
+    """Let Dask write its own report of what happens meanwhile; None: nowhere."""
+    if out is None:
+        yield
+        return
+    with client.as_current(), performance_report(filename=out):
+        yield
 
 
 def dashboard(client: Client) -> str | None:

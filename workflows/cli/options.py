@@ -70,6 +70,12 @@ report = click.option(
     metavar="FILE.html",
     help="Write a page there: results, what the devices did and when, the plan, the manifest.",
 )
+performance_report = click.option(
+    "--performance-report",
+    "performance",
+    metavar="FILE.html",
+    help="Let Dask write its own report there: tasks, transfers, workers.",
+)
 overwrite = click.option(
     "--overwrite", is_flag=True, help="An output that exists goes, once the new one is made."
 )

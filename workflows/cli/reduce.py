@@ -11,6 +11,7 @@ from chunkfold.api import check, submit
 from chunkfold.opening import open_source
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.outputs import check_writable
 from chunkfold.workflows.progress import run_progress
@@ -38,6 +39,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 @options.as_json
 @click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
 @options.report
+@options.performance_report
 @options.quiet
 @options.json_lines
 @click.option(
@@ -57,6 +59,7 @@ def command(
     output: str | None,
     manifest: str | None,
     report: str | None,
+    performance: str | None,
     *,
     keepdims: bool,
     overwrite: bool,
@@ -92,13 +95,14 @@ def command(
     check(opened, **given)
     if output is not None:
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
-    if manifest is not None:
-        check_writable(manifest, overwrite=True)
-    if report is not None:
-        check_report(report)
+    _check_beside(manifest, report, performance)
+    quiet = quiet or json_lines
     record = Record(" and ".join(source.name for source in opened), _settings())
     with recorded(record, manifest), options.client_for(scheduler, specs, quiet=quiet) as client:
-        with run_progress(err, quiet=quiet, json_lines=json_lines) as watch:
+        with (
+            performance_reported(client, performance),
+            run_progress(err, quiet=quiet, json_lines=json_lines) as watch,
+        ):
             run = submit(
                 opened,
                 keepdims=keepdims,
@@ -127,8 +131,19 @@ def command(
     if report is not None:
         write_report(report, record.as_json(), {"": reduced})
     if run.skipped:
-        tell_skipped(run.skipped, run.plan.layout.elements)
+        if not json_lines:
+            tell_skipped(run.skipped, run.plan.layout.elements)
         click.get_current_context().exit(EXIT_SKIPPED)
+
+
+def _check_beside(manifest: str | None, report: str | None, performance: str | None) -> None:
+    """Find out before the work starts whether what tells of the run can be written."""
+    if manifest is not None:
+        check_writable(manifest, overwrite=True)
+    if report is not None:
+        check_report(report)
+    if performance is not None:
+        check_performance_report(performance)
 
 
 def _settings() -> dict[str, Any]:

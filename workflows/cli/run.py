@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from distributed import Client
 
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.job.loading import load_job
-from chunkfold.workflows.job.running import plan_job, run_job
+from chunkfold.workflows.job.running import Outcome, plan_job, run_job
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.style import err, out, print_results, tell_skipped
@@ -68,28 +69,39 @@ def command(
       DATE=2026-11-20 chunkfold run nightly.toml --quiet
       chunkfold run --schema > job.schema.json
     """
-    more = ["output.overwrite=true"] if overwrite else []
-    if report is not None:
-        more.append(f"output.report={json.dumps(str(Path(report).resolve()))}")
-    job = load_job(job_file, [*overrides, *more])
+    silent, quiet = quiet, quiet or json_lines
+    job = load_job(job_file, _overrides(overrides, report, overwrite=overwrite))
     if check:
         for key, plan in plan_job(job).items():
             out.print(f"{key}\n{plan}\n", markup=False)
         return
 
     def tell(client: Client) -> None:
-        options.tell_dashboard(client, quiet=quiet or json_lines)
+        options.tell_dashboard(client, quiet=quiet)
 
     with run_progress(err, quiet=quiet, json_lines=json_lines) as watch:
         outcome = run_job(job, on_event=watch, on_client=tell)
     if as_json:
         click.echo(json.dumps(outcome.record.as_json()))
-    elif not quiet:
-        for key, one in outcome.reduced.items():
-            out.print(f"{key}", markup=False, style="bold")
-            print_results(one.results, one.plan.layout.elements)
-    if not (quiet or json_lines):
+    elif not silent:
+        _print(outcome)
+    if not quiet:
         err.print(f"wrote {job.output.path}", markup=False)
     if outcome.skipped:
-        tell_skipped(outcome.skipped, outcome.elements)
+        if not json_lines:
+            tell_skipped(outcome.skipped, outcome.elements)
         click.get_current_context().exit(EXIT_SKIPPED)
+
+
+def _print(outcome: Outcome) -> None:
+    for key, one in outcome.reduced.items():
+        out.print(key, markup=False, style="bold")
+        print_results(one.results, one.plan.layout.elements)
+
+
+def _overrides(given: Sequence[str], report: str | None, *, overwrite: bool) -> list[str]:
+    """Return what comes before the file's own words; options come before --set."""
+    more = ["output.overwrite=true"] if overwrite else []
+    if report is not None:
+        more.append(f"output.report={json.dumps(str(Path(report).resolve()))}")
+    return [*given, *more]

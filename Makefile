@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-shapes test-memory test-real test-image lint typecheck format bench clean
+.PHONY: help demo test test-shapes test-memory test-real test-image lint typecheck typing format docs bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -58,13 +58,27 @@ format: $(TESTED) ## Mend style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# mypy must see one package where there are three folders.
-typecheck: $(TESTED) ## Check types
+# mypy, and who reads docstrings, must see one package where there are three folders.
+typing:
 	@mkdir -p build/typing/chunkfold
 	@find build/typing -type l -delete
 	@ln -s $(CURDIR)/pipeline/* build/typing/chunkfold/
 	@ln -s $(CURDIR)/kernels $(CURDIR)/workflows build/typing/chunkfold/
+
+typecheck: $(TESTED) typing ## Check types
 	@$(BIN)/mypy -p chunkfold
+
+# Links to the pages, laid out as here, so that they may link to each other the same way.
+docs: $(VENV)/.docs typing ## Build the documentation, every link checked, into build/site
+	@mkdir -p build/docs
+	@find build/docs -type l -delete
+	@ln -s $(CURDIR)/README.md $(CURDIR)/CHANGELOG.md $(CURDIR)/CONTRIBUTING.md $(CURDIR)/docs \
+	  $(CURDIR)/deploy build/docs/
+	@$(BIN)/mkdocs build --strict --config-file docs/mkdocs.yml
+
+$(VENV)/.docs: $(VENV)/.made
+	@$(PIP) --editable '.[docs]'
+	@touch $@
 
 bench: $(TESTED) ## Measure kernels and jobs against ceilings and peers
 	@$(BIN)/chunkfold bench kernels --mib 512

@@ -70,6 +70,7 @@ class _Commands(click.Group):
         else:
             return None
         assert isinstance(command, click.Command)
+        command.name = cmd_name  # each module calls its own "command"
         return command
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import multiprocessing
 from collections.abc import Sequence
@@ -102,16 +103,20 @@ class LocalOpenCLCluster(LocalCluster):
             n_workers=0, threads_per_worker=threads_per_worker, **kwargs
         )
         if not self.asynchronous:
-            self.scale(len(self.devices))
-            self.sync(self._correct_state, callback_timeout=START_DEADLINE_S)
-            self._check_workers()
+            try:
+                self.scale(len(self.devices))
+                self.sync(self._correct_state, callback_timeout=START_DEADLINE_S)
+                self._check_workers()
+            except BaseException:
+                with contextlib.suppress(Exception):  # what ended the start is what is told
+                    self.close()
+                raise
 
     def _check_workers(self) -> None:
         """Refuse to be a cluster some of whose workers never started."""
         scheduler: Any = self.scheduler
         started, wanted = len(scheduler.workers), len(self.devices)
         if started < wanted:
-            self.close()
             raise ClusterError(
                 f"only {started} of {wanted} worker(s) started; their messages say why"
             )

@@ -213,7 +213,7 @@ def said_shortly() -> Iterator[None]:
     """Leave the first line of what obstore says, without secrets: the others help debug it."""
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, ImportError):
         raise
     except Exception as error:  # noqa: BLE001 # obstore has dozens
         raise OSError(message_of(error)) from None

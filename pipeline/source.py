@@ -60,6 +60,14 @@ class Source:
         return not isinstance(self.array.store, (LocalStore, MemoryStore, ZipStore))
 
     @property
+    def local_path(self) -> str | None:
+        """Where it is on a local disk; None if it is elsewhere."""
+        store = self.array.store
+        if isinstance(store, ZipStore):
+            return str(store.path)
+        return f"{store.root}/{self.array.path}" if isinstance(store, LocalStore) else None
+
+    @property
     def object_shape(self) -> tuple[int, ...]:
         """Shape of what is stored as one object: a shard, or else a chunk."""
         return tuple(max(1, size) for size in self.array.shards or self.array.chunks)

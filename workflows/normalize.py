@@ -18,7 +18,7 @@ from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.opening import open_source
 from chunkfold.workflows.axes import axis_names, axis_numbers, carried_attributes
-from chunkfold.workflows.outputs import check_output, is_remote, staged
+from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, staged
 from chunkfold.workflows.results import normalization_json
 
 MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
@@ -171,7 +171,9 @@ def apply(
     ChunkfoldError
         If it cannot be written; nothing is then left there.
     """
-    opened, made_of = open_source(source), check_applied(out, dtype, overwrite=overwrite)
+    opened = open_source(source)
+    refuse_sources(out, [opened])
+    made_of = check_applied(out, dtype, overwrite=overwrite)
     array, shape = opened.array, [1] * len(opened.shape)
     if found.channels is not None:
         there = opened.shape[found.channels] if found.channels < len(shape) else 0

@@ -8,13 +8,14 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.remote import SCHEMES, hint, message_of, open_store, said_shortly, without_secrets
+from chunkfold.source import Source
 
 FORMATS = {
     ".json": "JSON",
@@ -24,6 +25,9 @@ FORMATS = {
 }
 """By how an output's name ends; one that ends in nothing is a Zarr."""
 WITHOUT_TABLES = (".json", ".zarr")
+_EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
+_MARKS = ("zarr.json", ".zgroup", ".zarray")
+"""One of which is in the folder of a Zarr."""
 _ROOT = "zarr.json"
 """What makes a folder a Zarr; uploaded last."""
 _REMOVAL_DEADLINE_S = 20.0
@@ -75,10 +79,14 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
     path = Path(out)
     if re.match(r"\w+:/", str(path)):
         raise PlanError(f"output {path} is a URL; this one is to be a local file or folder")
-    if os.path.lexists(path) and not overwrite:
-        raise PlanError(f"output {path} exists; remove it, choose another, or overwrite it")
+    if os.path.lexists(path):
+        if not overwrite:
+            raise PlanError(f"output {path} {_EXISTS}")
+        if path.is_dir() and not _is_zarr_like(path):
+            raise PlanError(f"output {path} is a folder, but no Zarr: only a Zarr is overwritten")
     if not path.parent.is_dir():
-        raise PlanError(f"output {path} cannot be written: {path.parent} is not a folder")
+        what = "is not a folder" if path.parent.exists() else "does not exist: make that folder"
+        raise PlanError(f"output {path} cannot be written: {path.parent} {what}")
     try:
         _staging(path).rmdir()
     except OSError as error:
@@ -106,6 +114,39 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
             _put(made, path, overwrite=overwrite)
     finally:
         _remove(folder)
+
+
+def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:
+    """Refuse an output that is a source, or in one, or has one in it; None is none.
+
+    Raises
+    ------
+    PlanError
+        If it is.
+    """
+    if out is None:
+        return
+    target = _place(out)
+    for source in sources:
+        place = _place(source.name if source.local_path is None else source.local_path)
+        if target == place or target in place.parents or place in target.parents:
+            raise PlanError(
+                f"output {_shown(out)} and source {source.name} are one or in each other; "
+                "write it elsewhere"
+            )
+
+
+def _place(address: str | Path) -> PurePosixPath:
+    """Return where something is, however it is named, so that places can be compared."""
+    if is_remote(address):
+        scheme, _, rest = without_secrets(str(address)).partition("://")
+        return PurePosixPath(scheme.lower(), rest.strip("/"))
+    return PurePosixPath(os.path.realpath(address))
+
+
+def _is_zarr_like(folder: Path) -> bool:
+    """Whether a folder is a Zarr, or empty."""
+    return any((folder / mark).exists() for mark in _MARKS) or not any(folder.iterdir())
 
 
 def _shown(out: str | Path) -> str:
@@ -178,9 +219,9 @@ def _unwritable(out: str, error: Exception) -> PlanError:
 
 def _check_remote(out: str, *, overwrite: bool) -> None:
     """Write a small object beside a remote output, and remove it again."""
-    import obstore
-
     store, name = _opened(out)
+    import obstore  # it is there: the store was opened by it
+
     probe = f".{name}.{uuid.uuid4().hex}"
     try:
         with said_shortly():
@@ -191,7 +232,7 @@ def _check_remote(out: str, *, overwrite: bool) -> None:
     except OSError as error:
         raise _unwritable(out, error) from error
     if there:
-        raise PlanError(f"output {_shown(out)} exists; remove it, choose another, or overwrite it")
+        raise PlanError(f"output {_shown(out)} {_EXISTS}")
 
 
 def _below(store: Any, name: str) -> list[str]:

@@ -10,7 +10,7 @@ from chunkfold.api import submit
 from chunkfold.opening import open_node, open_source
 from chunkfold.request import Op
 from chunkfold.workflows.axes import axis_numbers
-from chunkfold.workflows.outputs import check_output, staged
+from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 from chunkfold.workflows.reduced import Reduced, check_results, refuse_own_axes
 
 
@@ -50,6 +50,7 @@ def project(
         If anything is wrong with these, or the reduction fails; nothing is then written.
     """
     found = open_source(source)
+    refuse_sources(out, [found])
     check_projection(out, op, given.get("dtype"), overwrite=overwrite)
     axes = axis_numbers(found, [axis] if isinstance(axis, (int, str)) else axis)
     run = submit(found, op, axis=axes, **given)

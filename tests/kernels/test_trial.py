@@ -186,7 +186,10 @@ os.kill(os.getpid(), 9)
         time.sleep(0.05)
 
 
-def test_what_a_child_said_last_is_kept_though_it_removes_its_folder(device: Device, monkeypatch):
+def test_what_a_child_said_last_is_kept_though_it_removes_its_folder(
+    device: Device, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path))
     dies = (
         "import os, shutil, sys; shutil.rmtree(sys.argv[1]); os.write(2, b'a\\nboom\\n'); exit(9)"
     )

@@ -67,6 +67,10 @@ def test_a_job_file_is_read(written, tmp_path: Path):
     assert (job.cluster.memory, job.cluster.wait) == (8 << 30, 600)
     assert (job.limits.memory, job.limits.time, job.limits.on_bad_chunk) == (2 << 30, 5400, "stop")
     json.dumps(job.model_dump(mode="json"))
+    joined = load_job(written(PLAIN.replace('"mean", "std"', '"mean, std"')))
+    assert joined.reduce.ops == ["mean", "std"]
+    local = load_job(written(PLAIN.partition("[cluster]")[0] + '[cluster]\ndevices = "cpu"\n'))
+    assert (local.cluster.kind, local.cluster.devices) == ("local", ["cpu"])
 
 
 def test_the_environment_and_overrides_are_heard(written, monkeypatch):
@@ -101,12 +105,12 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ("workers = 2", "workers = 'two'", "FILE:14: cluster.workers: is 'two', but should be a v"),
         ("workers = 2", "workers = 0", "FILE:14: cluster.workers: is 0, but should be greater th"),
         ('"slurm"', '"slum"', "FILE:13: cluster.kind: is 'slum'; there are: 'local', 'address', "),
-        ('kind = "slurm"', "", "FILE:12: cluster: has no kind; there are: 'local'"),
+        ('kind = "slurm"', "", "FILE:14: cluster.workers: is no such key; there are: kind"),
         ('"time", 2', '"time", 2.5', "FILE:6: reduce.axes[1]: is 2.5, but should be a valid"),
         ('"0:10, ..."', '"0:x"', "FILE:7: reduce.select: selection '0:x': '0:x' is neither an int"),
         ('"0:10, ..."', "3", "FILE:7: reduce.select: is 3, but should be a valid string"),
-        ('"std"', '"sdt"', "FILE:4: reduce: no reduction is called 'sdt'; did you mean 'std'?"),
-        ('"std"', '"dot"', "FILE:4: reduce: dot takes two arrays; a job reduces one at a time"),
+        ('"std"', '"sdt"', "FILE:5: reduce.statistics: no reduction is called 'sdt'; did you mean"),
+        ('"std"', '"dot"', "FILE:5: reduce.statistics: dot takes two arrays; a job reduces one at"),
         ('"std"]', '"std"]\nedges = "1,2"', "FILE:4: reduce: edges '1,2' are for a histogram, wh"),
         ('"std"]', '"std"]\nskipna = 1', "FILE:6: reduce.skipna: is 1, but should be a valid bool"),
         ('"std"]', '"std"]\ndtype = "i9"', "FILE:6: reduce.dtype: 'i9' is no dtype"),
@@ -118,7 +122,8 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ('"90 m"', '"-1 h"', "FILE:20: limits.time: give a time with its unit"),
         ('["air.zarr", "s3://bucket/*.zarr"]', "[]", "FILE:2: sources: is []: value should"),
         ('"8 GiB"', '"8 GiB"\ndirectives = ["--x=1\\nrm"]', "FILE:17: cluster.directives[0]: is "),
-        ("sources", "sources = 1\nsources", "FILE: line 3: Cannot overwrite a value"),
+        ("sources", "sources = 1\nsources", "FILE: line 3: Cannot overwrite a value: sources = "),
+        ('"8 GiB"', '"8 GiB"\ntime = "2 h"', "FILE:17: cluster.time: give a time as Slurm writ"),
         ("[limits]", "[limits", "FILE: line 18: Expected ']' at the end of a table declaration"),
         ("out/${NAME:-none}.zarr", "${NOT_SET}", "FILE:10: output.path: the environment has no NO"),
     ],

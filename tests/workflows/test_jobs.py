@@ -20,6 +20,8 @@ from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.lock import lock_path, locked
 from chunkfold.workflows.job.running import plan_job, run_job
 from chunkfold.workflows.job.sources import job_sources
+from chunkfold.workflows.normalize import apply, normalization
+from chunkfold.workflows.project import project
 from tests.conftest import DEVICES
 from tests.workflows.test_cli import CHUNKFOLD, chunkfold
 from tests.workflows.test_tables import rows
@@ -149,14 +151,14 @@ def test_a_check_plans_and_leaves_nothing(folder: Path, scheduler: str):
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["reduce.axes='lat'"], "has no axis 'lat'; its axes have: 'time', 'y', 'x'"),
+        (["reduce.axes='lat'"], r"has no axis 'lat'; its axes have: .*exclude = \['a'\]"),
         (["reduce.axes=3"], "axis 3 is out of range"),
-        (["output.path=no/such/o.json"], "no/such is not a folder"),
+        (["output.path=no/such/o.json"], "no/such does not exist"),
         (["output.path=2025.zarr"], "2025.zarr exists; remove it, choose another, or overwrite"),
         (["output.path=o.txt"], "ends in '.txt'"),
         (["output.path=o.csv", "reduce.statistics='histogram'"], "histogram has axes of its own"),
         (["output.path=o.zarr", "reduce.statistics='sum'", "reduce.dtype='object'"], "no data ty"),
-        (["output.manifest=no/such/m.json"], "no/such is not a folder"),
+        (["output.manifest=no/such/m.json"], "no/such does not exist"),
         (["cluster={kind='slurm', workers=1, cores=1, memory='1 GiB'}"], "slurm"),
         (["limits.memory='1 kB'"], "a worker needs"),
     ],
@@ -171,6 +173,37 @@ def test_what_is_wrong_is_found_before_the_work(
         run_job(job(folder, scheduler, "o.json", *overrides))
     left = {path.name for path in set(folder.iterdir()) - before}
     assert left <= {"job.toml", "o.json.manifest.json"}  # a run that failed is told, too
+
+
+@pytest.mark.parametrize("out", ["2026.zarr", "2026.zarr/a", "2026.zarr/a/inner.zarr", "link.zarr"])
+def test_a_source_is_never_overwritten(folder: Path, scheduler: str, out: str):
+    (folder / "link.zarr").symlink_to(folder / "2026.zarr")
+    sentence = r"output .* and source .* are one or in each other; write it elsewhere"
+    with pytest.raises(cf.PlanError, match=sentence):
+        run_job(job(folder, scheduler, out, "output.overwrite=true"))
+    source, target = folder / "2026.zarr/a", folder / out
+    with pytest.raises(cf.PlanError, match=sentence):
+        project(source, target, "max", axis=0, overwrite=True)
+    with pytest.raises(cf.PlanError, match=sentence):
+        apply(source, normalization(source), target, overwrite=True)
+    words = ("reduce", source, "--out", target, "--overwrite")
+    assert "write it elsewhere" in " ".join(chunkfold(*words, code=2).stderr.split())
+    np.testing.assert_array_equal(zarr.open(str(source))[...], VALUES["a"])
+
+
+def test_only_a_zarr_is_overwritten(folder: Path, scheduler: str):
+    (folder / "thesis.zarr").mkdir()
+    (folder / "thesis.zarr" / "thesis.txt").write_text("years of work")
+    with pytest.raises(cf.PlanError, match="is a folder, but no Zarr"):
+        run_job(job(folder, scheduler, "thesis.zarr", "output.overwrite=true"))
+    assert (folder / "thesis.zarr" / "thesis.txt").exists()
+
+
+def test_a_pattern_does_not_match_the_job_s_own_output(folder: Path, scheduler: str):
+    asked = ("sources='*.zarr'", "output.overwrite=true", "reduce.axes=0")
+    for _ in range(2):
+        made = run_job(job(folder, scheduler, "o.zarr", *asked))
+    assert list(made.reduced) == ["2025.zarr/a", "2025.zarr/b", "2026.zarr/a", "2026.zarr/b"]
 
 
 def test_one_run_at_a_time(folder: Path, scheduler: str):

@@ -24,6 +24,8 @@ def write(made: Path, text: str, *, folder: bool) -> None:
     if folder:
         made.mkdir()
     (made / "data" if folder else made).write_text(text)
+    if folder:
+        (made / "zarr.json").write_text("{}")
 
 
 @pytest.mark.parametrize("before", [None, False, True], ids=["nothing", "file", "folder"])
@@ -64,7 +66,7 @@ def test_what_was_there_stays_where_the_new_one_fails(tmp_path: Path, before: bo
     ("out", "sentence"),
     [
         ("there.json", "exists; remove it, choose another, or overwrite it"),
-        ("no/folder/x.json", "is not a folder"),
+        ("no/folder/x.json", "no/folder does not exist: make that folder"),
         ("x.txt", "ends in '.txt'; use .json for JSON, .zarr for Zarr"),
         ("http://host/x.json", "outputs are local, or of s3://"),
         ("file:///tmp/x.json", "outputs are local, or of s3://"),

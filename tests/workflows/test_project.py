@@ -83,8 +83,10 @@ def test_nothing_is_written_of_what_fails(scan, tmp_path: Path):
         project(source, tmp_path / "h.zarr", "max", axis=7)
     with pytest.raises(PlanError, match=r"use \.zarr for Zarr"):
         project(source, tmp_path / "h.json", "max", axis=0)
+    (tmp_path / "there.zarr").write_text("")
+    before.add(tmp_path / "there.zarr")
     with pytest.raises(PlanError, match="exists"):
-        project(source, source, "max", axis=0)
+        project(source, tmp_path / "there.zarr", "max", axis=0)
     assert set(tmp_path.iterdir()) == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -119,6 +120,10 @@ def _interrupted(*_: object) -> None:
 
 
 def _tell(error: Exception) -> None:
+    if "--json-lines" in sys.argv:
+        told = {"event": "Failed", "error": type(error).__name__, "message": str(error)}
+        sys.stderr.write(json.dumps(told) + "\n")
+        return
     err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
     err.print(str(error), markup=False)
 

@@ -13,7 +13,7 @@ from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.manifest import Record, recorded
-from chunkfold.workflows.outputs import check_writable
+from chunkfold.workflows.outputs import check_writable, refuse_sources
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, write_report
@@ -96,6 +96,8 @@ def command(
     if output is not None:
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
     _check_beside(manifest, report, performance)
+    for file in (output, manifest, report, performance):
+        refuse_sources(file, opened)
     quiet = quiet or json_lines
     record = Record(" and ".join(source.name for source in opened), _settings())
     with recorded(record, manifest), options.client_for(scheduler, specs, quiet=quiet) as client:

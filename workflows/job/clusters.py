@@ -9,7 +9,7 @@ from typing import Any
 
 from distributed import Client
 
-from chunkfold.cluster import THREADS, connect
+from chunkfold.cluster import THREADS, chosen_devices, connect
 from chunkfold.errors import ClusterError, PlanError
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job.schema import Address, Cluster, Local, Slurm
@@ -25,6 +25,19 @@ def job_client(cluster: Cluster) -> AbstractContextManager[Client]:
         time.
     """
     return _KINDS[type(cluster)](cluster)
+
+
+def planned_crew(cluster: Cluster) -> dict[str, Any]:
+    """Return how many workers there will be, and blocks that each runs at once, as far as is known.
+
+    Raises
+    ------
+    DeviceError
+        If this host has no such devices.
+    """
+    if isinstance(cluster, Local):
+        return {"workers": len(chosen_devices(cluster.devices)), "threads": THREADS}
+    return {"workers": cluster.workers, "threads": THREADS}
 
 
 def check_cluster(cluster: Cluster) -> None:

@@ -49,7 +49,7 @@ def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise JobError(f"{file}: {_with_line_first(str(error))}") from None
+        raise JobError(f"{file}: {_with_line_first(str(error), text)}") from None
     described = _Described(file, text)
     for given in overrides:
         described.overridden[override(raw, given)] = f"--set {given}"
@@ -57,6 +57,8 @@ def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
     raw = expanded(raw, (), problems)
     if not problems:
         raw.setdefault("name", file.stem)
+        if isinstance(raw.get("cluster"), dict):
+            raw["cluster"].setdefault("kind", "local")
         try:
             return _anchored(Job.model_validate(raw), file.parent)
         except ValidationError as error:
@@ -69,14 +71,19 @@ def _read(file: Path) -> str:
         if file.stat().st_size > _MOST_BYTES:
             raise JobError(f"{file}: is larger than {_MOST_BYTES >> 20} MiB: this is no job file")
         return file.read_text("utf-8")
+    except FileNotFoundError:
+        raise JobError(f"{file}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise JobError(f"{file}: cannot be read as a job file ({error})") from None
 
 
-def _with_line_first(message: str) -> str:
-    """Turn "... (at line 3, column 4)" into "line 3: ..."."""
+def _with_line_first(message: str, text: str) -> str:
+    """Turn "... (at line 3, column 4)" into "line 3: ...", and show the line."""
     found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message, re.DOTALL)
-    return f"line {found[2]}: {found[1]}" if found else message
+    if not found:
+        return message
+    line = text.splitlines()[int(found[2]) - 1].strip()
+    return f"line {found[2]}: {found[1]}: {line[:80]}"
 
 
 class _Described:
@@ -121,7 +128,7 @@ def _refused(raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
 
 def _is_code(value: Any) -> bool:
     return isinstance(value, dict) or (
-        isinstance(value, str) and not re.match(r"[\w $:{}-]*$", value)
+        isinstance(value, str) and not re.match(r"[\w ,$:{}-]*$", value)
     )
 
 

@@ -10,18 +10,18 @@ from typing import Any
 from distributed import Client
 
 from chunkfold.api import check, plan, submit
-from chunkfold.errors import TimeLimitError
+from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.planning import Plan
 from chunkfold.run import Run
 from chunkfold.source import Source
 from chunkfold.workflows.axes import axis_numbers
-from chunkfold.workflows.job.clusters import check_cluster, job_client
+from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_crew
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.manifest import Record, recorded
-from chunkfold.workflows.outputs import check_writable
+from chunkfold.workflows.outputs import check_writable, refuse_sources
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, write_report
 from chunkfold.workflows.writing import check_writing, write_results
@@ -64,9 +64,14 @@ def check_job(job: Job) -> dict[str, Source]:
     ChunkfoldError
         If anything is.
     """
-    sources = job_sources(job.sources, job.exclude or ())
-    for source in sources.values():
-        check(source, **_asked(job, source))
+    sources = job_sources(job.sources, job.exclude or (), job.output.path)
+    for key, source in sources.items():
+        _check_source(job, key, source)
+    beside = (job.output.path, manifest_path(job), job.output.report)
+    for out in beside:
+        refuse_sources(out, sources.values())
+    if len(set(beside)) < len(beside):
+        raise JobError(f"output, manifest and report of job {job.name} are one: {beside[0]}")
     check_cluster(job.cluster)
     check_writing(job.output.path, job.reduce.ops, job.reduce.dtype, overwrite=job.output.overwrite)
     check_writable(manifest_path(job), overwrite=True)
@@ -75,15 +80,27 @@ def check_job(job: Job) -> dict[str, Source]:
     return sources
 
 
+def _check_source(job: Job, key: str, source: Source) -> None:
+    """Find out whether an array can be reduced as is asked; name it, and how to do without it."""
+    try:
+        check(source, **_asked(job, source))
+    except PlanError as error:
+        name = "" if source.name in str(error) else f"{source.name}: "
+        raise PlanError(f"{name}{error}; or leave it out: exclude = [{key!r}]") from error
+
+
 def plan_job(job: Job) -> dict[str, Plan]:
-    """Return what would run, array by array, on one worker; without a cluster, or reading data.
+    """Return what would run, array by array; without a cluster, or reading data.
 
     Raises
     ------
     ChunkfoldError
         If anything is wrong.
     """
-    return {key: plan(source, **_asked(job, source)) for key, source in check_job(job).items()}
+    terms = planned_crew(job.cluster)
+    return {
+        key: plan(source, **_asked(job, source), **terms) for key, source in check_job(job).items()
+    }
 
 
 def run_job(

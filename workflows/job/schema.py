@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.request import MODES
-from chunkfold.workflows.parsing import parse_selection, with_edges
+from chunkfold.workflows.parsing import named, parse_selection, with_edges, words
 from chunkfold.workflows.reduced import check_results
 
 VERSION = 1
@@ -89,10 +90,26 @@ Nbytes = Annotated[int, BeforeValidator(_nbytes), WithJsonSchema(_TEXT)]
 Seconds = Annotated[float, BeforeValidator(_seconds), WithJsonSchema(_TEXT)]
 
 
+def _reductions(given: list[str]) -> list[str]:
+    """Take apart what is joined by commas, and look every name up."""
+    names = words(tuple(given))
+    for name in names:
+        found = as_monoid(named(name))
+        if found.inputs != 1:
+            raise PlanError(f"{found.name} takes two arrays; a job reduces one at a time")
+    return names
+
+
+def _slurm_time(text: str) -> str:
+    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", text):
+        raise PlanError(f"give a time as Slurm writes it, such as '02:00:00', not {text!r}")
+    return text
+
+
 class Reduction(_Table):
     """What is computed of every array."""
 
-    statistics: Texts
+    statistics: Annotated[Texts, AfterValidator(_reductions)]
     """Names of reductions, as `chunkfold reduce --op` has them; all in one read."""
     axes: Annotated[list[int | str], BeforeValidator(_listed), Field(min_length=1)] | None = None
     """Axes to reduce, by number or name; all of them without it."""
@@ -123,10 +140,7 @@ class Reduction(_Table):
 
     @model_validator(mode="after")
     def _known(self) -> Reduction:
-        for op in self.ops:
-            found = as_monoid(op)
-            if found.inputs != 1:
-                raise PlanError(f"{found.name} takes two arrays; a job reduces one at a time")
+        _ = self.ops
         return self
 
 
@@ -173,7 +187,7 @@ class Slurm(_Table):
     """Of each."""
     memory: Nbytes
     """Of each."""
-    time: Word = "01:00:00"
+    time: Annotated[str, AfterValidator(_slurm_time)] = "01:00:00"
     """Wall time of each, as sbatch has it."""
     partition: Word | None = None
     account: Word | None = None

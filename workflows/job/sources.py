@@ -17,11 +17,14 @@ _ZARR = ("zarr.json", ".zarray", ".zgroup")
 """One of which a Zarr's folder holds."""
 
 
-def job_sources(patterns: Sequence[str], exclude: Sequence[str] = ()) -> dict[str, Source]:
+def job_sources(
+    patterns: Sequence[str], exclude: Sequence[str] = (), out: str = ""
+) -> dict[str, Source]:
     """Open every array that patterns name, by what outputs call it.
 
     That is its path within the group, or below the folder where a pattern's marks begin; of an
-    array that is named itself, its own name.
+    array that is named itself, its own name. An earlier output of the job, at `out`, that a pattern
+    matches is left out.
 
     Raises
     ------
@@ -31,6 +34,8 @@ def job_sources(patterns: Sequence[str], exclude: Sequence[str] = ()) -> dict[st
     found: dict[str, Source] = {}
     for pattern in patterns:
         for address, key in _matches(pattern):
+            if address != pattern and address.rstrip("/") == out.rstrip("/"):
+                continue
             for source in open_all(address):
                 inner = source.array.path if address.endswith(".zip") else _below(address, source)
                 name = "/".join(part for part in (key, inner) if part) or _last(address)

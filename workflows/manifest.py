@@ -20,7 +20,7 @@ from chunkfold.remote import without_secrets
 from chunkfold.run import Run
 from chunkfold.source import Source
 from chunkfold.workflows.outputs import staged
-from chunkfold.workflows.results import device_json, jsonable, run_json
+from chunkfold.workflows.results import device_json, jsonable, run_facts
 from chunkfold.workflows.tally import Tally
 
 VERSION = 1
@@ -107,10 +107,11 @@ def _run_entry(run: Run) -> dict[str, Any]:
         }
         for uuid, entry in run.profile.items()
     }
-    found = run_json(run)
-    return found | {
+    found = run_facts(run)
+    return {
         "sources": [_source_entry(source) for source in run.plan.sources],
         "results": {name: _summary(value) for name, value in run.values.items()},
+        **found,
         "levels": run.plan.levels,
         "memory_bound": run.plan.memory.total,
         "retries": {

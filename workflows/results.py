@@ -47,6 +47,13 @@ def run_json(run: Run) -> dict[str, Any]:
     return {
         "sources": [source.name for source in run.plan.sources],
         "results": {name: jsonable(value) for name, value in run.values.items()},
+        **run_facts(run),
+    }
+
+
+def run_facts(run: Run) -> dict[str, Any]:
+    """Describe a run that has ended, but for sources and results."""
+    return {
         "rounding": list(run.plan.rounding),
         "elements": run.plan.layout.elements,
         "skipped": dict(run.skipped),

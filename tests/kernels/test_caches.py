@@ -73,6 +73,7 @@ def test_no_home_is_no_obstacle_to_a_fold(tmp_path: Path):
         "print(cf.reduce(zarr.create_array({}, data=np.arange(9), chunks=(2,))))"
     )
     own = {"HOME": "/proc/none", "CHUNKFOLD_CACHE": str(tmp_path)}
+    own["CUPY_CACHE_DIR"] = str(tmp_path)  # zarr imports it where it is
     environment = {
         k: v for k, v in os.environ.items() if k not in ("XDG_CACHE_HOME", "CHUNKFOLD_SLOT")
     }

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy as np
 from distributed import Client
 
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.job.loading import load_job
-from chunkfold.workflows.job.running import Outcome, plan_job, run_job
+from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, run_job
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.style import err, out, print_results, tell_skipped
+from chunkfold.workflows.style import err, is_bins, out, print_results, tell_skipped
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -86,7 +88,7 @@ def command(
     elif not silent:
         _print(outcome)
     if not quiet:
-        err.print(f"wrote {job.output.path}", markup=False)
+        err.print(f"wrote {job.output.path} and {manifest_path(job)}", markup=False)
     if outcome.skipped:
         if not json_lines:
             tell_skipped(outcome.skipped, outcome.elements)
@@ -96,7 +98,15 @@ def command(
 def _print(outcome: Outcome) -> None:
     for key, one in outcome.reduced.items():
         out.print(key, markup=False, style="bold")
-        print_results(one.results, one.plan.layout.elements)
+        short = {name: value for name, value in one.results.items() if _is_short(value)}
+        print_results(short, one.plan.layout.elements)
+        for name in [name for name in one.results if name not in short]:
+            value = one.results[name]
+            out.print(f"{name} {value.dtype} {value.shape}: in the output", markup=False)
+
+
+def _is_short(value: Any) -> bool:
+    return np.ndim(value) == 0 or is_bins(value)
 
 
 def _overrides(given: Sequence[str], report: str | None, *, overwrite: bool) -> list[str]:

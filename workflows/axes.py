@@ -37,11 +37,15 @@ def axis_numbers(source: Source, axes: Sequence[int | str] | None) -> list[int] 
     return [names.index(axis) if isinstance(axis, str) else axis for axis in axes]
 
 
-def carried_attributes(source: Source, *, units: bool) -> dict[str, Any]:
+def carried_attributes(source: Source, *, units: bool, packed: bool = False) -> dict[str, Any]:
     """Return the attributes that what is made of an array takes from it: all but names of axes.
 
     units
         Whether its values have those of the array.
+    packed
+        Whether they are packed as the array's are: `scale_factor` and `add_offset` hold for them.
     """
-    left = {"_ARRAY_DIMENSIONS"} if units else {"_ARRAY_DIMENSIONS", "units"}
+    left = {"_ARRAY_DIMENSIONS", "_FillValue", "missing_value"}
+    left |= set() if units else {"units"}
+    left |= set() if packed else {"scale_factor", "add_offset"}
     return {name: value for name, value in source.array.attrs.items() if name not in left}

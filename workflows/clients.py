@@ -11,7 +11,7 @@ from distributed import Client, performance_report
 
 from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
-from chunkfold.workflows.outputs import check_writable
+from chunkfold.workflows.outputs import check_output
 
 QUIET = logging.CRITICAL
 """Errors reach the user as such; workers need not log them with a traceback too."""
@@ -46,7 +46,7 @@ def check_performance_report(out: str) -> None:
             "Dask's performance report needs another package; "
             "try pip install 'chunkfold[dashboard]'"
         )
-    check_writable(out, overwrite=True)
+    check_output(out, (".html",), overwrite=True)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.opening import open_source
+from chunkfold.remote import without_secrets
 from chunkfold.workflows.axes import axis_names, axis_numbers, carried_attributes
 from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, staged
 from chunkfold.workflows.results import normalization_json
@@ -116,7 +117,8 @@ def check_applied(out: str | Path, dtype: Any, *, overwrite: bool = False) -> np
     if made_of.name not in ("float16", "float32", "float64"):
         raise refused
     if is_remote(out):
-        raise PlanError(f"output {out} is a URL; workers write into a local folder that all share")
+        shown = without_secrets(str(out))
+        raise PlanError(f"output {shown} is a URL; workers write into a folder that all share")
     check_output(out, (".zarr",), overwrite=overwrite)
     return made_of
 

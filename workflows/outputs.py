@@ -22,9 +22,10 @@ FORMATS = {
     ".zarr": "Zarr",
     ".csv": "a table",
     ".parquet": "a table in columns",
+    ".html": "a page",
 }
 """By how an output's name ends; one that ends in nothing is a Zarr."""
-WITHOUT_TABLES = (".json", ".zarr")
+RESULTS = (".json", ".zarr", ".csv", ".parquet")
 _EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
 _MARKS = ("zarr.json", ".zgroup", ".zarray")
 """One of which is in the folder of a Zarr."""
@@ -49,7 +50,7 @@ def is_remote(out: str | Path) -> bool:
 
 
 def check_output(
-    out: str | Path, formats: tuple[str, ...] = WITHOUT_TABLES, *, overwrite: bool = False
+    out: str | Path, formats: tuple[str, ...] = RESULTS, *, overwrite: bool = False
 ) -> None:
     """Find out before the work starts whether an output of one of these formats can be written.
 
@@ -77,13 +78,17 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
         _check_remote(str(out), overwrite=overwrite)
         return
     path = Path(out)
+    if path.name in ("", "..") or "\0" in str(out):
+        raise PlanError(f"output {str(out)!r} names no file")
     if re.match(r"\w+:/", str(path)):
         raise PlanError(f"output {path} is a URL; this one is to be a local file or folder")
     if os.path.lexists(path):
         if not overwrite:
             raise PlanError(f"output {path} {_EXISTS}")
-        if path.is_dir() and not _is_zarr_like(path):
+        if path.is_dir() and not (format_of(path) == ".zarr" and _is_zarr_like(path)):
             raise PlanError(f"output {path} is a folder, but no Zarr: only a Zarr is overwritten")
+        if not path.is_dir() and not path.is_file() and not path.is_symlink():
+            raise PlanError(f"output {path} is neither a file nor a Zarr: it is not overwritten")
     if not path.parent.is_dir():
         what = "is not a folder" if path.parent.exists() else "does not exist: make that folder"
         raise PlanError(f"output {path} cannot be written: {path.parent} {what}")
@@ -136,6 +141,20 @@ def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:
             )
 
 
+def refuse_equal(*outs: str | None) -> None:
+    """Refuse outputs that would overwrite each other; None are none.
+
+    Raises
+    ------
+    PlanError
+        If two are one.
+    """
+    places = [_place(out) for out in outs if out is not None]
+    twice = [place for place in places if places.count(place) > 1]
+    if twice:
+        raise PlanError(f"two outputs are one, {twice[0]}: give each a name of its own")
+
+
 def _place(address: str | Path) -> PurePosixPath:
     """Return where something is, however it is named, so that places can be compared."""
     if is_remote(address):
@@ -161,13 +180,15 @@ def _staging(path: Path) -> Path:
 def _put(made: Path, path: Path, *, overwrite: bool) -> None:
     """Move what was made into its place; what was there goes the moment before."""
     before = made.parent / f"{path.name}.before"
+    if not overwrite and os.path.lexists(path):
+        raise PlanError(f"output {path} came meanwhile: it is not overwritten")
     # A file takes the place of another by itself; folders do not.
     aside = overwrite and os.path.lexists(path) and (path.is_dir() or made.is_dir())
     if aside:
         path.rename(before)
     try:
         made.replace(path)
-    except OSError:
+    except BaseException:
         if aside:
             before.rename(path)
         raise

@@ -14,12 +14,14 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.finishes import BIN
 from chunkfold.planning import Plan
+from chunkfold.remote import without_secrets
 from chunkfold.request import Op
 from chunkfold.source import Source
 from chunkfold.workflows.axes import axis_names, carried_attributes
 from chunkfold.workflows.outputs import format_of
 
 _SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")
+_SAME_PACKING = ("min", "max", "mean")
 _WITH_AXES = ("histogram", "minmax")
 """Reductions whose results have axes beside those that are left."""
 _TOLD = ("selection", "ddof", "skipna", "dtype", "mode")
@@ -55,7 +57,10 @@ class Reduced:
 
     def attributes(self, op: str) -> dict[str, Any]:
         """Return the attributes of a result: the source's, and what was done."""
-        kept = carried_attributes(self.source, units=op.removeprefix("nan") in _SAME_UNITS)
+        plain = op.removeprefix("nan")
+        kept = carried_attributes(
+            self.source, units=plain in _SAME_UNITS, packed=plain in _SAME_PACKING
+        )
         reduced = [n for n in self._alive() if n in self.plan.layout.reduced]
         names = self.names_of(reduced) or reduced
         made_of = {"source": self.plan.name, "op": op, "axes": list(names)}
@@ -76,14 +81,15 @@ class Reduced:
         into = group.require_group(path) if path else group
         for op, value in self.results.items():
             for name, part in _arrays(op, np.asarray(value)):
-                into.create_array(name, data=part, **self._described(op, part))
+                own = part.ndim < np.ndim(value)  # a field that is the same for every output
+                into.create_array(name, data=part, **self._described(op, part, own=own))
 
     def _alive(self) -> list[int]:
         return [n for n, axis in enumerate(self.plan.layout.axes) if not axis.dropped]
 
-    def _described(self, op: str, value: Any) -> dict[str, Any]:
+    def _described(self, op: str, value: Any, *, own: bool = False) -> dict[str, Any]:
         """Return what `create_array` is told of a result beside its data."""
-        axes = self.axes
+        axes = [] if own else self.axes
         names, more = self.names_of(axes), np.ndim(value) - len(axes)
         names = None if names is None or more < 0 else names + [None] * more
         return {"attributes": self.attributes(op), "dimension_names": names}
@@ -101,11 +107,12 @@ def check_results(out: str | Path, op: Op | Sequence[Op], dtype: Any = None) -> 
     ending = format_of(out)
     if _is_object(dtype) and ending in (".zarr", ".parquet"):
         raise PlanError(
-            f"output {out}: {ending[1:].capitalize()} has no data type for Python's integers "
-            f"(dtype {dtype}); use .json"
+            f"output {without_secrets(str(out))}: {ending[1:].capitalize()} has no data type for "
+            f"Python's integers (dtype {dtype}); use .json"
         )
     if ending in (".csv", ".parquet"):
-        refuse_own_axes(op, f"write it as .json or .zarr, not into the table {out}")
+        shown = without_secrets(str(out))
+        refuse_own_axes(op, f"write it as .json or .zarr, not into the table {shown}")
 
 
 def refuse_own_axes(op: Op | Sequence[Op], remedy: str) -> None:

@@ -29,8 +29,12 @@ _WIDE = 320
 
 
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
+    console = Console(stderr=stderr, highlight=False, emoji=False)
+    return (
+        console
+        if console.is_terminal
+        else Console(stderr=stderr, highlight=False, emoji=False, width=_WIDE)
+    )
 
 
 out = _console(stderr=False)

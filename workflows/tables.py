@@ -15,6 +15,8 @@ from chunkfold.workflows.reduced import Reduced
 
 _TIMES = ("s", "ms", "us", "ns")
 """Units of time that Parquet has."""
+_CALENDAR = ("Y", "M", "W", "D", "h", "m")
+"""Units of dates that are seconds without loss."""
 
 
 def check_table(out: str | Path) -> None:
@@ -88,22 +90,53 @@ def _columns(key: str, one: Reduced) -> _Part:
     places = np.indices(shape)
     part = _Part(int(np.prod(shape, dtype=np.int64)), key or one.plan.name)
     alive = [n for n in layout.kept if not layout.axes[n].dropped]
-    names = one.names_of(alive) or [None] * len(alive)
+    names = _column_names(one, alive)
     for n, name in zip(alive, names, strict=True):
-        axis = layout.axes[n]
-        part.axes[name or f"axis{n}"] = axis.start + axis.step * places[
-            layout.kept.index(n)
-        ].reshape(-1)
+        axis, place = layout.axes[n], places[layout.kept.index(n)].reshape(-1)
+        part.axes[name] = axis.start + axis.step * place
     for op, value in one.results.items():
         part.ops[op] = np.asarray(value).reshape(-1)
     return part
 
 
+def _column_names(one: Reduced, axes: list[int]) -> list[str]:
+    """Name the columns of axes: as they are named, where no other column is."""
+    given = one.names_of(axes) or [None] * len(axes)
+    taken = ["source", *one.results]
+    names: list[str] = []
+    for n, name in zip(axes, given, strict=True):
+        clear = name is not None and name not in taken and given.count(name) == 1
+        column = str(name) if clear else f"axis{n}"
+        while column in taken or (not clear and column in given):
+            column += "_"
+        taken.append(column)
+        names.append(column)
+    return names
+
+
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    """Put parts below each other; those of unlike dtypes as objects: none is rounded."""
+    if len({part.dtype for part in parts}) == 1:
+        return np.concatenate(parts)
+    joined = np.empty(sum(map(len, parts)), object)
+    for n, value in enumerate(value for part in parts for value in part):
+        joined[n] = value  # one by one: together NumPy would convert them
+    return joined
 
 
 def _known_to_parquet(values: np.ndarray) -> Any:
-    if values.dtype.kind in "mM" and np.datetime_data(values.dtype)[0] not in _TIMES:
-        return values.astype(f"{values.dtype.kind}8[s]")
-    return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
+    """Return values as Parquet can hold them without change; as texts, if it cannot."""
+    if values.dtype.kind in "mM":
+        unit, _ = np.datetime_data(values.dtype)
+        if unit in _TIMES or (values.dtype.kind == "M" and unit in _CALENDAR):
+            return values.astype(f"{values.dtype.kind}8[{unit if unit in _TIMES else 's'}]")
+        return values.astype(str)
+    if values.dtype.kind != "O":
+        return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
+    kinds = {type(value) for value in values if value is not None}
+    times = any(issubclass(kind, (np.datetime64, np.timedelta64)) for kind in kinds)
+    if kinds <= {str, int} or (len(kinds) <= 1 and not times):
+        return [value.item() if isinstance(value, np.generic) else value for value in values]
+    if all(issubclass(kind, np.floating) for kind in kinds):
+        return [None if value is None else float(value) for value in values]
+    return [None if value is None else str(value) for value in values]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.request import Op
-from chunkfold.workflows.outputs import FORMATS, check_output, format_of, staged
+from chunkfold.workflows.outputs import check_output, format_of, staged
 from chunkfold.workflows.reduced import Reduced, check_results
 from chunkfold.workflows.results import jsonable
 from chunkfold.workflows.tables import check_table, write_csv, write_parquet
@@ -28,7 +28,7 @@ def check_writing(
     PlanError
         If not.
     """
-    check_output(out, tuple(FORMATS), overwrite=overwrite)
+    check_output(out, overwrite=overwrite)
     check_results(out, op, dtype)
     check_table(out)
 

@@ -161,6 +161,10 @@ def test_a_check_plans_and_leaves_nothing(folder: Path, scheduler: str):
         (["output.manifest=no/such/m.json"], "no/such does not exist"),
         (["cluster={kind='slurm', workers=1, cores=1, memory='1 GiB'}"], "slurm"),
         (["limits.memory='1 kB'"], "a worker needs"),
+        (["output.manifest='2026.zarr'"], "write it elsewhere"),
+        (["output.manifest='notes.txt'"], r"ends in '.txt'; use .json for JSON"),
+        (["output.report='job.toml'"], r"ends in '.toml'; use .html for a page"),
+        (["output.manifest='o.json'"], "two outputs are one"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -191,6 +195,17 @@ def test_a_source_is_never_overwritten(folder: Path, scheduler: str, out: str):
     np.testing.assert_array_equal(zarr.open(str(source))[...], VALUES["a"])
 
 
+def test_results_of_two_sources_do_not_stand_in_each_other(folder: Path, scheduler: str):
+    for key in ("mean", "b"):
+        group = zarr.open_group(str(folder / "in" / key), mode="a")
+        group.create_array("mean" if key == "b" else "x", data=np.ones(3))
+    zarr.open_group(str(folder / "in"), mode="a")
+    zarr.create_array(str(folder / "c/b"), data=np.ones(3))
+    asked = job(folder, scheduler, "o.zarr", "sources=['in', 'c/b']")
+    with pytest.raises(cf.JobError, match="the mean of 'b' would stand where results of 'b/mean'"):
+        run_job(asked)
+
+
 def test_only_a_zarr_is_overwritten(folder: Path, scheduler: str):
     (folder / "thesis.zarr").mkdir()
     (folder / "thesis.zarr" / "thesis.txt").write_text("years of work")
@@ -204,6 +219,9 @@ def test_a_pattern_does_not_match_the_job_s_own_output(folder: Path, scheduler: 
     for _ in range(2):
         made = run_job(job(folder, scheduler, "o.zarr", *asked))
     assert list(made.reduced) == ["2025.zarr/a", "2025.zarr/b", "2026.zarr/a", "2026.zarr/b"]
+    for _ in range(2):
+        made = run_job(job(folder, scheduler, "2026.zarr/o.zarr", "output.overwrite=true"))
+    assert list(made.reduced) == ["a", "b"]
 
 
 def test_one_run_at_a_time(folder: Path, scheduler: str):

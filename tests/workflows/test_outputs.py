@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from pathlib import Path
@@ -70,6 +71,9 @@ def test_what_was_there_stays_where_the_new_one_fails(tmp_path: Path, before: bo
         ("x.txt", "ends in '.txt'; use .json for JSON, .zarr for Zarr"),
         ("http://host/x.json", "outputs are local, or of s3://"),
         ("file:///tmp/x.json", "outputs are local, or of s3://"),
+        ("..", "names no file"),
+        ("sub/..", "names no file"),
+        ("x.html", "ends in '.html'"),
         ("s3://bucket", "names no object: add a path after s3://bucket"),
         ("s3://me:hush@bucket/x.txt", "output s3://bucket/x.txt ends in"),
     ],
@@ -107,3 +111,38 @@ def test_nothing_stays_of_an_output_that_is_still_written_to(tmp_path: Path):
         if thread.name == "late":
             thread.join()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_files_and_zarrs_are_overwritten(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "folder.json" / "zarr.json").write_text("{}")
+    for name, sentence in (("pipe.json", "neither a file nor"), ("folder.json", "but no Zarr")):
+        with pytest.raises(PlanError, match=sentence):
+            check_output(tmp_path / name, overwrite=True)
+
+
+def test_what_comes_meanwhile_is_not_overwritten(tmp_path: Path):
+    def late() -> None:
+        with staged(tmp_path / "o.json") as made:
+            made.write_text("new")
+            (tmp_path / "o.json").write_text("somebody's")
+
+    with pytest.raises(PlanError, match="came meanwhile"):
+        late()
+    assert (tmp_path / "o.json").read_text() == "somebody's"
+
+
+def test_an_interrupt_between_two_renames_loses_nothing(tmp_path: Path, monkeypatch):
+    out = tmp_path / "o.zarr"
+    write(out, "old", folder=True)
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+
+    def interrupted() -> None:
+        with staged(out, overwrite=True) as made:
+            write(made, "new", folder=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert made_of(out) == "old"
+    assert list(tmp_path.iterdir()) == [out]

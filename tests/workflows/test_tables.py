@@ -75,3 +75,59 @@ def test_what_a_table_cannot_hold_is_told_before(tmp_path: Path):
             check_writing(tmp_path / "t.parquet", op, dtype)
     check_writing(tmp_path / "t.csv", "sum", object)
     assert not list(tmp_path.iterdir())
+
+
+def table(tmp_path: Path, arrays: dict[str, np.ndarray], op: str = "max") -> list[list]:
+    """What both kinds of tables say of some arrays."""
+    found = {}
+    for key, values in arrays.items():
+        run = cf.submit(zarr.create_array({}, data=values, chunks=(2,)), [op])
+        found[key] = Reduced(run.plan, run.result(), {})
+    write_results(tmp_path / "t.csv", found, overwrite=True)
+    write_results(tmp_path / "t.parquet", found, overwrite=True)
+    texts = [row[op] for row in rows(tmp_path / "t.csv")]
+    return [texts, parquet.read_table(tmp_path / "t.parquet")[op].to_pylist()]
+
+
+def test_values_of_unlike_dtypes_are_not_rounded(tmp_path: Path):
+    large = np.array([2**53 + 1], "i8")
+    for other in (np.array([1.5], "f4"), np.array([2**64 - 1], "u8")):
+        texts, values = table(tmp_path, {"a": large, "b": other})
+        assert texts == [str(large[0]), str(other[0])]
+        assert [int(values[0]), float(values[1])] == [large[0], float(other[0])]
+    times = {"a": np.array(["3000-01-01"], "M8[s]"), "b": np.array(["2000-01-01"], "M8[ns]")}
+    texts, values = table(tmp_path, times)
+    assert texts == values
+    assert texts[0].startswith("3000-01-01T00:00:00")
+    assert table(tmp_path, {"a": np.array([1.5]), "b": times["a"]})[0][0] == "1.5"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("M8[10s]", 2), ("m8[ps]", 1500), ("M8[ps]", 7), ("m8[M]", 3), ("m8", 4)]
+)
+def test_odd_times_keep_their_value(tmp_path: Path, dtype: str, value: int):
+    values = np.array([value]).astype(dtype)
+    _, (got,) = table(tmp_path, {"a": values})
+    if isinstance(got, str):  # exactly, at least
+        assert got == str(values[0])
+    else:
+        assert np.asarray(got).astype(dtype) == values
+
+
+@pytest.mark.parametrize(
+    ("names", "want"),
+    [
+        (("source", "y", "min"), ["source", "axis0", "y", "axis2", "min", "mean"]),
+        (("x", "x", "y"), ["source", "axis0", "axis1", "y", "min", "mean"]),
+        ((None, "axis0", "y"), ["source", "axis0_", "axis0", "y", "min", "mean"]),
+    ],
+)
+def test_columns_have_names_of_their_own(tmp_path: Path, names: tuple, want: list[str]):
+    array = zarr.create_array(
+        {}, data=VALUES[..., None], chunks=(2, 2, 2, 1), dimension_names=(*names, "t")
+    )
+    run = cf.submit(array, ["min", "mean"], axis=3)
+    write_results(tmp_path / "t.csv", {"": Reduced(run.plan, run.result(), {})})
+    found = rows(tmp_path / "t.csv")
+    assert list(found[0]) == want
+    assert len({tuple(row.values())[:4] for row in found}) == VALUES.size

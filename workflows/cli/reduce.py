@@ -13,7 +13,7 @@ from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.manifest import Record, recorded
-from chunkfold.workflows.outputs import check_writable, refuse_sources
+from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sources
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, write_report
@@ -96,6 +96,7 @@ def command(
     if output is not None:
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
     _check_beside(manifest, report, performance)
+    refuse_equal(output, manifest, report, performance)
     for file in (output, manifest, report, performance):
         refuse_sources(file, opened)
     quiet = quiet or json_lines
@@ -141,7 +142,7 @@ def command(
 def _check_beside(manifest: str | None, report: str | None, performance: str | None) -> None:
     """Find out before the work starts whether what tells of the run can be written."""
     if manifest is not None:
-        check_writable(manifest, overwrite=True)
+        check_output(manifest, (".json",), overwrite=True)
     if report is not None:
         check_report(report)
     if performance is not None:

@@ -83,10 +83,11 @@ def _slurm(cluster: Slurm) -> Iterator[Client]:
         "worker_extra_args": ["--nthreads", str(THREADS)],
         "silence_logs": QUIET,
     }
-    with (
-        _jobqueue().SLURMCluster(n_workers=cluster.workers, **options) as made,
-        Client(made, set_as_default=False) as client,
-    ):
+    try:
+        slurm = _jobqueue().SLURMCluster(n_workers=cluster.workers, **options)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ClusterError(f"no scheduler for Slurm's workers could be started: {error}") from error
+    with slurm as made, Client(made, set_as_default=False) as client:
         _await(client, cluster.workers, cluster.wait)
         yield client
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,9 @@ def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
     text = _read(file)
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise JobError(f"{file}: is nested too deeply for a job file") from None
+    except ValueError as error:  # TOMLDecodeError is one, and huge integers raise another
         raise JobError(f"{file}: {_with_line_first(str(error), text)}") from None
     described = _Described(file, text)
     for given in overrides:
@@ -82,7 +85,7 @@ def _with_line_first(message: str, text: str) -> str:
     found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message, re.DOTALL)
     if not found:
         return message
-    line = text.splitlines()[int(found[2]) - 1].strip()
+    line = text.split("\n")[int(found[2]) - 1].strip()
     return f"line {found[2]}: {found[1]}: {line[:80]}"
 
 
@@ -192,7 +195,7 @@ def _anchored(job: Job, folder: Path) -> Job:
     def absolute(path: str) -> str:
         if "://" in path:
             return path
-        return str(folder.resolve() / Path(path).expanduser())
+        return str(folder.resolve() / os.path.expanduser(path))  # noqa: PTH111 # raises for no user
 
     output = {"path": absolute(job.output.path)}
     for name in ("manifest", "report"):

@@ -62,7 +62,7 @@ def locked(out: str) -> Iterator[None]:
 def _acquired(path: Path) -> int:
     """Open and lock a file; again if it was removed in between."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_there(path, descriptor):

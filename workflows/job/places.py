@@ -17,7 +17,8 @@ def line_of(text: str, place: Place) -> int:
     >>> line_of("a = 1\n[b]\nc = [\n 2]\n", ("b", "c")), line_of("a = 1", ("b",))
     (3, 0)
     """
-    lines = text.splitlines(keepends=True)
+    # TOML knows no other ends of lines, Python does.
+    lines = [f"{line}\n" for line in text.split("\n")]
     begins = 0
     for end in range(1, len(lines) + 1):
         try:

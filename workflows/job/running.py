@@ -12,6 +12,7 @@ from distributed import Client
 from chunkfold.api import check, plan, submit
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
+from chunkfold.kernels import as_monoid
 from chunkfold.planning import Plan
 from chunkfold.run import Run
 from chunkfold.source import Source
@@ -21,7 +22,7 @@ from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.manifest import Record, recorded
-from chunkfold.workflows.outputs import check_writable, refuse_sources
+from chunkfold.workflows.outputs import check_output, check_writable, refuse_equal, refuse_sources
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, write_report
 from chunkfold.workflows.writing import check_writing, write_results
@@ -70,14 +71,28 @@ def check_job(job: Job) -> dict[str, Source]:
     beside = (job.output.path, manifest_path(job), job.output.report)
     for out in beside:
         refuse_sources(out, sources.values())
-    if len(set(beside)) < len(beside):
-        raise JobError(f"output, manifest and report of job {job.name} are one: {beside[0]}")
+    refuse_equal(*beside)
+    _refuse_clashes(job, sources)
     check_cluster(job.cluster)
     check_writing(job.output.path, job.reduce.ops, job.reduce.dtype, overwrite=job.output.overwrite)
-    check_writable(manifest_path(job), overwrite=True)
+    check_output(manifest_path(job), (".json",), overwrite=True)
     if job.output.report is not None:
         check_report(job.output.report)
     return sources
+
+
+def _refuse_clashes(job: Job, sources: Mapping[str, Source]) -> None:
+    """Refuse results that would stand where those of another source do, in a Zarr."""
+    ops = [as_monoid(op).name for op in job.reduce.ops]
+    for key in sources:
+        for op in ops:
+            place = f"{key}/{op}"
+            other = next((one for one in sources if f"{one}/".startswith(f"{place}/")), None)
+            if other is not None:
+                raise JobError(
+                    f"the {op} of {key!r} would stand where results of {other!r} do; "
+                    "name the folder above them with a pattern, or run two jobs"
+                )
 
 
 def _check_source(job: Job, key: str, source: Source) -> None:
@@ -129,12 +144,13 @@ def run_job(
     with locked(job.output.path):
         sources = check_job(job)
         record = Record(job.name, job.model_dump(mode="json", by_alias=True))
-        deadline = None if job.limits.time is None else time.monotonic() + job.limits.time
         with recorded(record, manifest_path(job)):
             reduced = {}
             with job_client(job.cluster) as client:
                 if on_client is not None:
                     on_client(client)
+                limit = job.limits.time
+                deadline = None if limit is None else time.monotonic() + limit
                 for key, source in sources.items():
                     given = _asked(job, source) | _limits(job)
                     run = submit(source, client=client, on_event=on_event, **given)

@@ -25,6 +25,7 @@ from chunkfold.request import MODES
 from chunkfold.workflows.parsing import named, parse_selection, with_edges, words
 from chunkfold.workflows.reduced import check_results
 
+_LONGEST_S = 10 * 365 * 86400.0
 VERSION = 1
 """Of job files: raised when an older chunkfold would misread one."""
 
@@ -44,21 +45,17 @@ def _selectable(text: str) -> str:
 
 def _nbytes(text: Any) -> int:
     """Read a size; never a bare number, which would leave its unit open."""
-    try:
-        nbytes = int(parse_bytes(text)) if isinstance(text, str) and not text.isdigit() else 0
-    except ValueError:
-        nbytes = 0
+    sound = isinstance(text, str) and re.fullmatch(r"\s*\d{1,9}(\.\d+)?\s*[kKMGTP]?i?B\s*", text)
+    nbytes = int(parse_bytes(text)) if sound else 0
     if nbytes <= 0:
         raise PlanError(f"give a size with its unit, such as '2 GiB', not {text!r}")
     return nbytes
 
 
 def _seconds(text: Any) -> float:
-    try:
-        seconds = float(parse_timedelta(text, default=False)) if isinstance(text, str) else 0.0
-    except (ValueError, KeyError, AssertionError):
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
+    sound = isinstance(text, str) and re.fullmatch(r"\s*\d{1,6}(\.\d+)?\s*(ms|s|m|h|d)\s*", text)
+    seconds = float(parse_timedelta(text, default=False)) if sound else 0.0
+    if not 0 < seconds < _LONGEST_S:
         raise PlanError(f"give a time with its unit, such as '90 m' or '2 h', not {text!r}")
     return seconds
 
@@ -71,14 +68,14 @@ def _listed(value: Any) -> Any:
 def _dtype(name: str) -> str:
     try:
         np.dtype(name)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         raise PlanError(f"{name!r} is no dtype") from None
     return name
 
 
 _TEXT = {"type": "string"}
-Text = Annotated[str, Field(min_length=1)]
-Word = Annotated[str, Field(pattern=r"^\S+$")]
+Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
+Word = Annotated[str, Field(pattern=r"^[\w.:/@+-]+$")]
 Texts = Annotated[
     list[Text],
     BeforeValidator(_listed),

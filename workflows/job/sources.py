@@ -41,6 +41,8 @@ def job_sources(
                 name = "/".join(part for part in (key, inner) if part) or _last(address)
                 if any(fnmatchcase(name, one) for one in exclude):
                     continue
+                if _is_below(out, address) and _is_below(source.name, out):
+                    continue  # an earlier output of the job, in a group of its sources
                 if name in found and found[name].name != source.name:
                     raise JobError(
                         f"{found[name].name} and {source.name} would both be written as {name!r}: "
@@ -52,10 +54,16 @@ def job_sources(
     return found
 
 
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
+
+
 def _matches(pattern: str) -> Iterator[tuple[str, str]]:
     """Yield addresses that a pattern matches, and what stands in the place of its marks."""
     parts = pattern.split("/")
-    first = next((n for n, part in enumerate(parts) if _MARKS & set(part)), None)
+    web = pattern.lower().startswith("http")
+    marks = _MARKS - {"?"} if web else _MARKS  # a web address may have a query
+    first = next((n for n, part in enumerate(parts) if marks & set(part)), None)
     if first is None:
         yield pattern, ""
         return

@@ -21,7 +21,7 @@ def override(raw: dict[str, Any], given: str) -> Place:
         raise JobError(f"--set {given!r} is not KEY=VALUE, as in limits.time='2 h'")
     try:
         parsed: Any = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         parsed = value.strip()
     table = raw
     for part in place[:-1]:
@@ -49,6 +49,10 @@ def expanded(value: Any, place: Place, problems: list[tuple[Place, str]]) -> Any
             problems.append(
                 (place, f"the environment has no {name}; set it, or write ${{{name}:-}}")
             )
-        return os.environ.get(name, default or "")
+        return os.environ.get(name) or default or ""
 
+    if re.search(r"(?<!\$)(\$\$)*\$\{(?!\w+(:-[^}]*)?\})", value):
+        problems.append(
+            (place, f"{value!r}: write ${{NAME}} or ${{NAME:-default}}, and $$ for a $")
+        )
     return _VARIABLE.sub(variable, value)

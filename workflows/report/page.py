@@ -14,7 +14,7 @@ from markupsafe import Markup
 from chunkfold.kernels.finishes import BIN
 from chunkfold.planning import Plan
 from chunkfold.units import size_text
-from chunkfold.workflows.outputs import check_writable, staged
+from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report import plots
 from chunkfold.workflows.results import jsonable
@@ -28,7 +28,7 @@ def check_report(out: str) -> None:
     PlanError
         If not.
     """
-    check_writable(out, overwrite=True)
+    check_output(out, (".html",), overwrite=True)
 
 
 def write_report(out: str, manifest: Mapping[str, Any], reduced: Mapping[str, Reduced]) -> None:

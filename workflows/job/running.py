@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +41,10 @@ class Outcome:
     @property
     def skipped(self) -> Mapping[str, int]:
         """Elements left out, by what was wrong with their chunks."""
-        return {
-            reason: count
-            for run in self.record.runs.values()
-            for reason, count in run.skipped.items()
-        }
+        skipped = Counter[str]()
+        for run in self.record.runs.values():
+            skipped.update(run.skipped)
+        return skipped
 
     @property
     def elements(self) -> int:

@@ -55,8 +55,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
     assert os.geteuid() == 0, "make test-image needs root"
     folder = tmp_path_factory.mktemp("images")
     base, made = folder / "base", Images(folder)
-    mirror = "http://deb.debian.org/debian"
-    debian = ["debootstrap", "--variant=minbase", "bookworm", base, mirror]
+    debian = ["debootstrap", "--variant=minbase", "bookworm", base]
     subprocess.run(debian, check=True, capture_output=True, timeout=600)
     container = made.call("buildah", "from", "scratch").strip()
     made.call("buildah", "add", "--quiet", container, base, "/", seconds=300)

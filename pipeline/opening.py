@@ -14,11 +14,24 @@ from zarr.storage import ObjectStore, ZipStore
 from chunkfold.codecs import package_of
 from chunkfold.errors import DeviceError, SourceError
 from chunkfold.kernels.dtypes import stored_name
-from chunkfold.remote import SCHEMES, hint, message_of, open_store, said_shortly, without_secrets
+from chunkfold.remote import (
+    MISSING,
+    SCHEMES,
+    hint,
+    message_of,
+    open_store,
+    said_shortly,
+    without_secrets,
+)
 from chunkfold.source import AnyArray, Source, as_stored
 
 # A README or a script beside arrays is nobody's fault.
 warnings.filterwarnings("ignore", message=".* is not recognized as a component of a Zarr hierarchy")
+
+
+def is_zarr(folder: Path) -> bool:
+    """Whether a folder is that of an array or a group."""
+    return any((folder / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
 
 
 def open_source(source: Any) -> Source:
@@ -100,7 +113,7 @@ def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
             raise SourceError(f"{name}: cannot be opened again ({error})") from error
     if isinstance(source, (str, os.PathLike)):
         address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
-        name = without_secrets(address) if "://" in address else address
+        name = without_secrets(address)
         return _opened(address, name), name
     raise SourceError(
         f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}"
@@ -117,10 +130,7 @@ def _opened(address: str, name: str) -> AnyArray | zarr.Group:
     except SourceError:
         raise
     except ImportError as error:
-        raise SourceError(
-            f"{name}: this kind of URL needs another package ({error}); "
-            "try pip install 'chunkfold[remote]'"
-        ) from error
+        raise SourceError(f"{name}: {MISSING.format(error)}") from error
     except Exception as error:
         missing = re.search(r"codec[^']*'+([\w.]+)'", str(error))
         if type(error).__name__ == "UnknownCodecError" and missing:
@@ -137,10 +147,10 @@ def _opened(address: str, name: str) -> AnyArray | zarr.Group:
 
 def _store(address: str) -> Any:
     """Return what zarr is to open: a store, or the name of one that it knows how to open."""
-    scheme, found, rest = address.partition("://")
+    scheme, found, _ = address.partition("://")
     if found and "::" not in address and scheme.lower() in SCHEMES:
         with said_shortly():
-            return ObjectStore(open_store(f"{scheme.lower()}://{rest}"), read_only=True)
+            return ObjectStore(open_store(address), read_only=True)
     return ZipStore(address) if address.endswith(".zip") else address
 
 

@@ -25,6 +25,9 @@ SCHEMES = (
     "s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss", "http", "https",
 )  # fmt: skip
 """Kinds of URLs that obstore reads."""
+LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
+"""Of these, those of stores that can be listed and written to."""
+MISSING = "this kind of URL needs another package ({}); try pip install 'chunkfold[remote]'"
 PATIENCE: dict[str, Any] = {
     "max_retries": 8,
     "retry_timeout": timedelta(seconds=60),
@@ -64,6 +67,7 @@ def open_store(url: str) -> Any:
     from obstore.store import from_url
 
     scheme = urlsplit(url).scheme
+    url = scheme + url[len(scheme) :]  # in lower case, as obstore wants it
     ends = (os.environ.get(name, "") for name in _ENDPOINTS)
     plain = scheme == "http" or any(end.startswith("http://") for end in ends)
     given: Any = {

@@ -36,6 +36,20 @@ def finished(
     )
 
 
+def alive(group: int) -> list[str]:
+    """Processes of a process group, by its leader's pid, that have not ended."""
+    listed = finished(["ps", "-o", "pid,stat,args", "-g", group], 30)
+    return [line for line in listed.stdout.splitlines()[1:] if " Z" not in line]
+
+
+def all_ended(group: int, seconds: float = 20) -> bool:
+    """Wait until nobody of a process group is alive."""
+    deadline = time.monotonic() + seconds
+    while alive(group) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return not alive(group)
+
+
 def first_trial_dies(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let the next child that tries kernels die of a signal, as PoCL 3.1's compiler does.
 

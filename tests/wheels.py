@@ -1,4 +1,4 @@
-"""The wheel, built and installed, for the tests that run it from elsewhere."""
+"""The wheel, built and installed, for the tests that run it from elsewhere; and somebody else's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 JOB = """
@@ -47,3 +49,14 @@ def run_job(python: Path, folder: Path) -> None:
     where, answer = done.stdout.strip().split("\n")
     assert str(python.parent.parent) in where
     assert answer == "{'sum': 239778, 'max': 692}"
+
+
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, points: str) -> None:
+    """Let this process see a package of somebody else's: module `theirs`, and its entry points."""
+    (folder / "theirs.py").write_text(code)
+    info = folder / "theirs-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)

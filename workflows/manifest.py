@@ -44,6 +44,8 @@ class Record:
     status: str = "done"
     """"done", "skipped" (done, but for bad chunks), "failed", "interrupted"."""
     error: str | None = None
+    manifest: dict[str, Any] = field(default_factory=dict)
+    """What stands in the manifest; empty until the work has ended."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     _began: float = field(default_factory=time.monotonic)
 
@@ -83,9 +85,10 @@ def recorded(record: Record, path: str | None) -> Iterator[Record]:
 
 
 def _write(record: Record, path: str | None) -> None:
+    record.manifest = record.as_json()
     if path is not None:
         with staged(path, overwrite=True) as made:
-            made.write_text(json.dumps(record.as_json(), indent=2) + "\n")
+            made.write_text(json.dumps(record.manifest, indent=2) + "\n")
 
 
 def _told(value: Any) -> Any:
@@ -94,7 +97,7 @@ def _told(value: Any) -> Any:
         return {name: _told(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_told(inner) for inner in value]
-    return without_secrets(value) if isinstance(value, str) and "://" in value else value
+    return without_secrets(value) if isinstance(value, str) else value
 
 
 def _run_entry(run: Run) -> dict[str, Any]:

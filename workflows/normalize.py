@@ -17,9 +17,9 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.opening import open_source
-from chunkfold.remote import without_secrets
+from chunkfold.source import Source
 from chunkfold.workflows.axes import axis_names, axis_numbers, carried_attributes
-from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, staged
+from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown, staged
 from chunkfold.workflows.results import normalization_json
 
 MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
@@ -101,7 +101,9 @@ def normalization(
     return Normalization(found.name, axis, by, statistics)
 
 
-def check_applied(out: str | Path, dtype: Any, *, overwrite: bool = False) -> np.dtype:
+def check_applied(
+    source: Source, out: str | Path, dtype: Any, *, overwrite: bool = False
+) -> np.dtype:
     """Find out before the work starts whether normalized values can be written; return their dtype.
 
     Raises
@@ -109,6 +111,7 @@ def check_applied(out: str | Path, dtype: Any, *, overwrite: bool = False) -> np
     PlanError
         If not.
     """
+    refuse_sources(out, [source])
     refused = PlanError(f"dtype {dtype!r} cannot hold normalized values; take a float's")
     try:
         made_of: np.dtype = np.dtype(dtype)
@@ -117,8 +120,7 @@ def check_applied(out: str | Path, dtype: Any, *, overwrite: bool = False) -> np
     if made_of.name not in ("float16", "float32", "float64"):
         raise refused
     if is_remote(out):
-        shown = without_secrets(str(out))
-        raise PlanError(f"output {shown} is a URL; workers write into a folder that all share")
+        raise PlanError(f"output {shown(out)} is a URL; workers write into a folder that all share")
     check_output(out, (".zarr",), overwrite=overwrite)
     return made_of
 
@@ -174,8 +176,7 @@ def apply(
         If it cannot be written; nothing is then left there.
     """
     opened = open_source(source)
-    refuse_sources(out, [opened])
-    made_of = check_applied(out, dtype, overwrite=overwrite)
+    made_of = check_applied(opened, out, dtype, overwrite=overwrite)
     array, shape = opened.array, [1] * len(opened.shape)
     if found.channels is not None:
         there = opened.shape[found.channels] if found.channels < len(shape) else 0

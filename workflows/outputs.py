@@ -14,7 +14,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from chunkfold.errors import PlanError
-from chunkfold.remote import SCHEMES, hint, message_of, open_store, said_shortly, without_secrets
+from chunkfold.opening import is_zarr
+from chunkfold.remote import (
+    LISTED,
+    MISSING,
+    hint,
+    message_of,
+    open_store,
+    said_shortly,
+    without_secrets,
+)
 from chunkfold.source import Source
 
 FORMATS = {
@@ -27,8 +36,6 @@ FORMATS = {
 """By how an output's name ends; one that ends in nothing is a Zarr."""
 RESULTS = (".json", ".zarr", ".csv", ".parquet")
 _EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
-_MARKS = ("zarr.json", ".zgroup", ".zarray")
-"""One of which is in the folder of a Zarr."""
 _ROOT = "zarr.json"
 """What makes a folder a Zarr; uploaded last."""
 _REMOVAL_DEADLINE_S = 20.0
@@ -49,6 +56,11 @@ def is_remote(out: str | Path) -> bool:
     return isinstance(out, str) and "://" in out
 
 
+def shown(out: str | Path) -> str:
+    """Return an output as messages name it: without secrets."""
+    return without_secrets(str(out))
+
+
 def check_output(
     out: str | Path, formats: tuple[str, ...] = RESULTS, *, overwrite: bool = False
 ) -> None:
@@ -62,7 +74,7 @@ def check_output(
     ending = format_of(out)
     if ending not in formats:
         ways = ", ".join(f"{known} for {FORMATS[known]}" for known in formats)
-        raise PlanError(f"output {_shown(out)} ends in {ending!r}; use {ways}")
+        raise PlanError(f"output {shown(out)} ends in {ending!r}; use {ways}")
     check_writable(out, overwrite=overwrite)
 
 
@@ -85,7 +97,7 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
     if os.path.lexists(path):
         if not overwrite:
             raise PlanError(f"output {path} {_EXISTS}")
-        if path.is_dir() and not (format_of(path) == ".zarr" and _is_zarr_like(path)):
+        if path.is_dir() and not (format_of(path) == ".zarr" and _may_go(path)):
             raise PlanError(f"output {path} is a folder, but no Zarr: only a Zarr is overwritten")
         if not path.is_dir() and not path.is_file() and not path.is_symlink():
             raise PlanError(f"output {path} is neither a file nor a Zarr: it is not overwritten")
@@ -136,7 +148,7 @@ def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:
         place = _place(source.name if source.local_path is None else source.local_path)
         if target == place or target in place.parents or place in target.parents:
             raise PlanError(
-                f"output {_shown(out)} and source {source.name} are one or in each other; "
+                f"output {shown(out)} and source {source.name} are one or in each other; "
                 "write it elsewhere"
             )
 
@@ -163,13 +175,9 @@ def _place(address: str | Path) -> PurePosixPath:
     return PurePosixPath(os.path.realpath(address))
 
 
-def _is_zarr_like(folder: Path) -> bool:
+def _may_go(folder: Path) -> bool:
     """Whether a folder is a Zarr, or empty."""
-    return any((folder / mark).exists() for mark in _MARKS) or not any(folder.iterdir())
-
-
-def _shown(out: str | Path) -> str:
-    return without_secrets(str(out)) if is_remote(out) else str(out)
+    return is_zarr(folder) or not any(folder.iterdir())
 
 
 def _staging(path: Path) -> Path:
@@ -215,19 +223,16 @@ def _opened(out: str) -> tuple[Any, str]:
     """
     scheme, _, rest = out.partition("://")
     folder, _, name = rest.rstrip("/").rpartition("/")
-    if scheme.lower() not in SCHEMES or scheme.lower().startswith("http"):
-        known = ", ".join(f"{one}://" for one in SCHEMES if not one.startswith("http"))
-        raise PlanError(f"output {_shown(out)}: outputs are local, or of {known}")
+    if scheme.lower() not in LISTED:
+        known = ", ".join(f"{one}://" for one in LISTED)
+        raise PlanError(f"output {shown(out)}: outputs are local, or of {known}")
     if not folder:
-        raise PlanError(f"output {_shown(out)} names no object: add a path after {scheme}://{rest}")
+        raise PlanError(f"output {shown(out)} names no object: add a path after {scheme}://{rest}")
     try:
         with said_shortly():
-            return open_store(f"{scheme.lower()}://{folder}"), name
+            return open_store(f"{scheme}://{folder}"), name
     except ImportError as error:
-        raise PlanError(
-            f"output {_shown(out)}: this kind of URL needs another package ({error}); "
-            "try pip install 'chunkfold[remote]'"
-        ) from error
+        raise PlanError(f"output {shown(out)}: {MISSING.format(error)}") from error
     except OSError as error:
         raise _unwritable(out, error) from error
 
@@ -235,7 +240,7 @@ def _opened(out: str) -> tuple[Any, str]:
 def _unwritable(out: str, error: Exception) -> PlanError:
     message = message_of(error)
     scheme = out.partition("://")[0].lower()
-    return PlanError(f"output {_shown(out)} cannot be written: {message}" + hint(scheme, message))
+    return PlanError(f"output {shown(out)} cannot be written: {message}" + hint(scheme, message))
 
 
 def _check_remote(out: str, *, overwrite: bool) -> None:
@@ -253,7 +258,7 @@ def _check_remote(out: str, *, overwrite: bool) -> None:
     except OSError as error:
         raise _unwritable(out, error) from error
     if there:
-        raise PlanError(f"output {_shown(out)} {_EXISTS}")
+        raise PlanError(f"output {shown(out)} {_EXISTS}")
 
 
 def _below(store: Any, name: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from chunkfold.api import submit
 from chunkfold.opening import open_node, open_source
 from chunkfold.request import Op
+from chunkfold.source import Source
 from chunkfold.workflows.axes import axis_numbers
 from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 from chunkfold.workflows.reduced import Reduced, check_results, refuse_own_axes
@@ -50,8 +51,7 @@ def project(
         If anything is wrong with these, or the reduction fails; nothing is then written.
     """
     found = open_source(source)
-    refuse_sources(out, [found])
-    check_projection(out, op, given.get("dtype"), overwrite=overwrite)
+    check_projection(found, out, op, given.get("dtype"), overwrite=overwrite)
     axes = axis_numbers(found, [axis] if isinstance(axis, (int, str)) else axis)
     run = submit(found, op, axis=axes, **given)
     results = run.result()
@@ -63,7 +63,12 @@ def project(
 
 
 def check_projection(
-    out: str | Path, op: Op | Sequence[Op], dtype: Any = None, *, overwrite: bool = False
+    source: Source,
+    out: str | Path,
+    op: Op | Sequence[Op],
+    dtype: Any = None,
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Find out before the work starts whether a projection can be written.
 
@@ -72,6 +77,7 @@ def check_projection(
     PlanError
         If not, or an op has axes of its own.
     """
+    refuse_sources(out, [source])
     check_output(out, (".zarr",), overwrite=overwrite)
     check_results(out, op, dtype)
     refuse_own_axes(op, "use reduce --out for it")

@@ -14,11 +14,10 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.finishes import BIN
 from chunkfold.planning import Plan
-from chunkfold.remote import without_secrets
 from chunkfold.request import Op
 from chunkfold.source import Source
 from chunkfold.workflows.axes import axis_names, carried_attributes
-from chunkfold.workflows.outputs import format_of
+from chunkfold.workflows.outputs import format_of, shown
 
 _SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")
 _SAME_PACKING = ("min", "max", "mean")
@@ -107,12 +106,11 @@ def check_results(out: str | Path, op: Op | Sequence[Op], dtype: Any = None) -> 
     ending = format_of(out)
     if _is_object(dtype) and ending in (".zarr", ".parquet"):
         raise PlanError(
-            f"output {without_secrets(str(out))}: {ending[1:].capitalize()} has no data type for "
+            f"output {shown(out)}: {ending[1:].capitalize()} has no data type for "
             f"Python's integers (dtype {dtype}); use .json"
         )
     if ending in (".csv", ".parquet"):
-        shown = without_secrets(str(out))
-        refuse_own_axes(op, f"write it as .json or .zarr, not into the table {shown}")
+        refuse_own_axes(op, f"write it as .json or .zarr, not into the table {shown(out)}")
 
 
 def refuse_own_axes(op: Op | Sequence[Op], remedy: str) -> None:

@@ -30,11 +30,9 @@ _WIDE = 320
 
 def _console(*, stderr: bool) -> Console:
     console = Console(stderr=stderr, highlight=False, emoji=False)
-    return (
-        console
-        if console.is_terminal
-        else Console(stderr=stderr, highlight=False, emoji=False, width=_WIDE)
-    )
+    if not console.is_terminal:
+        console.width = _WIDE
+    return console
 
 
 out = _console(stderr=False)

@@ -79,9 +79,10 @@ class _Part:
 
     def column(self, name: str) -> np.ndarray:
         """Return a column, of None where there is none."""
-        if name in self.ops or name in self.axes:
-            return self.ops.get(name, self.axes.get(name, np.empty(0)))
-        return np.full(self.rows, self.source if name == "source" else None, object)
+        if name == "source":
+            return np.full(self.rows, self.source, object)
+        found = {**self.axes, **self.ops}.get(name)
+        return np.full(self.rows, None, object) if found is None else found
 
 
 def _columns(key: str, one: Reduced) -> _Part:

@@ -16,6 +16,8 @@ import zarr
 
 from chunkfold.workflows.cli import main
 from tests.conftest import DEVICES
+from tests.processes import alive, all_ended
+from tests.wheels import installed
 
 CHUNKFOLD = str(Path(sys.executable).parent / "chunkfold")
 
@@ -253,19 +255,14 @@ def test_what_another_try_may_mend_is_exit_code_4(store: Path, capfd, monkeypatc
 
 def test_other_packages_add_commands(tmp_path: Path, capfd: pytest.CaptureFixture, monkeypatch):
     """By the entry point; what is no command is said to be none."""
-    (tmp_path / "theirs.py").write_text(
+    code = (
         "import click\n"
         "@click.command(help='Say hello.')\n"
         "def hello(): click.echo('hello')\n"
         "broken = 1\n"
     )
-    info = tmp_path / "theirs-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        "[chunkfold.workflows]\nhello = theirs:hello\nbroken = theirs:broken\ngone = not.there:x\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
+    points = "hello = theirs:hello\nbroken = theirs:broken\ngone = not.there:x"
+    installed(tmp_path, monkeypatch, code, f"[chunkfold.workflows]\n{points}\n")
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     for word, code, said in (
         ("hello", 0, "hello\n"),
@@ -320,16 +317,7 @@ def test_an_interrupt_ends_it_cleanly(tmp_path: Path):
     assert process.returncode == 130, stderr
     assert "interrupted" in stderr
     assert not out.exists()
-    deadline = time.monotonic() + 20
-    while _alive(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert not _alive(process.pid)
-
-
-def _alive(group: int) -> list[str]:
-    """Processes of a process group, by its leader's pid."""
-    listed = subprocess.run(["ps", "-o", "pid,stat,args", "-g", str(group)], capture_output=True, text=True, check=False)  # fmt: skip  # noqa: E501
-    return [line for line in listed.stdout.splitlines()[1:] if " Z" not in line]
+    assert all_ended(process.pid), alive(process.pid)
 
 
 def test_help_has_examples_and_is_quick_to_import():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tomllib
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from chunkfold import JobError, Monoid
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.places import line_of
 from chunkfold.workflows.job.schema import Job, Slurm
+from tests.wheels import installed
 
 PLAIN = """\
 schema = 1
@@ -159,20 +159,14 @@ def test_what_is_no_job_file_is_said_to_be_none(tmp_path: Path):
 
 
 def test_code_comes_from_installed_packages(written, tmp_path: Path, monkeypatch):
-    (tmp_path / "theirs.py").write_text(
+    code = (
         "import chunkfold as cf\n"
         "energy = cf.Monoid('e', fields={'s': 'float64'}, zero={'s': 0},"
         " lift={'s': 'wide(x) * wide(x)'}, op={'s': 'add'})\n"
         "broken = 1\n"
     )
-    info = tmp_path / "theirs-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(
-        "[chunkfold.monoids]\nenergy = theirs:energy\nbroken = theirs:broken\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+    points = "energy = theirs:energy\nbroken = theirs:broken"
+    installed(tmp_path, monkeypatch, code, f"[chunkfold.monoids]\n{points}\n")
     op, _ = load_job(written(PLAIN.replace('"mean"', '"energy"'))).reduce.ops
     assert isinstance(op, Monoid)
     assert op.name == "energy"

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.normalize import apply, normalization
 from chunkfold.workflows.project import project
 from tests.conftest import DEVICES
+from tests.processes import alive, all_ended
 from tests.workflows.test_cli import CHUNKFOLD, chunkfold
 from tests.workflows.test_tables import rows
 
@@ -292,13 +292,7 @@ def test_a_signal_ends_a_job_cleanly(folder: Path, number: int):
     assert manifest(folder, "o.json")["status"] == "interrupted"
     left = {path.name for path in folder.iterdir()}
     assert left == {"2025.zarr", "2026.zarr", "job.toml", "notes.txt", "o.json.manifest.json"}
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        listed = subprocess.run(["ps", "-o", "stat=", "-g", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()  # fmt: skip  # noqa: E501
-        if not [state for state in listed if not state.startswith("Z")]:
-            return
-        time.sleep(0.2)
-    raise AssertionError(listed)
+    assert all_ended(process.pid), alive(process.pid)
 
 
 def test_chunks_that_are_left_out_are_told(folder: Path, scheduler: str):

@@ -11,7 +11,6 @@ from chunkfold.api import check
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.normalize import MEASURES, apply, check_applied, normalization, other_axes
-from chunkfold.workflows.outputs import refuse_sources
 from chunkfold.workflows.parsing import axis as parse_axis
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json
@@ -75,9 +74,8 @@ def command(
     axis = None if channels is None else parse_axis(channels)
     others = other_axes(opened, axis)
     check(opened, list(MEASURES[by]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
-    refuse_sources(out, [opened])
     if out is not None:
-        check_applied(out, dtype, overwrite=overwrite)
+        check_applied(opened, out, dtype, overwrite=overwrite)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = normalization(

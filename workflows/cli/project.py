@@ -10,7 +10,6 @@ from chunkfold.api import check
 from chunkfold.errors import PlanError
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
-from chunkfold.workflows.outputs import refuse_sources
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.project import check_projection, project
 from chunkfold.workflows.style import err
@@ -52,8 +51,7 @@ def command(
     if given["axis"] is None:
         raise PlanError("name the axes to reduce: --axis 0; over all of them, reduce prints it")
     check(opened, **given)
-    refuse_sources(out, [opened])
-    check_projection(out, given["op"], given["dtype"], overwrite=overwrite)
+    check_projection(opened, out, given["op"], given["dtype"], overwrite=overwrite)
     if len(given["op"]) == 1:
         (given["op"],) = given["op"]
     with (

@@ -132,7 +132,7 @@ def command(
         if profile:
             show(err, pass_table(run.profile))
     if report is not None:
-        write_report(report, record.as_json(), {"": reduced})
+        write_report(report, record.manifest, {"": reduced})
     if run.skipped:
         if not json_lines:
             tell_skipped(run.skipped, run.plan.layout.elements)

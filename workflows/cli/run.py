@@ -84,7 +84,7 @@ def command(
     with run_progress(err, quiet=quiet, json_lines=json_lines) as watch:
         outcome = run_job(job, on_event=watch, on_client=tell)
     if as_json:
-        click.echo(json.dumps(outcome.record.as_json()))
+        click.echo(json.dumps(outcome.record.manifest))
     elif not silent:
         _print(outcome)
     if not quiet:

@@ -146,8 +146,6 @@ def _problem(raw: Any, error: Any) -> tuple[Place, str]:
     if kind == "union_tag_invalid":
         tag = str(error["ctx"]["tag"])
         return (*place, "kind"), f"is {tag!r}; there are: " + ", ".join(map(repr, _KINDS))
-    if kind == "union_tag_not_found":
-        return place, "has no kind; there are: " + ", ".join(map(repr, _KINDS))
     if kind == "value_error":
         return place, str(error["ctx"]["error"])
     wanted = error["msg"].removeprefix("Input should be ")
@@ -176,7 +174,7 @@ def _keys(raw: Any, place: Place) -> list[str]:
     model: type[BaseModel] = Job
     for key in place:
         if key == "cluster":
-            model = _KINDS.get(raw["cluster"].get("kind", "local"), Local)
+            model = _KINDS[raw["cluster"]["kind"]]
         else:
             annotation = model.model_fields[str(key)].annotation
             assert isinstance(annotation, type)

@@ -84,10 +84,14 @@ def check_job(job: Job) -> dict[str, Source]:
 def _refuse_clashes(job: Job, sources: Mapping[str, Source]) -> None:
     """Refuse results that would stand where those of another source do, in a Zarr."""
     ops = [as_monoid(op).name for op in job.reduce.ops]
+    below: dict[str, str] = {}
+    for key in sources:
+        parts = key.split("/")
+        for depth in range(1, len(parts) + 1):
+            below.setdefault("/".join(parts[:depth]), key)
     for key in sources:
         for op in ops:
-            place = f"{key}/{op}"
-            other = next((one for one in sources if f"{one}/".startswith(f"{place}/")), None)
+            other = below.get(f"{key}/{op}")
             if other is not None:
                 raise JobError(
                     f"the {op} of {key!r} would stand where results of {other!r} do; "
@@ -160,7 +164,7 @@ def run_job(
                 # Before the cluster is closed, which takes longer than a small job.
                 write_results(job.output.path, reduced, overwrite=job.output.overwrite)
         if job.output.report is not None:
-            write_report(job.output.report, record.as_json(), reduced)
+            write_report(job.output.report, record.manifest, reduced)
     return Outcome(reduced, record)
 
 

@@ -208,7 +208,7 @@ class Limits(_Table):
     memory: Nbytes | None = None
     """Of a worker, above an idle one: "2 GiB"."""
     time: Seconds | None = None
-    """From start to results: "2 h"."""
+    """Of its runs together, once its workers are there: "2 h"."""
     on_bad_chunk: Literal[ON_BAD_CHUNK] = ON_BAD_CHUNK[0]  # type: ignore[valid-type] # as above
     """"stop", or "skip": chunks that cannot be read are left out, and told."""
 

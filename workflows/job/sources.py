@@ -8,13 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from chunkfold.errors import JobError
-from chunkfold.opening import open_all
-from chunkfold.remote import SCHEMES, message_of, open_store, said_shortly, without_secrets
+from chunkfold.opening import is_zarr, open_all
+from chunkfold.remote import LISTED, message_of, open_store, said_shortly, without_secrets
 from chunkfold.source import Source
 
 _MARKS = frozenset("*?[")
-_ZARR = ("zarr.json", ".zarray", ".zgroup")
-"""One of which a Zarr's folder holds."""
 
 
 def job_sources(
@@ -37,7 +35,7 @@ def job_sources(
             if address != pattern and address.rstrip("/") == out.rstrip("/"):
                 continue
             for source in open_all(address):
-                inner = source.array.path if address.endswith(".zip") else _below(address, source)
+                inner = _below(address, source)
                 name = "/".join(part for part in (key, inner) if part) or _last(address)
                 if any(fnmatchcase(name, one) for one in exclude):
                     continue
@@ -71,8 +69,7 @@ def _matches(pattern: str) -> Iterator[tuple[str, str]]:
     remote = "://" in pattern
     keys = list(_remote(base, parts[first:]) if remote else _local(base, parts[first:]))
     if not keys:
-        shown = without_secrets(pattern) if remote else pattern
-        raise JobError(f"source {shown} matches no Zarr array or group")
+        raise JobError(f"source {without_secrets(pattern)} matches no Zarr array or group")
     for key in keys:
         yield f"{base}/{key}", key
 
@@ -83,13 +80,13 @@ def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
         raise JobError(f"source {'/'.join((base, *parts))} matches nothing: {root} is no folder")
     for key in sorted(glob.glob("/".join(parts), root_dir=root, recursive=True)):  # noqa: PTH207 # ** follows links there
         path = root / key
-        if path.suffix == ".zip" or any((path / name).exists() for name in _ZARR):
+        if path.suffix == ".zip" or is_zarr(path):
             yield key
 
 
 def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:
     scheme, _, rest = base.partition("://")
-    if scheme.lower() not in SCHEMES or scheme.lower().startswith("http") or not rest:
+    if scheme.lower() not in LISTED or not rest:
         raise JobError(
             f"source {without_secrets('/'.join((base, *parts)))}: patterns are for local paths and "
             "stores that can be listed (s3://bucket/..., gs://, az://); name the arrays"
@@ -98,7 +95,7 @@ def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:
 
     try:
         with said_shortly():
-            store = open_store(f"{scheme.lower()}://{rest}")
+            store = open_store(base)
             found = [""]
             for part in parts:
                 found = [
@@ -117,8 +114,7 @@ def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:
 
 def _below(address: str, source: Source) -> str:
     """Return the path of an array within the group that was named; empty if it was the array."""
-    shown = without_secrets(address) if "://" in address else address
-    return source.name[len(shown) :].strip("/")
+    return source.name[len(without_secrets(address)) :].strip("/")
 
 
 def _last(address: str) -> str:

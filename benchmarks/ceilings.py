@@ -56,7 +56,9 @@ def main() -> None:
             if op not in OF_KIND.get(values.dtype.kind, OPS):
                 continue
             bound = bind([as_monoid(op)], [values.dtype])
-            fold = Fold(opened, bound.accumulator, choose(device, bound.accumulator, flat=True))
+            fold = Fold(
+                opened, bound.accumulator, choose(device, bound.accumulator, kernels=("flat",))
+            )
             memory = values.nbytes / seconds(fold, buffer, values.size, options.rounds)
             best = best or memory  # the first is the sum of float32
             if memory / best > options.below:

@@ -7,14 +7,15 @@ device, driver and source. `CHUNKFOLD_TIES=table` takes the table's first instea
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, MonoidError
-from chunkfold.kernels.trial import Request, Verdict, verdict_of
-from chunkfold.kernels.variant import Tuning, forced, tiers, work_group_size
+from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.trial import Request, Verdict, kernel_files, verdict_of
+from chunkfold.kernels.variant import Tuning, distinct, forced, tiers, work_group_size
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,20 @@ class Choice:
 
 
 def choose(
-    device: Device, accumulator: Accumulator, variant: str | None = None, *, flat: bool = False
+    device: Device,
+    accumulator: Accumulator,
+    variant: str | None = None,
+    kernels: Collection[str] = FOLDS,
 ) -> Tuning:
     """Return the best tuning that was seen to work on a device; parameters as `chosen`."""
-    return chosen(device, accumulator, variant, flat=flat).tuning
+    return chosen(device, accumulator, variant, kernels).tuning
 
 
 def chosen(
-    device: Device, accumulator: Accumulator, variant: str | None = None, *, flat: bool = False
+    device: Device,
+    accumulator: Accumulator,
+    variant: str | None = None,
+    kernels: Collection[str] = FOLDS,
 ) -> Choice:
     """Return the best tuning that was seen to work on a device, and what it was measured against.
 
@@ -51,8 +58,8 @@ def chosen(
     ----------
     variant
         Use this one and no other.
-    flat
-        Whether only flat boxes will be folded: fewer kernels need to be tried.
+    kernels
+        Those of `FOLDS` that will be launched: others need not be tried.
 
     Raises
     ------
@@ -67,8 +74,8 @@ def chosen(
     found = (
         tiers(device, accumulator) if variant is None else [forced(device, accumulator, variant)]
     )
-    for wanted in _attempts(found):
-        equals, verdict = settled(device, accumulator, *wanted, flat=flat)
+    for wanted in _attempts(distinct(equals, kernel_files(kernels)) for equals in found):
+        equals, verdict = settled(device, accumulator, *wanted, kernels=kernels)
         if verdict.usable:
             rivals = zip(equals, verdict.rates, strict=True) if verdict.rates else ()
             return Choice(equals[verdict.chosen], tuple(rivals))
@@ -84,14 +91,15 @@ def chosen(
 
 
 def settled(
-    device: Device, accumulator: Accumulator, *equals: Tuning, flat: bool = False
+    device: Device, accumulator: Accumulator, *equals: Tuning, kernels: Collection[str] = FOLDS
 ) -> tuple[tuple[Tuning, ...], Verdict]:
     """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
-    verdict = verdict_of(Request(device, accumulator, equals, flat))
+    launched = tuple(kernel for kernel in FOLDS if kernel in kernels)
+    verdict = verdict_of(Request(device, accumulator, equals, launched))
     limit = verdict.local_limit
     if limit:
         equals = tuple(_limited(device, accumulator, tuning, limit) for tuning in equals)
-        verdict = verdict_of(Request(device, accumulator, equals, flat))
+        verdict = verdict_of(Request(device, accumulator, equals, launched))
     return equals, verdict
 
 

@@ -77,12 +77,8 @@ class Fold:
             return None
         if box.outputs != self.outputs:
             raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
-        if box.flat:
-            event = self._add_flat(inputs, box, wait_for)
-        elif box.upright:
-            event = self._add_columns(inputs, box, wait_for)
-        else:
-            event = self._add_rows(inputs, box, wait_for)
+        add = {"flat": self._add_flat, "rows": self._add_rows, "columns": self._add_columns}
+        event = add[box.kernel](inputs, box, wait_for)
         self._passes.expect(box.elements)
         self._count += box.reduces
         self._deposits += box.reduces
@@ -200,7 +196,7 @@ class Fold:
     def _add_rows(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
-        tuning = self.tuning.for_rows()
+        tuning = self.tuning.for_file("rows.cl")
         team, splits, span = row_shape(tuning, box, self.splits)
         jobs = splits * self.outputs
         return self.launcher.launch(

@@ -9,6 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+FOLDS = ("flat", "rows", "columns")
+"""The kernels that fold boxes, each for boxes of its own kind: `Box.kernel`."""
+
 
 @dataclass(frozen=True)
 class Dim:
@@ -50,18 +53,19 @@ class Box:
         return self.outputs * self.reduces
 
     @cached_property
-    def flat(self) -> bool:
-        """Whether it is one contiguous run folded into one output, indices in step."""
-        return self.outputs == 1 and (
-            self.reduces <= 1 or [(d.stride, d.index_stride) for d in self.reduced] == [(1, 1)]
-        )
+    def kernel(self) -> str:
+        """Which of `FOLDS` folds it.
 
-    @property
-    def upright(self) -> bool:
-        """Whether neighbouring elements belong to different outputs."""
+        `flat` takes one contiguous run that goes into one output, indices in step; `columns` what
+        has neighbouring elements in different outputs; `rows` all else.
+        """
+        if self.outputs == 1 and (
+            self.reduces <= 1 or [(d.stride, d.index_stride) for d in self.reduced] == [(1, 1)]
+        ):
+            return "flat"
         if not self.kept or not self.reduced:
-            return bool(self.kept)
-        return self.kept[-1].stride < self.reduced[-1].stride
+            return "columns" if self.kept else "rows"
+        return "columns" if self.kept[-1].stride < self.reduced[-1].stride else "rows"
 
     def words(self) -> np.ndarray:
         """Lay the dims out as kernels/place.clh reads them: uint64, kept before reduced."""
@@ -132,8 +136,8 @@ def box(
 
     >>> box((2, 3, 4), (1, 2)).reduced
     (Dim(size=12, stride=1, index_stride=1, output_stride=0),)
-    >>> box((2, 3), (1,), strides=(1, 2)).upright
-    True
+    >>> box((2, 3), (1,), strides=(1, 2)).kernel
+    'columns'
     """
     strides = c_strides(shape) if strides is None else strides
     given = strides if index_strides is None else index_strides

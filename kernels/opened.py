@@ -58,7 +58,8 @@ class OpenedDevice:
             If it does not build.
         """
         if kernel_file == "passes.cl":
-            accumulator, tuning = accumulator.for_passes(), tuning.for_passes()
+            accumulator = accumulator.for_passes()
+        tuning = tuning.for_file(kernel_file)
         key = (kernel_file, accumulator, tuning, build_options(self.device))
         with self._lock:
             if key not in self._programs:

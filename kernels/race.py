@@ -21,12 +21,14 @@ _MANY_BYTES = {"cpu": 64 << 20}
 _GPU_BYTES = 256 << 20
 _LONG_S = 2e-3
 """A fold of a few bytes that takes longer is bound by arithmetic: more bytes would tell no more."""
+_OUTPUTS = 256
+"""Of folds whose kernel is not for one output."""
 _ROUNDS = 5
 _MARGIN = 1.05
 """How much faster than the table's first another must be, for the noise."""
 
 
-def race(request: Request) -> Sequence[float]:
+def race(opened: OpenedDevice, request: Request) -> Sequence[float]:
     """Return the bytes per second that each tuning folds; nothing if there is but one.
 
     0 stands for one that fails.
@@ -34,21 +36,22 @@ def race(request: Request) -> Sequence[float]:
     if len(request.tunings) == 1:
         return ()
     folds: dict[int, Fold] = {}
-    opened = OpenedDevice(request.device)
+    kernel = request.kernels[0]
+    outputs = 1 if kernel == "flat" else _OUTPUTS
     for number, tuning in enumerate(request.tunings):
         try:
-            folds[number] = Fold(opened, request.accumulator, tuning)
-            device_seconds(folds[number], *_data(folds[number], 1 << 12))  # builds
+            folds[number] = Fold(opened, request.accumulator, tuning, outputs)
+            device_seconds(folds[number], *_data(folds[number], kernel, 1 << 16))  # builds
         except ChunkfoldError:
             folds.pop(number, None)
     if not folds:
         return [0.0] * len(request.tunings)
     nbytes = _FEW_BYTES
-    data = _data(next(iter(folds.values())), nbytes)
+    data = _data(next(iter(folds.values())), kernel, nbytes)
     if max(device_seconds(fold, *data) for fold in folds.values()) < _LONG_S:
         most = _MANY_BYTES.get(request.device.kind, _GPU_BYTES)
         nbytes = min(most, request.device.max_alloc_bytes // 4)
-        data = _data(next(iter(folds.values())), nbytes)
+        data = _data(next(iter(folds.values())), kernel, nbytes)
     rounds = [
         {number: device_seconds(fold, *data) for number, fold in folds.items()}
         for _ in range(_ROUNDS)
@@ -69,27 +72,33 @@ def fastest_first(rates: Sequence[float]) -> list[int]:
     return sorted(range(len(rates)), key=lambda number: -handicapped[number])
 
 
-def _data(fold: Fold, nbytes: int) -> tuple[list[cl.Buffer], Box]:
-    """Return buffers of small numbers, `nbytes` for all inputs together."""
+def _data(fold: Fold, kernel: str, nbytes: int) -> tuple[list[cl.Buffer], Box]:
+    """Return buffers of small numbers, `nbytes` for all inputs together, and a box for a kernel."""
     accumulator, context = fold.accumulator, fold.opened.context
-    count = max(1, nbytes // accumulator.element_bytes)
+    each = max(1, nbytes // accumulator.element_bytes // fold.outputs)
+    count = each * fold.outputs
     pattern = np.arange(1 << 12) * 37 % 101
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     buffers = [
         cl.Buffer(context, flags, hostbuf=np.resize(elements, count))
         for elements in inputs_of(accumulator, [pattern] * len(accumulator.stored))
     ]
-    return buffers, box((count,), (0,))
+    laid = {
+        "flat": box((count,), (0,)),
+        "rows": box((fold.outputs, each), (1,)),
+        "columns": box((each, fold.outputs), (0,)),
+    }
+    return buffers, laid[kernel]
 
 
 def device_seconds(fold: Fold, buffers: Sequence[cl.Buffer], whole: Box) -> float:
-    """Fold a flat box; return the seconds of the first pass, by the device's clock."""
-    before = _run_ns(fold)
+    """Fold a box; return the seconds of the first pass, by the device's clock."""
+    before = _run_ns(fold, whole)
     fold.add(buffers, whole)
     fold.finish()
-    return max(_run_ns(fold) - before, 1) / 1e9
+    return max(_run_ns(fold, whole) - before, 1) / 1e9
 
 
-def _run_ns(fold: Fold) -> int:
-    times = fold.profile().get(("fold_flat", 0))
+def _run_ns(fold: Fold, whole: Box) -> int:
+    times = fold.profile().get((f"fold_{whole.kernel}", 0))
     return 0 if times is None else times.run_ns

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,17 +20,26 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.caches import child_environment
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.folders import cache_folder, write_atomically
+from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
 from chunkfold.kernels.variant import Tuning, build_options
 
 TRIAL_DEADLINE_S = 120.0
 """Longest time for one request in the child, in seconds."""
-KERNEL_FILES = ("flat.cl", "rows.cl", "columns.cl", "passes.cl")
-_FLAT_FILES = ("flat.cl", "passes.cl")
+PASSES_FILE = "passes.cl"
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE)
 """Signals by which a process ends itself; others come from outside."""
 processes = TrialProcesses()
+
+
+def kernel_files(kernels: Collection[str]) -> tuple[str, ...]:
+    """Return the files that hold these of `FOLDS`, and what follows them.
+
+    >>> kernel_files({"rows"})
+    ('rows.cl', 'passes.cl')
+    """
+    return (*(f"{kernel}.cl" for kernel in FOLDS if kernel in kernels), PASSES_FILE)
 
 
 @dataclass(frozen=True)
@@ -40,13 +49,13 @@ class Request:
     device: Device
     accumulator: Accumulator
     tunings: tuple[Tuning, ...]
-    flat: bool = False
-    """Whether only flat boxes will be folded: other kernels are then not tried."""
+    kernels: tuple[str, ...] = FOLDS
+    """Those of `FOLDS` that will be launched: others are not tried."""
 
     @property
     def files(self) -> tuple[str, ...]:
         """Kernel files that are tried."""
-        return _FLAT_FILES if self.flat else KERNEL_FILES
+        return kernel_files(self.kernels)
 
     @property
     def key(self) -> str:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator import Accumulator, Slot
 from chunkfold.kernels.combine import Combiner
+from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
@@ -29,12 +31,31 @@ from chunkfold.kernels.variant import Tuning
 
 _COUNT = 1031
 """A prime, so that no stage divides it."""
-_WIDE = 7
-_HIGH = _COUNT // _WIDE
-_CUT = [box((386,), (0,)), box((_COUNT - 386,), (0,), offset=386, index=386)]
-_ROWS = box((_HIGH, _WIDE), (0, 1), index_strides=(_WIDE + 1, 1))
-_COLUMNS = box((_HIGH, _WIDE), (0,))
-_REST = box((_COUNT % _WIDE,), (0,), offset=_HIGH * _WIDE, index=_HIGH * _WIDE)
+_GAPS = (8, 1)
+"""Index strides that let rows of 7 or fewer not merge: they are folded one after another."""
+_WAYS = {
+    "flat": (
+        [box((_COUNT,), (0,))],
+        [box((386,), (0,)), box((_COUNT - 386,), (0,), offset=386, index=386)],
+    ),
+    "rows": (
+        [box((7, 143), (1,)), box((2, 15), (1,), offset=1001, index=1001)],
+        [box((79, 13), (1,)), box((2, 2), (1,), offset=1027, index=1027)],
+        [
+            box((147, 7), (0, 1), index_strides=_GAPS),
+            box((2, 1), (0, 1), index_strides=_GAPS, offset=1029),
+        ],
+    ),
+    "columns": (
+        [
+            box((70, 7), (0,)),
+            box((73, 7), (0,), offset=490, index=490),
+            box((15, 2), (0,), offset=1001, index=1001),
+        ],
+        [box((79, 13), (0,)), box((2, 2), (0,), offset=1027, index=1027)],
+    ),
+}
+"""Lists of boxes that cover all elements once, by the kernel that folds them."""
 _ORPHAN_DEADLINE_S = round(TRIAL_DEADLINE_S + 30)
 """A parent would have ended it by then."""
 
@@ -64,19 +85,28 @@ def _next_request() -> Request | None:
     return request
 
 
+@cache
+def _opened(device: Device) -> OpenedDevice:
+    """Keep a device, and what was built: many reductions have the same passes."""
+    return OpenedDevice(device)
+
+
 def _verdict(request: Request) -> Verdict:
     """Try the fastest tuning first."""
-    rates = race(request)
+    try:
+        opened = _opened(request.device)
+    except DeviceError as error:
+        return Verdict(usable=False, reason=str(error))
+    rates = race(opened, request)
     for number in fastest_first(rates) or [0]:
-        verdict = _verdict_of(request, request.tunings[number])
+        verdict = _verdict_of(opened, request, request.tunings[number])
         if verdict.usable or verdict.local_limit or verdict.unlawful:
             return replace(verdict, chosen=number, rates=rates)
     return verdict
 
 
-def _verdict_of(request: Request, tuning: Tuning) -> Verdict:
+def _verdict_of(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
     try:
-        opened = OpenedDevice(request.device)
         limit = _local_limit(opened, request, tuning)
         if limit:
             return Verdict(
@@ -109,18 +139,20 @@ def _local_limit(opened: OpenedDevice, request: Request, tuning: Tuning) -> int:
 def _compare(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
     accumulator = request.accumulator
+    ways = [boxes for kernel in request.kernels for boxes in _WAYS[kernel]]
+    if accumulator.uses_index:  # which gaps move
+        ways = [
+            boxes
+            for boxes in ways
+            if all(dim.index_stride == dim.stride for part in boxes for dim in part.reduced)
+        ]
     for values in _samples(accumulator):
         data = inputs_of(accumulator, values)
-        whole = _folded(Fold(opened, accumulator, tuning), data, [box((_COUNT,), (0,))])
-        ways = [_folded(Fold(opened, accumulator, tuning), data, _CUT)]
-        if not request.flat:
-            ways.append(_by_columns(opened, accumulator, tuning, data))
-        if not request.flat and not accumulator.uses_index:  # the gaps of rows move indices
-            ways.append(_folded(Fold(opened, accumulator, tuning), data, [_ROWS, _REST]))
+        done = [_folded(opened, accumulator, tuning, data, boxes) for boxes in ways]
         for slot in accumulator.slots:
-            want = whole.arrays[slot.name]
             known = _known(slot, accumulator, values)
-            answers = [way.arrays[slot.name] for way in ways] + ([] if known is None else [known])
+            answers = [way.arrays[slot.name] for way in done] + ([] if known is None else [known])
+            want = answers[0]
             for got in answers:
                 if not _same(want, got):
                     return Verdict(
@@ -129,17 +161,24 @@ def _compare(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
     return Verdict(usable=True, reason="it built and ran right")
 
 
-def _by_columns(
-    opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning, data: list[np.ndarray]
+def _folded(
+    opened: OpenedDevice,
+    accumulator: Accumulator,
+    tuning: Tuning,
+    data: list[np.ndarray],
+    boxes: list[Box],
 ) -> Partial:
-    """Fold a few columns, and combine what comes of them."""
-    columns = _folded(Fold(opened, accumulator, tuning, outputs=_WIDE), data, [_COLUMNS])
-    partials = [
-        Partial({name: array[n : n + 1] for name, array in columns.arrays.items()})
-        for n in range(_WIDE)
-    ]
-    rest = _folded(Fold(opened, accumulator, tuning), data, [_REST])
-    return Combiner(opened, accumulator, tuning).combine([*partials, rest])
+    """Fold boxes, those of as many outputs together, and combine all outputs."""
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(opened.context, flags, hostbuf=array) for array in data]
+    folds: dict[int, Fold] = {}
+    for part in boxes:
+        if part.outputs not in folds:
+            folds[part.outputs] = Fold(opened, accumulator, tuning, part.outputs)
+        folds[part.outputs].add(buffers, part)
+    several = [fold.finish() for fold in folds.values()]
+    outputs = [one.part(slice(n, n + 1)) for one in several for n in range(one.outputs)]
+    return Combiner(opened, accumulator, tuning).combine(outputs)
 
 
 def _same(want: np.ndarray, got: np.ndarray) -> bool:
@@ -153,14 +192,6 @@ def _samples(accumulator: Accumulator) -> list[list[np.ndarray]]:
     counts = np.arange(_COUNT)
     patterns = [counts * 37 % 101 - 50, 1 + (counts % 97 == 0)]
     return [[pattern + number for number in range(len(accumulator.stored))] for pattern in patterns]
-
-
-def _folded(fold: Fold, data: list[np.ndarray], boxes: list[Box]) -> Partial:
-    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-    buffers = [cl.Buffer(fold.opened.context, flags, hostbuf=array) for array in data]
-    for part in boxes:
-        fold.add(buffers, part)
-    return fold.finish()
 
 
 def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np.ndarray | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from chunkfold.kernels.accumulator import Accumulator
@@ -72,15 +72,19 @@ class Tuning:
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())
 
-    def for_rows(self) -> Tuning:
-        """Return the tuning for short runs: a CPU's lanes are gathered at the end of each."""
-        if not self.strip or self.lanes <= _ROW_LANES:
-            return self
-        return replace(self, lanes=_ROW_LANES, width=_ROW_LANES)
+    def for_file(self, kernel_file: str) -> Tuning:
+        """Return the tuning for a kernel file: what does not matter there is the same for all.
 
-    def for_passes(self) -> Tuning:
-        """Return the tuning for passes, which load no elements."""
-        return replace(self, lanes=1, width=1, unroll=1, aligned=False, tile=1)
+        A CPU's lanes are gathered at the end of each run, so those of rows, which may be short, are
+        few. In columns no work-item has to do with another. Passes load no elements.
+        """
+        if kernel_file == "rows.cl" and self.strip and self.lanes > _ROW_LANES:
+            return replace(self, lanes=_ROW_LANES, width=_ROW_LANES)
+        if kernel_file == "columns.cl":
+            return replace(self, variant="tree", local_size=1, lanes=1, width=1, unroll=1)
+        if kernel_file == "passes.cl":
+            return replace(self, lanes=1, width=1, unroll=1, aligned=False, tile=1)
+        return self
 
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""
@@ -96,6 +100,14 @@ class Tuning:
             f"{self.variant}, {self.groups} x {self.local_size} work-items, {order}, "
             f"{self.unroll} x {self.width} elements a load, {self.lanes} lanes"
         )
+
+
+def distinct(tunings: Sequence[Tuning], kernel_files: Sequence[str]) -> tuple[Tuning, ...]:
+    """Return those of some tunings that differ in any of these kernel files; the first of likes."""
+    found: dict[object, Tuning] = {}
+    for tuning in tunings:
+        found.setdefault(tuple(tuning.for_file(file) for file in kernel_files), tuning)
+    return tuple(found.values())
 
 
 def local_tables(device: Device, accumulator: Accumulator) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from chunkfold.blocks import Block
 from chunkfold.kernels import Combiner, Partial
 from chunkfold.metrics import count_block
+from chunkfold.reads import whole_window
 from chunkfold.report import BlockTimes, DeviceReport, Report, merge
 from chunkfold.stream import Stream
 from chunkfold.tile import fold_tile
@@ -40,10 +41,10 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         If the run was cancelled meanwhile.
     """
     began, since = time.time(), time.monotonic()
-    tuning = work.tuning(owned, work.accumulator)
-    prepared = time.monotonic() - since
     stream = Stream(owned, work, block, watch)
     try:
+        tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], {}))
+        prepared = time.monotonic() - since
         partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
     finally:
         stream.close()

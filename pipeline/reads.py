@@ -12,9 +12,12 @@ import numpy as np
 from chunkfold.blocks import Block
 from chunkfold.grid import Piece, slabs
 from chunkfold.kernels import Box
+from chunkfold.kernels.geometry import FOLDS
 from chunkfold.objects import Known
 from chunkfold.work import Work
 
+_MOST_SHAPES = 64
+"""Of leaves, that are looked at one by one."""
 Place = tuple[slice, ...]
 """A box, axis by axis."""
 
@@ -98,6 +101,28 @@ def reads_of(work: Work, block: Block, window: Window, buffer_bytes: int) -> Ite
                     absent=absent,
                     known=known,
                 )
+
+
+def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
+    """Return which kernels fold what is read for a window: of `kernels.geometry.FOLDS`.
+
+    Boxes differ in extents, but what matters of one is whether it is 1 and whether it is all there
+    is: the least and the largest along an axis are of every kind that occurs.
+    """
+    layout = work.layout
+    extents = [{int(axis.lengths.min()), int(axis.lengths.max())} for axis in layout.axes]
+    for axis, along in zip(layout.kept, window.place, strict=True):
+        extents[axis] = {along.stop - along.start}
+    cut = window.by_cell or work.leaf_bytes > buffer_bytes
+    if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
+        return frozenset(FOLDS)
+    indexed = work.accumulator.uses_index
+    return frozenset(
+        layout.leaf_box(
+            layout.leaf(0, 0), [slice(0, size) for size in shape], indexed=indexed
+        ).kernel
+        for shape in itertools.product(*extents)
+    )
 
 
 def _in_array(piece: Piece, cut: slice) -> slice:

@@ -14,13 +14,13 @@ import numpy as np
 
 from chunkfold.blocks import Block
 from chunkfold.errors import CancelledError, ChunkError
-from chunkfold.kernels import Accumulator, Combiner, Fold, Partial
+from chunkfold.kernels import Accumulator, Combiner, Fold, Partial, Tuning
 from chunkfold.kernels.power import Powers
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.memory import ring
 from chunkfold.objects import decode_clock
-from chunkfold.reads import Read, Window, reads_of
+from chunkfold.reads import Read, Window, kernels_of, reads_of
 from chunkfold.work import Watch, Work
 from chunkfold.worker import WorkerDevice
 
@@ -58,7 +58,7 @@ class Stream:
         self.fills = Powers(
             owned.opened,
             [np.full(1, source.fill, source.dtype) for source in work.sources],
-            lambda accumulator: work.tuning(owned, accumulator),
+            lambda accumulator: work.tuning(owned, accumulator, {"flat"}),
         )
         """Folds of the fill value."""
         self._watch = watch
@@ -80,7 +80,8 @@ class Stream:
         CancelledError
             If the run was cancelled meanwhile.
         """
-        fold = self._fold_of(accumulator, window.outputs)
+        tuning = self.tuning(accumulator, window)
+        fold = Fold(self.owned.opened, accumulator, tuning, window.outputs, self._queue)
         reads = deque[tuple[Read, Slot, Future[ReadTimes]]]()
         try:
             for read in reads_of(self.work, self.block, window, self._buffer_bytes):
@@ -99,6 +100,11 @@ class Stream:
             self._settle([(slot, future) for _, slot, future in reads])
         self._profiles.append(fold.profile())
         return partial
+
+    def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
+        """Return how a window is folded into an accumulator."""
+        kernels = kernels_of(self.work, window, self._buffer_bytes)
+        return self.work.tuning(self.owned, accumulator, kernels)
 
     def combine(self, partials: Sequence[Partial]) -> Partial:
         """Combine partials of the same outputs."""
@@ -120,10 +126,6 @@ class Stream:
     def profile(self) -> Profile:
         """Return the times of all launches so far."""
         return merged(self._profiles)
-
-    def _fold_of(self, accumulator: Accumulator, outputs: int) -> Fold:
-        tuning = self.work.tuning(self.owned, accumulator)
-        return Fold(self.owned.opened, accumulator, tuning, outputs=outputs, queue=self._queue)
 
     def _settle(self, unread: Sequence[tuple[Slot, Future[ReadTimes]]]) -> None:
         """Wait for readers that nobody waits for any more: no buffer is used while one fills it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from chunkfold.kernels import Accumulator, Tuning
@@ -36,10 +36,14 @@ class Work:
         """Return the extent of each input's cells along an axis."""
         return [max(1, source.cell[axis]) for source in self.sources]
 
-    def tuning(self, owned: WorkerDevice, accumulator: Accumulator) -> Tuning:
-        """Return how a device folds into an accumulator: the run's, or another form of it."""
-        flat = not (self.layout.kept or accumulator.uses_index)
-        return owned.tuning(accumulator, self.variant, flat=flat)
+    def tuning(
+        self, owned: WorkerDevice, accumulator: Accumulator, kernels: Collection[str] = ()
+    ) -> Tuning:
+        """Return how a device folds into an accumulator: the run's, or another form of it.
+
+        `kernels` names those of `kernels.geometry.FOLDS` that will be launched; none to combine.
+        """
+        return owned.tuning(accumulator, self.variant, kernels)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from chunkfold.kernels import (
     default_devices,
     devices,
 )
+from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.planning import READERS
 
@@ -39,7 +40,8 @@ class WorkerDevice:
     opened: OpenedDevice
     readers: int
     """Threads that read and decode for all its blocks."""
-    _tunings: dict[object, Tuning] = field(default_factory=dict)
+    _tunings: dict[object, dict[frozenset[str], Tuning]] = field(default_factory=dict)
+    """By reduction, and by the kernels that were tried."""
     _buffers: list[StagingBuffer] = field(default_factory=list)
     _pools: dict[int, ThreadPoolExecutor] = field(default_factory=dict)
     """By their threads."""
@@ -82,16 +84,21 @@ class WorkerDevice:
         with self._lock:
             self._buffers.append(buffer)
 
-    def tuning(self, accumulator: Accumulator, variant: str | None, *, flat: bool) -> Tuning:
-        """Return the tuning for a reduction; the first call may try kernels in a child process.
+    def tuning(
+        self, accumulator: Accumulator, variant: str | None, kernels: Collection[str]
+    ) -> Tuning:
+        """Return a tuning of which these kernels were seen to work; parameters as `kernels.choose`.
 
-        Parameters as `kernels.choose`.
+        The first call may try them in a child process.
         """
-        key = (accumulator, variant, flat)
         with self._choosing:
-            if key not in self._tunings:
-                self._tunings[key] = choose(self.device, accumulator, variant, flat=flat)
-            return self._tunings[key]
+            tried = self._tunings.setdefault((accumulator, variant), {})
+            for others, tuning in tried.items():
+                if others.issuperset(kernels):
+                    return tuning
+            # Combines launch none of them: any tuning will do, but one must be tried.
+            wanted = frozenset(kernels or FOLDS[:1])
+            return tried.setdefault(wanted, choose(self.device, accumulator, variant, wanted))
 
 
 class DevicePlugin(WorkerPlugin):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Collection, Generator
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ os.environ["CHUNKFOLD_TIES"] = "table"
 
 from chunkfold.kernels import Accumulator, Device, OpenedDevice, Tuning, all_devices  # noqa: E402
 from chunkfold.kernels.choice import settled  # noqa: E402
+from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.variant import VARIANTS, forced, why_not  # noqa: E402
 
 settings.register_profile(
@@ -62,16 +64,13 @@ def shaped(device: Device, accumulator: Accumulator, shape: str) -> Tuning | Non
 
 
 def tried(
-    device: Device, accumulator: Accumulator, shape: str, *, flat: bool = False
+    device: Device, accumulator: Accumulator, shape: str, kernels: Collection[str] = FOLDS
 ) -> Tuning | None:
-    """Return a shape's tuning if the device can do it and its compiler survives it.
-
-    `flat`: only flat boxes will be folded.
-    """
+    """Return a shape's tuning if the device can do these kernels and its compiler survives it."""
     tuning = shaped(device, accumulator, shape)
     if tuning is None:
         return None
-    (tuning,), verdict = settled(device, accumulator, tuning, flat=flat)
+    (tuning,), verdict = settled(device, accumulator, tuning, kernels=kernels)
     assert verdict.usable or "crashed" in verdict.reason, verdict
     return tuning if verdict.usable else None
 
@@ -90,6 +89,20 @@ def _build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """
     if request.node.get_closest_marker("unoptimised") and not ALL_SHAPES:
         monkeypatch.setenv("CHUNKFOLD_BUILD_OPTIONS", "-cl-opt-disable")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Hide the test's name, which pytest puts into the environment.
+
+    The child that tries kernels is kept while its environment stays: with a name in it, each test
+    started one of its own, which was half of the suite's time.
+    """
+    name = os.environ.pop("PYTEST_CURRENT_TEST")
+    try:
+        return (yield)
+    finally:
+        os.environ["PYTEST_CURRENT_TEST"] = name
 
 
 _opened: dict[str, OpenedDevice] = {}

@@ -61,7 +61,7 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
         "zero copy": _shown(opened, memory),
     }
     accumulator = bind([as_monoid("sum")], [memory.dtype]).accumulator
-    fold = Fold(opened, accumulator, choose(device, accumulator, flat=True))
+    fold = Fold(opened, accumulator, choose(device, accumulator, kernels=("flat",)))
 
     def folded(move: Move) -> Timed:
         def run() -> object:

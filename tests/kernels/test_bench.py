@@ -81,7 +81,9 @@ def test_what_is_moved_is_what_is_folded(opened: OpenedDevice, way: str):
     memory = page_aligned(4000).view(np.float32)
     move = getattr(transfer, way)(opened, memory)
     bound = bind([as_monoid("sum")], [memory.dtype])
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    fold = Fold(
+        opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
+    )
     for value in (1, 3):  # not what an earlier move left there
         memory[:] = value
         fold.add([move()], box((1000,), (0,)))

@@ -30,7 +30,9 @@ pytestmark = pytest.mark.unoptimised
 def results(opened: OpenedDevice, ops: list[str], *arrays: np.ndarray, ddof: float = 0) -> dict:
     """Fold aligned arrays of any shape into one output."""
     bound = bind([as_monoid(op) for op in ops], [array.dtype for array in arrays], ddof=ddof)
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    fold = Fold(
+        opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
+    )
     fold.add([upload(opened, array) for array in arrays], box((arrays[0].size,), (0,)))
     partial = fold.finish()
     shape = (arrays[0].size,)
@@ -187,7 +189,9 @@ def test_count_leaves_out_what_is_absent(opened: OpenedDevice):
     array = np.array([1, np.nan, 0, np.nan, 5], "f4")
     skipping = [as_monoid(op).skipping() for op in ("count", "any", "all", "logsumexp", "norm2")]
     bound = bind(skipping, [array.dtype])
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    fold = Fold(
+        opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
+    )
     fold.add([upload(opened, array)], box((5,), (0,)))
     partial = fold.finish()
     got = {s.name: s.finish(partial, (5,), (0,))[0] for s in bound.statistics}
@@ -313,7 +317,9 @@ def test_a_text_that_fits_no_vector_still_builds(opened: OpenedDevice):
 
     odd = Monoid("odd", fields={"n": "int64"}, zero=0, lift="(x & 1) == 1 ? 1 : 0", op="add")
     bound = bind([odd], [np.dtype("i2")])
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    fold = Fold(
+        opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
+    )
     fold.add([upload(opened, np.arange(1001, dtype="i2"))], box((1001,), (0,)))
     assert bound.statistics[0].finish(fold.finish()) == [500]
 
@@ -323,7 +329,9 @@ def test_narrow_integers_are_widened_on_lanes_as_for_one(opened: OpenedDevice):
 
     square = Monoid("square", fields={"n": "int64"}, zero=0, lift="x * x", op="add")
     bound = bind([square], [np.dtype("i1")])
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    fold = Fold(
+        opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
+    )
     fold.add([upload(opened, np.full(1001, 100, "i1"))], box((1001,), (0,)))
     assert bound.statistics[0].finish(fold.finish()) == [1001 * 10_000]
 
@@ -334,4 +342,4 @@ def test_what_does_not_build_says_where(opened: OpenedDevice):
     bad = Monoid("bad", fields={"n": "int64"}, zero=0, lift="x +\nundeclared", op="add")
     bound = bind([bad], [np.dtype("i4")])
     with pytest.raises(BuildError, match=r"bad: lift of n:2"):
-        choose(opened.device, bound.accumulator, flat=True)
+        choose(opened.device, bound.accumulator, kernels=("flat",))

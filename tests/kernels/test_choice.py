@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Device, Tuning, as_monoid, bind, histogram, trial
+from chunkfold.kernels import Device, OpenedDevice, Tuning, as_monoid, bind, histogram, trial
 from chunkfold.kernels.choice import chosen, settled
 from chunkfold.kernels.race import race
 from chunkfold.kernels.trial import Request, verdict_of
@@ -55,12 +55,12 @@ def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
     good = table(device)[0]
     broken = replace(good, lanes=5, width=5)  # OpenCL has no such load
     request = Request(device, SUM, (broken, good))
-    assert race(request)[0] == 0
+    assert race(OpenedDevice(device), request)[0] == 0
     verdict = verdict_of(request)
     assert verdict.usable
     assert verdict.chosen == 1
     assert verdict.rates[1] > 0
-    assert race(Request(device, SUM, (broken, broken))) == [0, 0]
+    assert race(OpenedDevice(device), Request(device, SUM, (broken, broken))) == [0, 0]
 
 
 def test_equals_that_crash_together_are_tried_one_by_one(device: Device, monkeypatch):
@@ -86,5 +86,5 @@ def test_equals_that_crash_together_are_tried_one_by_one(device: Device, monkeyp
 def test_every_kind_of_reduction_can_be_measured(device: Device, monoids: list, dtypes: list):
     accumulator = bind(monoids, [np.dtype(dtype) for dtype in dtypes]).accumulator
     equals = next(iter(tiers(device, accumulator)))
-    rates = race(Request(device, accumulator, (equals[0], equals[0].plain())))
+    rates = race(OpenedDevice(device), Request(device, accumulator, (equals[0], equals[0].plain())))
     assert min(rates) > 1e6

@@ -80,8 +80,8 @@ def hard_rows(dtype: str) -> tuple[np.ndarray, dict[str, list[np.floating]]]:
     return data, {op: [expected(op, row, dtype, ddof=1) for row in rows] for op in OPS}
 
 
-def chosen(opened: OpenedDevice, accumulator: Accumulator) -> Tuning:
-    return choose(opened.device, accumulator)
+def chosen(opened: OpenedDevice, accumulator: Accumulator, kernel: str = "flat") -> Tuning:
+    return choose(opened.device, accumulator, kernels={kernel})
 
 
 def folded(
@@ -89,15 +89,16 @@ def folded(
     bound: Bound,
     array: np.ndarray,
     axes: tuple[int, ...],
-    tuning: Callable[[OpenedDevice, Accumulator], Tuning] = chosen,
+    tuning: Callable[[OpenedDevice, Accumulator, str], Tuning] = chosen,
 ) -> Partial:
     """Fold as blocks do: what expansions have lost once more in limbs."""
     outputs = math.prod(n for axis, n in enumerate(array.shape) if axis not in axes)
     accumulator = bound.accumulator.for_outputs(outputs)
 
     def once(accumulator: Accumulator) -> Partial:
-        fold = Fold(opened, accumulator, tuning(opened, accumulator), outputs=outputs)
-        fold.add([upload(opened, array)], box(array.shape, axes))
+        whole = box(array.shape, axes)
+        fold = Fold(opened, accumulator, tuning(opened, accumulator, whole.kernel), outputs)
+        fold.add([upload(opened, array)], whole)
         return fold.finish()
 
     partial = once(accumulator)
@@ -135,7 +136,7 @@ def test_every_row_is_the_nearest_float(opened: OpenedDevice, dtype: str):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_cuts_order_and_combining_do_not_change_a_bit(opened: OpenedDevice, dtype: str):
     bound = every(dtype)
-    tuning = choose(opened.device, bound.accumulator)
+    tuning = chosen(opened, bound.accumulator, "flat")
     rng = np.random.default_rng(3)
     data = np.concatenate([rows_of(kind, dtype, 3, rows=20).ravel() for kind in KINDS[:-1]])
     wanted = folded(opened, bound, data, (0,))
@@ -219,7 +220,7 @@ def test_foreign_byte_order_and_gaps(opened: OpenedDevice, swapped: str):
     bound = bind([as_monoid("sum")], [np.dtype(swapped)], exact=True)
     data = rows_of("plain", native, 7, rows=40)
     accumulator = bound.accumulator.for_outputs(20)
-    fold = Fold(opened, accumulator, chosen(opened, accumulator), outputs=20)
+    fold = Fold(opened, accumulator, chosen(opened, accumulator, "rows"), outputs=20)
     part = box((20, COUNT - 2), (1,), strides=(2 * COUNT, 1), offset=COUNT + 1)
     fold.add([upload(opened, data.astype(swapped))], part)
     got = bound.statistics[0].finish(fold.finish())

@@ -55,7 +55,7 @@ def test_every_shape_of_kernel_gives_the_same_bits(opened: OpenedDevice, shape: 
     for kind in KINDS:
         data = rows_of(kind, dtype, 2, rows=60)
         for axes in ((0, 1), (0,), (1,)):
-            got = folded(opened, bound, data, axes, lambda _, form: tunings[form])
+            got = folded(opened, bound, data, axes, lambda _, form, kernel: tunings[form])
             assert bits(got) == bits(folded(opened, bound, data, axes)), (kind, axes)
 
 
@@ -82,7 +82,7 @@ def test_expansions_have_the_form_that_limbs_give_them(opened: OpenedDevice, dty
     data = np.concatenate([data, ties])
     partials = []
     for form in (accumulator, limbs):
-        fold = Fold(opened, form, chosen(opened, form), outputs=len(data))
+        fold = Fold(opened, form, chosen(opened, form, "rows"), outputs=len(data))
         fold.add([upload(opened, data)], box(data.shape, (1,)))
         partials.append(fold.finish())
     for name, field in accumulator.sums.items():
@@ -101,7 +101,7 @@ def test_expansions_combine_to_one_form(opened: OpenedDevice, dtype: str):
     far = rows_of("wild", dtype, 12, rows=6, count=columns.shape[1])
     columns = np.concatenate([columns, far, -far])
     whole = folded(opened, bound, columns, (0,))
-    combiner = Combiner(opened, accumulator, chosen(opened, accumulator))
+    combiner = Combiner(opened, accumulator, chosen(opened, accumulator, "columns"))
     for cuts in ((1,), (3, 4), (40,), (COUNT + 2, COUNT + 6)):
         pieces = np.split(columns, cuts)
         partials = [folded(opened, bound, piece, (0,)) for piece in pieces]
@@ -119,12 +119,13 @@ def test_large_partials_are_combined_slab_by_slab(opened: OpenedDevice, monkeypa
     mean = next(one for one in bound.statistics if one.name == "mean")
     data = rows_of("wild", "float32", 10, rows=9)
     form = bound.accumulator
-    fold = Fold(opened, form, chosen(opened, form), outputs=COUNT)
+    tuning = chosen(opened, form, "columns")
+    fold = Fold(opened, form, tuning, outputs=COUNT)
     partials = []
     for row in data:
         fold.add([upload(opened, row)], box((1, COUNT), (0,)))
         partials.append(fold.finish())
-    combiner = Combiner(opened, form, chosen(opened, form))
+    combiner = Combiner(opened, form, tuning)
     whole = mean.finish(combiner.combine(partials))
     assert same(whole, [expected("mean", column, "float32") for column in data.T.tolist()]).all()
 
@@ -132,8 +133,8 @@ def test_large_partials_are_combined_slab_by_slab(opened: OpenedDevice, monkeypa
 def test_a_launch_without_vectors_is_as_exact(opened: OpenedDevice):
     bound = every("float64")
 
-    def plain(opened: OpenedDevice, form: Accumulator) -> Tuning:
-        return replace(chosen(opened, form).plain(), local_size=1)
+    def plain(opened: OpenedDevice, form: Accumulator, kernel: str) -> Tuning:
+        return replace(chosen(opened, form, kernel).plain(), local_size=1)
 
     data = rows_of("cancelling", "float64", 9)
     for axes in ((1,), (0, 1)):

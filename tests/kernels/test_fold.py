@@ -128,7 +128,7 @@ def test_equals_numpy_for_every_length_and_offset(opened: OpenedDevice, shape: s
     integers = np.dtype(dtype).kind in "biu"
     builtin = shape.startswith(("work_group", "sub_group"))
     bound = bound_of(("min", "max") if integers and builtin else BASIC, dtype)
-    tuning = tried(opened.device, bound.accumulator, shape, flat=True)
+    tuning = tried(opened.device, bound.accumulator, shape, kernels=("flat",))
     if tuning is None:
         return  # counted in test_every_shape_ran_somewhere
     ran.setdefault(shape, set()).add(opened.device.spec)
@@ -157,7 +157,7 @@ def test_every_shape_ran_somewhere():
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_prod_of_floats_equals_numpy(opened: OpenedDevice, dtype: str):
     bound = bound_of(("prod",), dtype)
-    tuning = choose(opened.device, bound.accumulator, flat=True)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
 
     @given(LENGTHS, st.integers(0, 2**32))
     def check_length(count: int, seed: int) -> None:
@@ -176,7 +176,7 @@ def test_prod_of_floats_equals_numpy(opened: OpenedDevice, dtype: str):
 def test_truths_and_bits_equal_numpy(opened: OpenedDevice, dtype: str):
     bits = ("bitwise_and", "bitwise_or", "bitwise_xor") if dtype[0] != "f" else ()
     bound = bound_of(("any", "all", "count_nonzero", *bits), dtype)
-    tuning = choose(opened.device, bound.accumulator, flat=True)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
 
     @given(LENGTHS, st.integers(0, 2**32), st.sampled_from([0, 0.01, 0.99, 1]))
     def check_length(count: int, seed: int, share: float) -> None:
@@ -206,7 +206,7 @@ def test_special_values_propagate_as_in_numpy(opened: OpenedDevice, dtype: str, 
     results = folded(
         opened,
         bound,
-        choose(opened.device, bound.accumulator, flat=True),
+        choose(opened.device, bound.accumulator, kernels=("flat",)),
         array,
         box((1000,), (0,)),
     )
@@ -217,7 +217,7 @@ def test_special_values_propagate_as_in_numpy(opened: OpenedDevice, dtype: str, 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_min_and_max_order_zeros_and_keep_subnormals(opened: OpenedDevice, dtype: str):
     bound = bound_of(("min", "max"), dtype)
-    tuning = choose(opened.device, bound.accumulator, flat=True)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
     tiny = np.finfo(dtype).smallest_subnormal
     for array in (np.array([0.0, -0.0], dtype), np.array([-0.0, 0.0], dtype)):
         results = folded(opened, bound, tuning, array, box((2,), (0,)))
@@ -230,7 +230,9 @@ def test_min_and_max_order_zeros_and_keep_subnormals(opened: OpenedDevice, dtype
 
 def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
     bound = bound_of(BASIC, "int32")
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    fold = Fold(
+        opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
+    )
     array = values("int32", 100_000, 3)
     cuts = [0, 1, 3, 1000, 1000, 50_001, 99_999, 100_000]
     buffers = [upload(opened, array[a:b]) for a, b in itertools.pairwise(cuts)]
@@ -242,7 +244,9 @@ def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
 
 def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
     bound = bound_of(("sum",), "int64")
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    fold = Fold(
+        opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
+    )
     buffer = upload(opened, np.arange(10))
     sums = []
     for _ in range(3):
@@ -254,7 +258,7 @@ def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
 @pytest.mark.parametrize("count", [1, 2, 3, 15, 16, 17, 300, 5000])
 def test_combine_equals_folding_the_whole(opened: OpenedDevice, count: int):
     bound = bound_of(BASIC, "int16")
-    tuning = choose(opened.device, bound.accumulator, flat=True)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
     array = values("int16", count * 3, 5)
     fold = Fold(opened, bound.accumulator, tuning)
     buffer, parts = upload(opened, array), []
@@ -298,8 +302,9 @@ def test_axes_of_larger_boxes(opened: OpenedDevice, shape: tuple[int, ...], axes
     bound = bound_of(("sum", "max"), "float64")
     array = values("float64", math.prod(shape), 9).reshape(shape)
     outputs = math.prod(n for axis, n in enumerate(shape) if axis not in axes)
-    tuning = choose(opened.device, bound.accumulator)
-    results = folded(opened, bound, tuning, array, box(shape, axes), outputs=outputs)
+    whole = box(shape, axes)
+    tuning = choose(opened.device, bound.accumulator, kernels={whole.kernel})
+    results = folded(opened, bound, tuning, array, whole, outputs=outputs)
     np.testing.assert_allclose(results["sum"], array.sum(axis=axes).ravel(), rtol=1e-11, atol=1e-9)
     np.testing.assert_array_equal(results["max"], array.max(axis=axes).ravel())
 
@@ -385,7 +390,7 @@ def test_indices_go_beyond_32_bits(opened: OpenedDevice):
         box((10, 100), (0, 1), index=start, index_strides=(2**33, 1)),
     ):
         (got,) = folded(opened, bound, tuning, array, one)["last"]
-        assert got == start + (999 if one.flat else 9 * 2**33 + 99)
+        assert got == start + (999 if one.kernel == "flat" else 9 * 2**33 + 99)
 
 
 def test_buffers_go_beyond_32_bits():
@@ -402,7 +407,7 @@ def test_buffers_go_beyond_32_bits():
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
     buffer = cl.Buffer(opened.context, flags, hostbuf=array)
     bound = bound_of(("sum", "max"), "int8")
-    fold = Fold(opened, bound.accumulator, choose(device, bound.accumulator))
+    fold = Fold(opened, bound.accumulator, choose(device, bound.accumulator, kernels=("flat",)))
     fold.add([buffer], box((count,), (0,)))
     partial = fold.finish()
     assert [int(s.finish(partial)[0]) for s in bound.statistics] == [106, 100]
@@ -411,7 +416,7 @@ def test_buffers_go_beyond_32_bits():
 def test_integers_come_out_the_same_every_time(opened: OpenedDevice):
     bound = bound_of(("sum", "min"), "int64")
     for shape in ("tree-64", "work_group", "sub_group", "vectors"):
-        tuning = tried(opened.device, bound.accumulator, shape)
+        tuning = tried(opened.device, bound.accumulator, shape, kernels=("flat",))
         if tuning is None:
             continue
         fold = Fold(opened, bound.accumulator, tuning)
@@ -453,7 +458,7 @@ def test_a_refused_launch_is_a_device_error_with_kernel_pass_and_code(opened: Op
 def test_one_accumulator_an_output_is_a_partial_without_a_pass(opened: OpenedDevice):
     rows, columns = 3, 100_000
     bound = bound_of(("sum",), "float32")
-    tuning = choose(opened.device, bound.accumulator)
+    tuning = choose(opened.device, bound.accumulator, kernels=("columns",))
     fold = Fold(opened, bound.accumulator, tuning, outputs=columns, splits=1)
     data = np.arange(rows * columns, dtype="f4").reshape(rows, columns) % 1000
     buffer = upload(opened, data)

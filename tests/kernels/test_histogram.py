@@ -45,7 +45,7 @@ _ran: dict[str, set[bool]] = {}
 
 def chosen(opened: OpenedDevice, *monoids: Monoid, dtype: str = "f4") -> tuple:
     bound = bind(list(monoids), [np.dtype(dtype)])
-    return bound, choose(opened.device, bound.accumulator, flat=True)
+    return bound, choose(opened.device, bound.accumulator, kernels=("flat",))
 
 
 def counted(opened: OpenedDevice, array: np.ndarray, edges: list) -> np.ndarray:
@@ -99,7 +99,7 @@ def test_random_edges_count_as_numpy_does(opened: OpenedDevice):
 def test_every_shape_of_kernel_counts(opened: OpenedDevice, shape: str):
     monoids = [histogram(range(-40, 41)), as_monoid("mean"), as_monoid("max")]
     bound = bind(monoids, [np.dtype("int32")])
-    tuning = tried(opened.device, bound.accumulator, shape, flat=True)
+    tuning = tried(opened.device, bound.accumulator, shape, kernels=("flat",))
     if tuning is None:
         return  # a device without it: SHAPES are counted in test_fold
 
@@ -235,7 +235,9 @@ def test_more_constants_than_there_is_room_for_is_said_so(opened: OpenedDevice):
     small = replace(opened.device, constant_bytes=1000)
     accumulator = bind([histogram(np.geomspace(1, 2, 300))], [np.dtype("f4")]).accumulator
     with pytest.raises(DeviceError, match=r"needs 1,200 bytes of constants, but .* has 1,000"):
-        program_source(small, "flat.cl", accumulator, choose(opened.device, accumulator, flat=True))
+        program_source(
+            small, "flat.cl", accumulator, choose(opened.device, accumulator, kernels=("flat",))
+        )
 
 
 def test_a_users_table_reads_its_constants(opened: OpenedDevice):

@@ -24,7 +24,7 @@ SOME = ["int8", "uint16", "int64", "uint64"]
 def bound_to(opened: OpenedDevice, op: str, dtype: str, result: str | None = None) -> tuple:
     cast = None if result is None else np.dtype(result)
     bound = bind([as_monoid(op)], [np.dtype(dtype)], dtype=cast)
-    return bound, choose(opened.device, bound.accumulator, flat=True)
+    return bound, choose(opened.device, bound.accumulator, kernels=("flat",))
 
 
 def reduced(opened: OpenedDevice, bound: Bound, tuning: Tuning, *arrays: np.ndarray) -> np.generic:
@@ -123,7 +123,7 @@ def test_sums_of_products_are_exact_or_refused(opened: OpenedDevice, op: str, dt
         bind([as_monoid(op)], [np.dtype(dtype)] * inputs, dtype=result)
         for result in (None, np.dtype(object))
     ]
-    tuning = choose(opened.device, bounds[0].accumulator, flat=True)
+    tuning = choose(opened.device, bounds[0].accumulator, kernels=("flat",))
     widest = np.zeros(0, dtype).sum().dtype
     factors = {
         "sumsq": lambda x, _: x * x,

@@ -154,7 +154,7 @@ def test_struct_accumulators_combine_fields_together(opened: OpenedDevice):
         finish=lambda fields, _: fields["i"],
     )
     bound = bind([argmax], [np.dtype("float32")])
-    tuning = choose(opened.device, bound.accumulator, flat=True)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
     rng = np.random.default_rng(0)
     for count in (1, 2, 1000, 10_007):
         array = rng.integers(0, 50, count).astype("f4")
@@ -166,7 +166,9 @@ def test_several_inputs_are_read_together(opened: OpenedDevice):
     dot = Monoid("dot", inputs=2, zero=0, lift="(double)x0 * x1", op="add")
     bound = bind([dot], [np.dtype("float32"), np.dtype("int16")])
     a, b = np.arange(5003, dtype="f4"), np.arange(5003, dtype="i2") % 7
-    fold = Fold(opened, bound.accumulator, choose(opened.device, bound.accumulator, flat=True))
+    fold = Fold(
+        opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))
+    )
     fold.add([upload(opened, a), upload(opened, b)], box((5003,), (0,)))
     (got,) = bound.statistics[0].finish(fold.finish())
     assert got == np.dot(a.astype("f8"), b.astype("f8"))
@@ -189,7 +191,7 @@ def test_accumulate_replaces_lift_with_state_of_its_own(opened: OpenedDevice):
         ),
     )
     bound = bind([neumaier], [np.dtype("float64")])
-    tuning = choose(opened.device, bound.accumulator, flat=True)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
     array = np.tile([1.0, 1e100, 1.0, -1e100], 1)
     (got,) = folded(opened, bound, tuning, array, box((4,), (0,)))["neumaier"]
     lanes = tuning.local_size * tuning.lanes
@@ -204,7 +206,7 @@ def test_a_bad_expression_shows_the_log_with_its_own_line(opened: OpenedDevice):
     bad = Monoid("bad", zero=0, lift="x +\n  nonsense", op="add")
     bound = bind([bad], [np.dtype("float32")])
     with pytest.raises(BuildError) as error:
-        choose(opened.device, bound.accumulator, flat=True)
+        choose(opened.device, bound.accumulator, kernels=("flat",))
     message = str(error.value)
     assert "nonsense" in message
     assert re.search(r'bad: lift of s"?:2:', message), message
@@ -232,7 +234,7 @@ def test_dtype_casts_elements_before_and_results_after(opened: OpenedDevice):
     array = np.arange(1000, dtype="i4") * 3
     for dtype in ("float32", "int64", "uint32", "float64"):
         bound = bind([as_monoid("sum")], [array.dtype], dtype=np.dtype(dtype))
-        tuning = choose(opened.device, bound.accumulator, flat=True)
+        tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
         (got,) = folded(opened, bound, tuning, array, box((1000,), (0,)))["sum"]
         want = array.sum(dtype=dtype)
         assert got.dtype == want.dtype
@@ -247,7 +249,7 @@ def test_without_float64_sums_are_float32(opened: OpenedDevice):
         bound = bind([as_monoid("sum"), as_monoid("mean")], [np.dtype(dtype)], fp64=False)
         assert not needs_fp64(bound.accumulator)
         assert "double" not in assemble("flat.cl", bound.accumulator)
-        tuning = choose(opened.device, bound.accumulator, flat=True)
+        tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
         array = np.arange(100).astype(dtype)
         results = folded(opened, bound, tuning, array, box((100,), (0,)))
         assert results["sum"][0] == 4950
@@ -293,7 +295,7 @@ def test_a_magnitude_is_what_it_is_to_c(opened: OpenedDevice, dtype: str):
             for name, lift in (("lanes", text), ("one", f"({text}) / 1"))
         ]
         bound = bind(both, [array.dtype])
-        tuning = choose(opened.device, bound.accumulator, flat=True)
+        tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
         got = folded(opened, bound, tuning, array, box((40,), (0,)))
         assert got["lanes"] == got["one"]
 
@@ -326,7 +328,7 @@ def test_what_is_no_monoid_is_refused_with_a_counter_example(opened: OpenedDevic
     bad = Monoid("bad", **UNLAWFUL[law], lift="x")
     accumulator = bind([bad], [np.dtype("f4")]).accumulator
     with pytest.raises(MonoidError) as error:
-        choose(opened.device, accumulator, flat=True)
+        choose(opened.device, accumulator, kernels=("flat",))
     message = str(error.value)
     assert message.startswith(f"monoid 'bad': {law}: where a is (s=")
     # The counter-example is one.
@@ -347,7 +349,11 @@ def test_a_sum_of_what_is_rounded_needs_no_tolerance(opened: OpenedDevice):
     bound = bind([roots], [np.dtype("f4")])
     array = np.array([2.0, 3.0, 5.0], "f4")
     got = folded(
-        opened, bound, choose(opened.device, bound.accumulator, flat=True), array, box((3,), (0,))
+        opened,
+        bound,
+        choose(opened.device, bound.accumulator, kernels=("flat",)),
+        array,
+        box((3,), (0,)),
     )
     np.testing.assert_allclose(got["roots"], np.sqrt(array).sum(), rtol=1e-6)
 
@@ -356,11 +362,15 @@ def test_rounding_needs_a_tolerance(opened: OpenedDevice):
     parts = {"op": "sqrt(a.s * a.s + b.s * b.s)", "zero": 0, "lift": "fabs(x)"}
     exact = bind([Monoid("hypot", **parts)], [np.dtype("f8")]).accumulator
     with pytest.raises(MonoidError, match="give rtol if rounding is all the difference"):
-        choose(opened.device, exact, flat=True)
+        choose(opened.device, exact, kernels=("flat",))
     near = bind([Monoid("hypot", **parts, rtol=1e-12)], [np.dtype("f8")])
     array = np.array([3.0, 4.0, 12.0])
     got = folded(
-        opened, near, choose(opened.device, near.accumulator, flat=True), array, box((3,), (0,))
+        opened,
+        near,
+        choose(opened.device, near.accumulator, kernels=("flat",)),
+        array,
+        box((3,), (0,)),
     )
     np.testing.assert_allclose(got["hypot"], [13], rtol=1e-12)
 

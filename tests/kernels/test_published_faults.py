@@ -23,7 +23,7 @@ SUM = bind([as_monoid("sum")], [np.dtype("f4")])
 
 def ours(opened: OpenedDevice, count: int, shape: str) -> int | None:
     """Sum ones with a shape of ours; None where the device cannot do it."""
-    tuning = tried(opened.device, SUM.accumulator, shape, flat=True)
+    tuning = tried(opened.device, SUM.accumulator, shape, kernels=("flat",))
     if tuning is None:
         return None
     fold = Fold(opened, SUM.accumulator, tuning)
@@ -99,7 +99,7 @@ def test_a_tail_without_barriers_assumes_a_lockstep_that_cpus_do_not_have(opened
 
 
 def test_length_one_and_none_read_nothing_that_nobody_wrote(opened: OpenedDevice):
-    tuning = choose(opened.device, SUM.accumulator, flat=True)
+    tuning = choose(opened.device, SUM.accumulator, kernels=("flat",))
     for _ in range(20):  # other memory each time
         fold = Fold(opened, SUM.accumulator, tuning)
         assert SUM.statistics[0].finish(fold.finish()) == [0]

@@ -13,14 +13,15 @@ import pytest
 from chunkfold.kernels import OpenedDevice, as_monoid, bind, histogram
 from chunkfold.kernels.assemble import assemble, located
 from chunkfold.kernels.bake import header
+from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.laws import LAWS_FILE
-from chunkfold.kernels.trial import KERNEL_FILES
+from chunkfold.kernels.trial import kernel_files
 from chunkfold.kernels.variant import language_options
 
 FOLDER = Path(str(resources.files("chunkfold.kernels")))
 
 
-@pytest.mark.parametrize("file", KERNEL_FILES)
+@pytest.mark.parametrize("file", kernel_files(FOLDS))
 def test_a_kernel_file_compiles_alone(opened: OpenedDevice, file: str):
     source = (FOLDER / file).read_text()
     options = [*language_options(opened.device), "-I", str(FOLDER)]
@@ -28,10 +29,10 @@ def test_a_kernel_file_compiles_alone(opened: OpenedDevice, file: str):
 
 
 def test_every_kernel_file_is_tried():
-    assert {path.name for path in FOLDER.glob("*.cl")} == {*KERNEL_FILES, LAWS_FILE}
+    assert {path.name for path in FOLDER.glob("*.cl")} == {*kernel_files(FOLDS), LAWS_FILE}
 
 
-@pytest.mark.parametrize("file", KERNEL_FILES)
+@pytest.mark.parametrize("file", kernel_files(FOLDS))
 def test_lines_after_an_include_keep_their_numbers(file: str):
     accumulator = bind([as_monoid("min"), as_monoid("mean")], [np.dtype("f4")]).accumulator
     lines = (FOLDER / file).read_text().split("\n")
@@ -46,7 +47,7 @@ def test_lines_after_an_include_keep_their_numbers(file: str):
         number += 1
 
 
-@pytest.mark.parametrize("file", KERNEL_FILES)
+@pytest.mark.parametrize("file", kernel_files(FOLDS))
 def test_physical_lines_lead_back_to_their_files(file: str):
     accumulator = bind([as_monoid("min"), as_monoid("prod")], [np.dtype("f4")]).accumulator
     source = assemble(file, accumulator)

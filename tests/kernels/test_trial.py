@@ -25,6 +25,7 @@ from chunkfold.kernels import (
     trial,
     trial_process,
 )
+from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.trial import Request, Verdict, verdict_of
 from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
 from chunkfold.kernels.variant import tiers
@@ -84,13 +85,14 @@ def test_a_hang_ends_at_the_deadline(device: Device, monkeypatch):
 
 @pytest.mark.usefixtures("_private_cache")
 @pytest.mark.unoptimised
-def test_kernels_that_answer_wrongly_are_not_used(device: Device):
+@pytest.mark.parametrize("kernel", FOLDS)
+def test_kernels_that_answer_wrongly_are_not_used(device: Device, kernel: str):
     """A state that ends as one more gives another answer for every number of launches."""
     more = Accumulate({"t": "int64"}, {"t": 0}, "s.t += x;", {"s": "s.t + 1"})
     wrong = Monoid("wrong", fields={"s": "int64"}, zero=0, lift="x", op="add", accumulate=more)
     accumulator = bind([wrong], [np.dtype("int32")]).accumulator
     with pytest.raises(BuildError, match=r"no kernel for wrong works on .*it is wrong"):
-        choose(device, accumulator)
+        choose(device, accumulator, kernels={kernel})
 
 
 @pytest.mark.usefixtures("_private_cache")
@@ -196,3 +198,22 @@ def test_what_a_child_said_last_is_kept_though_it_removes_its_folder(
     monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", dies))
     request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
     assert verdict_of(request).reason == "the trial ended with exit code 9: boom"
+
+
+@pytest.mark.usefixtures("_private_cache")
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("kernel", FOLDS)
+def test_only_what_will_be_launched_is_built(
+    device: Device, tmp_path: Path, monkeypatch, kernel: str
+):
+    monkeypatch.delenv("POCL_CACHE_DIR", raising=False)  # of this process, not of the private cache
+    choose(device, SUM, kernels={kernel})
+    # Caches hold sources, or folders named by kernels, as the driver has it.
+    texts = [path.read_text() for path in tmp_path.glob("slots/*/programs/*/source.cl")]
+    names = {path.name for path in tmp_path.glob("slots/**/fold_*")}
+    built = {
+        fold
+        for fold in FOLDS
+        if f"fold_{fold}" in names or any(f"void fold_{fold}(" in text for text in texts)
+    }
+    assert built == {kernel}

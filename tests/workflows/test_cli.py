@@ -19,6 +19,8 @@ from tests.conftest import DEVICES
 from tests.processes import alive, all_ended
 from tests.wheels import installed
 
+pytestmark = pytest.mark.unoptimised
+
 CHUNKFOLD = str(Path(sys.executable).parent / "chunkfold")
 
 
@@ -222,35 +224,18 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(
-    store: Path, capfd: pytest.CaptureFixture, monkeypatch, words: tuple, sentence: str
-):
-    """In this process: importing everything anew would be most of the suite's time."""
-    words, sentence = (
-        tuple(word.replace("STORE", str(store)) for word in words),
-        sentence.replace("STORE", str(store)),
-    )
+def test_bad_input_is_one_sentence_and_exit_code_2(store: Path, here, words: tuple, sentence: str):
     began = time.monotonic()
-    monkeypatch.setattr(sys, "argv", ["chunkfold", *words])
-    monkeypatch.setattr(signal, "signal", lambda *_: None)  # pytest's own stay
-    with pytest.raises(SystemExit) as ended:
-        main()
-    done = capfd.readouterr()
-    assert ended.value.code == 2
-    assert "Traceback" not in done.err
-    assert sentence in " ".join(done.err.split())
-    assert done.out == ""
+    code, out, err = here(*(word.replace("STORE", str(store)) for word in words))
+    assert (code, out) == (2, "")
+    assert sentence.replace("STORE", str(store)) in " ".join(err.split())
     assert time.monotonic() - began < 60
 
 
-def test_what_another_try_may_mend_is_exit_code_4(store: Path, capfd, monkeypatch):
-    words = ["chunkfold", "reduce", str(store / "a"), "--scheduler", "tcp://127.0.0.1:9"]
-    monkeypatch.setattr(sys, "argv", words)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 4
-    assert "ClusterError: cannot reach a scheduler" in " ".join(capfd.readouterr().err.split())
+def test_what_another_try_may_mend_is_exit_code_4(store: Path, here):
+    code, _, said = here("reduce", store / "a", "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 4
+    assert "ClusterError: cannot reach a scheduler" in " ".join(said.split())
 
 
 def test_other_packages_add_commands(tmp_path: Path, capfd: pytest.CaptureFixture, monkeypatch):
@@ -320,11 +305,12 @@ def test_an_interrupt_ends_it_cleanly(tmp_path: Path):
     assert all_ended(process.pid), alive(process.pid)
 
 
-def test_help_has_examples_and_is_quick_to_import():
+def test_help_has_examples_and_is_quick_to_import(here):
     for command in (
         "describe", "reduce", "project", "normalize", "diff", "plan", "devices", "worker", "demo",
     ):  # fmt: skip
-        shown = chunkfold(command, "--help").stdout
+        code, shown, _ = here(command, "--help")
+        assert code == 0
         assert f"Examples:\n    chunkfold {command}" in shown
         assert "\\b" not in shown
     code = (

@@ -92,7 +92,11 @@ class _Version(_Handler):
 
 class _Versions(_Handler):
     def get(self) -> None:
-        self.finish({"kind": "APIVersions", "versions": ["v1"], "resources": []})
+        resources = [
+            {"name": f"{name}s", "singularName": name, "kind": name.title(), "namespaced": True}
+            for name in ("service", "pod")
+        ]
+        self.finish({"versions": ["v1"], "groups": [], "resources": resources})
 
 
 class _Clusters(_Handler):
@@ -175,7 +179,7 @@ def serving(api: Api, folder: Path) -> Iterator[Path]:
     given = {"api": api}
     rules = [
         ("/version/?", _Version, given),
-        ("/api(?:/v1)?/?", _Versions, given),
+        ("/apis?(?:/v1)?/?", _Versions, given),
         (CLUSTERS, _Clusters, given),
         (f"{CLUSTERS}/([^/]+)", _Cluster, given),
         (f"{core}/services(?:/([^/]+))?", _Objects, given | {"kind": "Service"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ import jsonschema
 import pytest
 import yaml
 
+from chunkfold.workflows.job import kubernetes
 from chunkfold.workflows.job.loading import load_job
+from chunkfold.workflows.job.schema import Kubernetes
 from tests.processes import BIN, finished
 
 pytestmark = pytest.mark.real
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-CRD = "dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds/daskjob.yaml"
+CRDS = "dask_kubernetes/operator/deployment/helm/dask-kubernetes-operator/crds"
 
 
 def test_the_recipe_of_the_image_is_sound():
@@ -31,12 +34,13 @@ def test_the_linter_finds_what_is_wrong(tmp_path: Path):
     assert finished([BIN / "hadolint", tmp_path / "Dockerfile"], 60).returncode
 
 
-def test_the_cron_job_is_one(tmp_path: Path):
+@pytest.mark.parametrize(("name", "key"), [("cronjob", "backoffLimit"), ("role", "verbs")])
+def test_manifests_are_sound(tmp_path: Path, name: str, key: str):
     command = [BIN / "kubernetes-validate", "--strict"]
-    text = (DEPLOY / "kubernetes" / "cronjob.yaml").read_text()
-    done = finished([*command, DEPLOY / "kubernetes" / "cronjob.yaml"], 60)
+    path = DEPLOY / "kubernetes" / f"{name}.yaml"
+    done = finished([*command, path], 60)
     assert done.returncode == 0, done.stdout
-    (tmp_path / "misspelt.yaml").write_text(text.replace("backoffLimit", "backofLimit"))
+    (tmp_path / "misspelt.yaml").write_text(path.read_text().replace(key, key[:-1]))
     assert finished([*command, tmp_path / "misspelt.yaml"], 60).returncode
 
 
@@ -61,21 +65,48 @@ def strict(schema: Any) -> Any:
     return made
 
 
-def test_the_dask_job_is_one(tmp_path: Path):
-    """By the schema that dask-kubernetes installs in a cluster."""
-    fetch = ["download", "--quiet", "--no-deps", "--dest", tmp_path, "dask-kubernetes"]
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    """The package whose operator makes Dask clusters in Kubernetes."""
+    folder = tmp_path_factory.mktemp("operator")
+    fetch = ["download", "--quiet", "--no-deps", "--dest", folder, "dask-kubernetes"]
     done = finished([sys.executable, "-m", "pip", *fetch], 120)
     assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        (version,) = yaml.safe_load(archive.read(CRD))["spec"]["versions"]
+        yield archive
+
+
+def schema_of(operator: zipfile.ZipFile, kind: str) -> Any:
+    """What a cluster takes for one, with that operator in it."""
+    (version,) = yaml.safe_load(operator.read(f"{CRDS}/{kind.lower()}.yaml"))["spec"]["versions"]
     schema = strict(version["schema"]["openAPIV3Schema"])
     schema["properties"] |= {"metadata": {}, "apiVersion": {}, "kind": {}}
-    manifest = yaml.safe_load((DEPLOY / "kubernetes" / "daskjob.yaml").read_text())
-    jsonschema.validate(manifest, schema)
-    misspelt = json.loads(json.dumps(manifest).replace('"replicas"', '"replica"'))
+    return schema
+
+
+def misspelt(manifest: Any) -> Any:
+    return json.loads(json.dumps(manifest).replace('"replicas"', '"replica"'))
+
+
+def test_the_dask_job_is_one(operator: zipfile.ZipFile):
+    schema = schema_of(operator, "DaskJob")
+    made = yaml.safe_load((DEPLOY / "kubernetes" / "daskjob.yaml").read_text())
+    jsonschema.validate(made, schema)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(misspelt, schema)
+        jsonschema.validate(misspelt(made), schema)
+
+
+def test_what_a_job_makes_in_kubernetes_is_a_dask_cluster(operator: zipfile.ZipFile):
+    schema = schema_of(operator, kubernetes.KIND)
+    cluster = Kubernetes(
+        kind="kubernetes", image="i", workers=3, cores=2, memory="3 GiB", gpus=1,
+        claims={"data": "/data"}, secrets=["store"],
+    )  # fmt: skip
+    made = kubernetes.manifest(cluster, "chunkfold-1")
+    jsonschema.validate(made, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(misspelt(made), schema)
 
 
 def test_the_dask_job_s_words_are_chunkfold_s(tmp_path: Path, monkeypatch):

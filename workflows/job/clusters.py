@@ -1,4 +1,4 @@
-"""Where a job runs: on this host's devices, on a cluster that is there, or in Slurm allocations."""
+"""Where a job runs: on this host, on a cluster that is there, in Slurm, in Kubernetes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from distributed import Client
 from chunkfold.cluster import THREADS, chosen_devices, connect
 from chunkfold.errors import ClusterError, PlanError
 from chunkfold.workflows.clients import QUIET, local_client
-from chunkfold.workflows.job.schema import Address, Cluster, Local, Slurm
+from chunkfold.workflows.job import kubernetes
+from chunkfold.workflows.job.schema import Address, Cluster, Kubernetes, Local, Slurm
 
 
 def job_client(cluster: Cluster) -> AbstractContextManager[Client]:
@@ -52,6 +53,8 @@ def check_cluster(cluster: Cluster) -> None:
         _jobqueue()
         if shutil.which("sbatch") is None:
             raise PlanError("cluster.kind is 'slurm', but there is no sbatch on this host's PATH")
+    if isinstance(cluster, Kubernetes):
+        kubernetes.imported()
 
 
 def _local(cluster: Local) -> AbstractContextManager[Client]:
@@ -92,6 +95,13 @@ def _slurm(cluster: Slurm) -> Iterator[Client]:
         yield client
 
 
+@contextmanager
+def _kubernetes(cluster: Kubernetes) -> Iterator[Client]:
+    with kubernetes.scheduler_address(cluster) as (address, left), connect(address) as client:
+        _await(client, cluster.workers, left)
+        yield client
+
+
 def _jobqueue() -> Any:
     try:
         import dask_jobqueue
@@ -118,4 +128,5 @@ _KINDS: Mapping[type[Any], Callable[[Any], AbstractContextManager[Client]]] = {
     Local: _local,
     Address: _address,
     Slurm: _slurm,
+    Kubernetes: _kubernetes,
 }

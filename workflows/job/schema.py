@@ -199,7 +199,34 @@ class Slurm(_Table):
     """Longest wait for all workers, in the queue too: "10 m"."""
 
 
-Cluster: TypeAlias = Annotated[Local | Address | Slurm, Field(discriminator="kind")]
+class Kubernetes(_Table):
+    """Workers in pods of a Dask cluster that is there for as long as the job runs.
+
+    It needs the operator of dask-kubernetes, and the right to make a DaskCluster.
+    """
+
+    kind: Literal["kubernetes"]
+    image: Word
+    """Of scheduler and workers, with this version of chunkfold in it."""
+    workers: Count
+    """Pods, each of one worker with one device."""
+    cores: Count
+    """Of each."""
+    memory: Nbytes
+    """Of each."""
+    gpus: Annotated[int, Field(ge=0, le=1)] = 0
+    """Of each: one worker owns one device."""
+    namespace: Word | None = None
+    """That of the context, or of this pod, without it."""
+    claims: dict[Word, Annotated[str, Field(pattern=r"^/[^\x00]+$")]] = {}
+    """Persistent volume claims that workers read, and where sources say that they are."""
+    secrets: list[Word] = []
+    """Secrets whose entries are environment variables of the workers: credentials of stores."""
+    wait: Seconds = Field(default="10 m", validate_default=True)
+    """Longest wait for all workers, with what pulling images takes: "10 m"."""
+
+
+Cluster: TypeAlias = Annotated[Local | Address | Slurm | Kubernetes, Field(discriminator="kind")]
 
 
 class Limits(_Table):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chunkfold import JobError, Monoid
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.places import line_of
-from chunkfold.workflows.job.schema import Job, Slurm
+from chunkfold.workflows.job.schema import CLUSTERS, Job, Slurm
 from tests.wheels import installed
 
 PLAIN = """\
@@ -130,6 +130,8 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ('"2 GiB"', '"1e9"', "FILE:19: limits.memory: give a size with its unit"),
         ('"std"]', '"std"]\ndtype = ","', "FILE:6: reduce.dtype: ',' is no dtype"),
         ("[output]", "# a\u2028b\n[output]\nx = 1", "FILE:11: output.x: is no such key"),
+        ('"8 GiB"', '"8 GiB"\nslurm = 1', "FILE:17: cluster.slurm: is no such key"),
+        ('"std"]', '"std"]\nstr = 1', "FILE:6: reduce.str: is no such key"),
         ("${NAME:-none}", "${NAME:none}", "FILE:10: output.path: 'out/${NAME:none}.zarr': wri"),
         ("[limits]", "[limits", "FILE: line 18: Expected ']' at the end of a table declaration"),
         ("out/${NAME:-none}.zarr", "${NOT_SET}", "FILE:10: output.path: the environment has no NO"),
@@ -207,3 +209,30 @@ def test_a_line_is_where_the_statement_of_its_key_begins(statements: list[str]):
             place = (*table, *statement.partition(" = ")[0].split("."))
             assert line_of(text, place) == line, place
         line += statement.count("\n") + 1
+
+
+def test_a_cluster_s_kind_is_any_of_them(written):
+    text = PLAIN[: PLAIN.index("[cluster]")]
+    for kind, rest in (
+        ("local", ""),
+        ("address", 'address = "tcp://10.0.0.1:8786"'),
+        ("slurm", 'workers = 1\ncores = 1\nmemory = "1 GiB"'),
+        ("kubernetes", 'image = "i"\nworkers = 1\ncores = 1\nmemory = "1 GiB"'),
+    ):
+        job = load_job(written(f'{text}[cluster]\nkind = "{kind}"\n{rest}\n'))
+        assert isinstance(job.cluster, CLUSTERS[kind])
+    bad = 'kind = "kubernetes"\nimage = "i"\nworker = 1\ncores = 1\nmemory = "1 GiB"\n'
+    assert "cluster.worker: is no such key; did you mean 'workers'?" in "".join(
+        problems(written(f"{text}[cluster]\n{bad}"))
+    )
+    for address in ("nowhere", "tcp://", "tcp://host"):
+        cluster = f'[cluster]\nkind = "address"\naddress = "{address}"\n'
+        assert "give a scheduler's address" in problems(written(f"{text}{cluster}"))[0]
+
+
+def test_a_folder_whose_name_is_a_pattern_is_refused(tmp_path: Path):
+    folder = tmp_path / "run[1]"
+    folder.mkdir()
+    (folder / "job.toml").write_text(PLAIN)
+    with pytest.raises(JobError, match=r"run\[1\] has one of .* in its name"):
+        load_job(folder / "job.toml")

@@ -332,3 +332,15 @@ def test_reduce_writes_a_manifest_too(folder: Path, scheduler: str):
     (entry,) = told["runs"].values()
     assert entry["results"] == {"sum": cf.reduce(array_of(folder))}
     assert told["settings"]["scheduler"] == scheduler
+
+
+def test_links_in_a_circle_lead_nowhere_twice(folder: Path, scheduler: str):
+    (folder / "again").symlink_to(folder)
+    found = job(folder, scheduler, "o.json", "sources='**/*.zarr/a'").sources
+    assert sorted(job_sources(found)) == ["2025.zarr/a", "2026.zarr/a"]
+
+
+def test_a_name_that_no_output_can_hold_is_refused(folder: Path, scheduler: str):
+    (folder / "2025.zarr").rename(os.fsdecode(bytes(folder) + b"/caf\xe9.zarr"))
+    with pytest.raises(cf.JobError, match=r"caf\\udce9\.zarr.* is no UTF-8"):
+        job_sources(job(folder, scheduler, "o.json", "sources='*.zarr'").sources)

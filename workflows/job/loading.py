@@ -16,7 +16,8 @@ from pydantic import BaseModel, ValidationError
 from chunkfold.errors import JobError
 from chunkfold.kernels import Monoid
 from chunkfold.workflows.job.places import Place, dotted, line_of
-from chunkfold.workflows.job.schema import VERSION, Address, Job, Local, Reduction, Slurm
+from chunkfold.workflows.job.schema import CLUSTERS, VERSION, Job, Reduction
+from chunkfold.workflows.job.sources import MARKS
 from chunkfold.workflows.job.variables import expanded, override
 from chunkfold.workflows.parsing import MONOIDS
 
@@ -27,7 +28,6 @@ _NO_CODE = (
     "a job file holds no code: put a Monoid into an installed package, under the entry point "
     f"{MONOIDS}, and name it in reduce.statistics"
 )
-_KINDS: Mapping[str, type[BaseModel]] = {"local": Local, "address": Address, "slurm": Slurm}
 
 
 def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
@@ -137,7 +137,7 @@ def _is_code(value: Any) -> bool:
 
 def _problem(raw: Any, error: Any) -> tuple[Place, str]:
     """Say in a sentence what pydantic found, and where."""
-    place = tuple(part for n, part in enumerate(error["loc"]) if not _is_tag(error["loc"], n))
+    place = _place(raw, error["loc"])
     kind, given = error["type"], error["input"]
     if kind == "extra_forbidden":
         return place, "is no such key" + _nearest(str(place[-1]), _keys(raw, place[:-1]))
@@ -145,7 +145,7 @@ def _problem(raw: Any, error: Any) -> tuple[Place, str]:
         return place, "is missing"
     if kind == "union_tag_invalid":
         tag = str(error["ctx"]["tag"])
-        return (*place, "kind"), f"is {tag!r}; there are: " + ", ".join(map(repr, _KINDS))
+        return (*place, "kind"), f"is {tag!r}; there are: " + ", ".join(map(repr, CLUSTERS))
     if kind == "value_error":
         return place, str(error["ctx"]["error"])
     wanted = error["msg"].removeprefix("Input should be ")
@@ -159,14 +159,24 @@ def _shown(given: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def _is_tag(loc: Sequence[str | int], n: int) -> bool:
-    """Whether part of a location is the kind of cluster that pydantic took the table for."""
-    return (n == 1 and loc[0] == "cluster" and loc[n] in _KINDS) or (n > 0 and _is_branch(loc[n]))
+def _place(raw: Any, loc: Sequence[str | int]) -> Place:
+    """Return the keys of a location, without what pydantic puts between.
 
+    That is the kind of cluster that it took a table for, and alternatives of a value's type.
 
-def _is_branch(part: str | int) -> bool:
-    """Whether part of a location names an alternative of a union, not a key."""
-    return isinstance(part, str) and part in ("int", "float", "str")
+    >>> _place({"reduce": {"axes": ["x", 1.5]}}, ("reduce", "axes", 1, "int"))
+    ('reduce', 'axes', 1)
+    """
+    place: Place = ()
+    node = raw
+    for number, part in enumerate(loc):
+        if number == 1 and place == ("cluster",) and part in CLUSTERS:
+            continue
+        if isinstance(node, dict):
+            place, node = (*place, part), node.get(part)
+        elif isinstance(node, list) and isinstance(part, int):
+            place, node = (*place, part), node[part]
+    return place
 
 
 def _keys(raw: Any, place: Place) -> list[str]:
@@ -174,7 +184,7 @@ def _keys(raw: Any, place: Place) -> list[str]:
     model: type[BaseModel] = Job
     for key in place:
         if key == "cluster":
-            model = _KINDS[raw["cluster"]["kind"]]
+            model = CLUSTERS[raw["cluster"]["kind"]]
         else:
             annotation = model.model_fields[str(key)].annotation
             assert isinstance(annotation, type)
@@ -189,12 +199,19 @@ def _nearest(key: str, known: Sequence[str]) -> str:
 
 def _anchored(job: Job, folder: Path) -> Job:
     """Make its relative paths relative to the folder that the job file is in."""
+    base = folder.resolve()
 
     def absolute(path: str) -> str:
         if "://" in path:
             return path
-        return str(folder.resolve() / os.path.expanduser(path))  # noqa: PTH111 # raises for no user
+        return str(base / os.path.expanduser(path))  # noqa: PTH111 # raises for no user
 
+    sources = [absolute(source) for source in job.sources]
+    if MARKS & set(str(base)) and any(source.startswith(f"{base}/") for source in sources):
+        raise JobError(
+            f"{base} has one of {' '.join(sorted(MARKS))} in its name, which in a source are marks "
+            "of a pattern: rename it, or put the job file elsewhere"
+        )
     output = {"path": absolute(job.output.path)}
     for name in ("manifest", "report"):
         given = getattr(job.output, name)
@@ -202,7 +219,7 @@ def _anchored(job: Job, folder: Path) -> Job:
             output[name] = absolute(given)
     return job.model_copy(
         update={
-            "sources": [absolute(source) for source in job.sources],
+            "sources": sources,
             "output": job.output.model_copy(update=output),
         }
     )

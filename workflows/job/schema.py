@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -97,6 +98,12 @@ def _reductions(given: list[str]) -> list[str]:
     return names
 
 
+def _scheduler(text: str) -> str:
+    if not re.fullmatch(r"(\w+://)?[^\s/]+:\d+/?", text):
+        raise PlanError(f"give a scheduler's address, such as 'tcp://10.0.0.1:8786', not {text!r}")
+    return text
+
+
 def _slurm_time(text: str) -> str:
     if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", text):
         raise PlanError(f"give a time as Slurm writes it, such as '02:00:00', not {text!r}")
@@ -166,7 +173,7 @@ class Address(_Table):
     """A cluster that is there: `dask scheduler`, and `chunkfold worker` on each host."""
 
     kind: Literal["address"]
-    address: Text
+    address: Annotated[str, AfterValidator(_scheduler)]
     """Of the scheduler: "tcp://10.0.0.1:8786"."""
     workers: Count = 1
     """Workers to wait for before the work starts."""
@@ -227,6 +234,13 @@ class Kubernetes(_Table):
 
 
 Cluster: TypeAlias = Annotated[Local | Address | Slurm | Kubernetes, Field(discriminator="kind")]
+CLUSTERS: Mapping[str, type[BaseModel]] = {
+    "local": Local,
+    "address": Address,
+    "slurm": Slurm,
+    "kubernetes": Kubernetes,
+}
+"""By their `kind`."""
 
 
 class Limits(_Table):

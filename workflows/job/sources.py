@@ -12,7 +12,8 @@ from chunkfold.opening import is_zarr, open_all
 from chunkfold.remote import LISTED, message_of, open_store, said_shortly, without_secrets
 from chunkfold.source import Source
 
-_MARKS = frozenset("*?[")
+MARKS = frozenset("*?[")
+"""What makes a source a pattern."""
 
 
 def job_sources(
@@ -39,6 +40,8 @@ def job_sources(
                 name = "/".join(part for part in (key, inner) if part) or _last(address)
                 if any(fnmatchcase(name, one) for one in exclude):
                     continue
+                if not name.isascii() and name != name.encode(errors="replace").decode():
+                    raise JobError(f"{source.name!r} is no UTF-8: no output can hold that name")
                 if _is_below(out, address) and _is_below(source.name, out):
                     continue  # an earlier output of the job, in a group of its sources
                 if name in found and found[name].name != source.name:
@@ -60,7 +63,7 @@ def _matches(pattern: str) -> Iterator[tuple[str, str]]:
     """Yield addresses that a pattern matches, and what stands in the place of its marks."""
     parts = pattern.split("/")
     web = pattern.lower().startswith("http")
-    marks = _MARKS - {"?"} if web else _MARKS  # a web address may have a query
+    marks = MARKS - {"?"} if web else MARKS  # a web address may have a query
     first = next((n for n, part in enumerate(parts) if marks & set(part)), None)
     if first is None:
         yield pattern, ""
@@ -78,8 +81,14 @@ def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
     root = Path(base or "/")
     if not root.is_dir():
         raise JobError(f"source {'/'.join((base, *parts))} matches nothing: {root} is no folder")
+    seen: set[Path] = set()
     for key in sorted(glob.glob("/".join(parts), root_dir=root, recursive=True)):  # noqa: PTH207 # ** follows links there
         path = root / key
+        if "**" in parts:  # links may lead there many times, or in a circle
+            place = path.resolve()
+            if place in seen:
+                continue
+            seen.add(place)
         if path.suffix == ".zip" or is_zarr(path):
             yield key
 

@@ -18,7 +18,6 @@ import chunkfold as cf
 from chunkfold.kernels.finishes import BIN
 from chunkfold.report import BlockTimes, bounded
 from chunkfold.workflows.manifest import Record
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report import plots
 from chunkfold.workflows.report.page import render
 from tests.workflows.test_cli import chunkfold
@@ -59,9 +58,10 @@ class Checked(HTMLParser):
 
 def reported(array: zarr.Array, ops, **asked) -> tuple[str, Record]:
     run = cf.submit(array, ops, **asked)
-    results = run.result()
+    run.result()
     record = Record("<b>night</b> & day", {"op": ops}, {"a<i>": run})
-    return render(record.as_json(), {"a<i>": Reduced(run.plan, results, asked)}), record
+    record.manifest = record.as_json()
+    return render(record), record
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,26 @@ def test_any_run_has_a_page(dtype: str, ops: list[str], asked: dict):
 def test_a_page_says_what_was_left_out_and_retried():
     array = zarr.create_array({}, data=np.arange(8.0), chunks=(2,))
     run = cf.submit(array, ["sum"])
-    results = run.result()
-    told = Record("n", {}, {"a": run}).as_json()
+    run.result()
+    record = Record("n", {}, {"a": run})
+    told = record.as_json()
     told["runs"]["a"]["skipped"] = {"chunk 'c/0' <is> bad": 1234, "": 2}
     told["runs"]["a"]["retries"] = {"blocks": 3, "workers": [{"worker": "w", "reason": "r"}]}
     told |= {"status": "failed", "error": "ChunkError: <x>"}
-    text = Checked(render(told, {"a": Reduced(run.plan, results, {})})).text
+    record.manifest = told
+    text = Checked(render(record)).text
     for words in ("chunk 'c/0' <is> bad", "1,234", "3 folded again, 1 workers", "ChunkError: <x>"):
         assert words in " ".join(text.split())
+
+
+def test_a_run_that_failed_leaves_a_page_that_says_so(tmp_path: Path):
+    zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(8.0), chunks=(2,))
+    (tmp_path / "a.zarr/c/1").write_bytes(b"nonsense")
+    chunkfold("reduce", tmp_path / "a.zarr", "-q", "--report", tmp_path / "r.html", code=4)
+    text = " ".join(Checked((tmp_path / "r.html").read_text()).text.split())
+    assert "failed" in text
+    assert "ChunkError: " in text
+    assert "It did not come to a result." in text
 
 
 def times(began: float, seconds: float, prepare: float = 0, nbytes: int = 1) -> BlockTimes:

@@ -16,7 +16,7 @@ from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sources
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.reduced import Reduced
-from chunkfold.workflows.report.page import check_report, write_report
+from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.results import jsonable, run_json
 from chunkfold.workflows.style import (
     device_table,
@@ -101,7 +101,11 @@ def command(
         refuse_sources(file, opened)
     quiet = quiet or json_lines
     record = Record(" and ".join(source.name for source in opened), _settings())
-    with recorded(record, manifest), options.client_for(scheduler, specs, quiet=quiet) as client:
+    with (
+        reported(record, report),
+        recorded(record, manifest),
+        options.client_for(scheduler, specs, quiet=quiet) as client,
+    ):
         with (
             performance_reported(client, performance),
             run_progress(err, quiet=quiet, json_lines=json_lines) as watch,
@@ -122,8 +126,8 @@ def command(
             click.echo(json.dumps(run_json(run)))
         else:
             print_results(results, run.plan.layout.elements)
-        reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
         if output is not None:
+            reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
             write_results(output, {"": reduced}, overwrite=overwrite)
         if not quiet:
             rate = size_text(run.plan.nbytes / run.seconds)
@@ -131,8 +135,6 @@ def command(
             show(err, device_table(run.profile, run.seconds))
         if profile:
             show(err, pass_table(run.profile))
-    if report is not None:
-        write_report(report, record.manifest, {"": reduced})
     if run.skipped:
         if not json_lines:
             tell_skipped(run.skipped, run.plan.layout.elements)

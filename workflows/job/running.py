@@ -25,7 +25,7 @@ from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.outputs import check_output, check_writable, refuse_equal, refuse_sources
 from chunkfold.workflows.reduced import Reduced
-from chunkfold.workflows.report.page import check_report, write_report
+from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.writing import check_writing, write_results
 
 
@@ -148,7 +148,7 @@ def run_job(
     with locked(job.output.path):
         sources = check_job(job)
         record = Record(job.name, job.model_dump(mode="json", by_alias=True))
-        with recorded(record, manifest_path(job)):
+        with reported(record, job.output.report), recorded(record, manifest_path(job)):
             reduced = {}
             with job_client(job.cluster) as client:
                 if on_client is not None:
@@ -163,8 +163,6 @@ def run_job(
                     reduced[key] = Reduced(run.plan, results, given)
                 # Before the cluster is closed, which takes longer than a small job.
                 write_results(job.output.path, reduced, overwrite=job.output.overwrite)
-        if job.output.report is not None:
-            write_report(job.output.report, record.manifest, reduced)
     return Outcome(reduced, record)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from typing import Any
 
@@ -12,10 +13,10 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from chunkfold.kernels.finishes import BIN
-from chunkfold.planning import Plan
+from chunkfold.run import Run
 from chunkfold.units import size_text
+from chunkfold.workflows.manifest import Record
 from chunkfold.workflows.outputs import check_output, staged
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report import plots
 from chunkfold.workflows.results import jsonable
 
@@ -31,40 +32,52 @@ def check_report(out: str) -> None:
     check_output(out, (".html",), overwrite=True)
 
 
-def write_report(out: str, manifest: Mapping[str, Any], reduced: Mapping[str, Reduced]) -> None:
-    """Write the report of a run: of its manifest, and of results by the manifest's names."""
-    with staged(out, overwrite=True) as made:
-        made.write_text(render(manifest, reduced), "utf-8")
+@contextmanager
+def reported(record: Record, out: str | None) -> Iterator[None]:
+    """Write a report when the work has ended and its manifest is made, however that was.
+
+    None: nowhere.
+    """
+    try:
+        yield
+    except BaseException:
+        # What ended the work matters more than what ends the writing.
+        with suppress(Exception):
+            _write(record, out)
+        raise
+    _write(record, out)
 
 
-def render(manifest: Mapping[str, Any], reduced: Mapping[str, Reduced]) -> str:
+def _write(record: Record, out: str | None) -> None:
+    if out is not None and record.manifest:
+        with staged(out, overwrite=True) as made:
+            made.write_text(render(record), "utf-8")
+
+
+def render(record: Record) -> str:
     """Return the page. It loads nothing: its policy forbids that, and scripts."""
     environment = Environment(autoescape=True, undefined=StrictUndefined)
     environment.filters |= {"size": size_text}
     template = environment.from_string(
         files("chunkfold.workflows.report").joinpath("page.html").read_text("utf-8")
     )
-    runs = [
-        _section(key, entry, one.results, one.plan)
-        for (key, entry), one in zip(manifest["runs"].items(), reduced.values(), strict=True)
-    ]
+    manifest = record.manifest
+    runs = [_section(key, manifest["runs"][key], run) for key, run in record.runs.items()]
     text = json.dumps(_without_timelines(manifest), indent=2)
     return template.render(manifest=manifest, runs=runs, manifest_text=text)
 
 
-def _section(
-    key: str, entry: Mapping[str, Any], results: Mapping[str, Any], plan: Plan
-) -> dict[str, Any]:
+def _section(key: str, entry: Mapping[str, Any], run: Run) -> dict[str, Any]:
     """Return what the template shows of one array."""
     seconds = entry["seconds"] or 1e-9
     return {
         "key": key,
         "entry": entry,
         "rate": entry["bytes"] / seconds,
-        "results": [_result(name, value) for name, value in results.items()],
+        "results": [_result(name, value) for name, value in run.values.items()],
         "timeline": plots.timeline(entry["devices"], entry["readers"]),
         "rates": _rates(entry, seconds),
-        "plan": str(plan),
+        "plan": str(run.plan),
     }
 
 

@@ -76,7 +76,7 @@ def _section(key: str, entry: Mapping[str, Any], run: Run) -> dict[str, Any]:
         "rate": entry["bytes"] / seconds,
         "results": [_result(name, value) for name, value in run.values.items()],
         "timeline": plots.timeline(entry["devices"], entry["readers"]),
-        "rates": _rates(entry, seconds),
+        "rates": _rates(entry, seconds) if run.values else Markup(""),
         "plan": str(run.plan),
     }
 

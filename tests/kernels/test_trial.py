@@ -94,7 +94,7 @@ def test_kernels_that_answer_wrongly_are_not_used(device: Device, kernel: str):
     wrong = Monoid("wrong", fields={"s": "int64"}, zero=0, lift="x", op="add", accumulate=more)
     accumulator = bind([wrong], [np.dtype("int32")]).accumulator
     with pytest.raises(BuildError, match=r"no kernel for wrong works on .*it is wrong"):
-        choose(device, accumulator, kernels={kernel})
+        choose(device, accumulator, "tree", kernels={kernel})
 
 
 @pytest.mark.usefixtures("_private_cache")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,6 +24,9 @@ _LONG_S = 2e-3
 """A fold of a few bytes that takes longer is bound by arithmetic: more bytes would tell no more."""
 _OUTPUTS = 256
 """Of folds whose kernel is not for one output."""
+_WARM_S = 0.1
+"""Work before the measurement, in seconds: an idle GPU's clock is a sixth of a busy one's, and what
+is bound by arithmetic then seems slower than it is."""
 _ROUNDS = 5
 _MARGIN = 1.05
 """How much faster than the table's first another must be, for the noise."""
@@ -52,6 +56,10 @@ def race(opened: OpenedDevice, request: Request) -> Sequence[float]:
         most = _MANY_BYTES.get(request.device.kind, _GPU_BYTES)
         nbytes = min(most, request.device.max_alloc_bytes // 4)
         data = _data(next(iter(folds.values())), kernel, nbytes)
+    until = time.monotonic() + _WARM_S
+    while time.monotonic() < until:
+        for fold in folds.values():
+            device_seconds(fold, *data)
     rounds = [
         {number: device_seconds(fold, *data) for number, fold in folds.items()}
         for _ in range(_ROUNDS)

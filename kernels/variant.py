@@ -172,7 +172,10 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
     )
     # One state instead of one a lane leaves registers to accumulators of many or wide fields: ten
     # statistics at once went from 2.4 to 4.3 TB/s on an H200, but sums of bytes from 4.5 to 3.6.
-    return swept, replace(swept, lanes=1)
+    single = replace(swept, lanes=1)
+    # Of exact squares it was never 14% slower, and 25% faster at best; compilers are slow on both.
+    squares = any(field.limbs and field.limbs.degree > 1 for field in accumulator.sums.values())
+    return (single,) if squares else (swept, single)
 
 
 def _cpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:

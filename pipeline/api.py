@@ -167,12 +167,13 @@ def plan(
     memory: int | str | None = None,
     workers: int = 1,
     threads: int = 1,
+    memory_limit: int | None = None,
     client: Client | None = None,
 ) -> Plan:
     """Say what `reduce` would do, without reading data; parameters as there.
 
     With a cluster (given or current), for its workers; else for `workers` that run `threads`
-    blocks at once each.
+    blocks at once each, and may take `memory_limit` bytes each.
     """
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna, selection=selection,
@@ -181,7 +182,8 @@ def plan(
     bound = request.bound()
     client = client or _current_client()
     terms: dict[str, Any] = {
-        "workers": workers, "threads": threads, "readers": readers_each(workers)
+        "workers": workers, "threads": threads, "readers": readers_each(workers),
+        "memory_limit": memory_limit,
     }  # fmt: skip
     if client is not None:
         terms = OnCluster(client).crew().terms

@@ -130,9 +130,24 @@ def test_a_job_starts_its_workers_in_slurm(environment, job: Path):
     assert called(environment, job, "squeue", "-h").stdout.strip() == ""
 
 
-def test_workers_that_do_not_come_are_not_waited_for_forever(environment, job: Path):
-    cluster = "{kind='slurm', workers=1, cores=1, memory='1 TiB', interface='lo', wait='3 s'}"
-    words = (BIN / "chunkfold", "run", job, "--set", f"cluster={cluster}")
+@pytest.mark.parametrize(
+    ("more", "code", "sentence"),
+    [
+        ("directives=['--begin=now+1hour']", 4, "only 0 of 1 worker(s) came within 3 s"),
+        (
+            "partition='nowhere'",
+            2,
+            "refuses what cluster asks for: allocation failure: Invalid p",
+        ),
+        ("memory='1 TiB'", 2, "refuses what cluster asks for: allocation failure: "),
+    ],
+)
+def test_workers_that_do_not_come_are_not_waited_for_forever(
+    environment, job: Path, more: str, code: int, sentence: str
+):
+    asked = "kind='slurm', workers=1, cores=1, interface='lo', wait='3 s'"
+    memory = "" if "memory" in more else "memory='3 GiB', "
+    words = (BIN / "chunkfold", "run", job, "--set", f"cluster={{{asked}, {memory}{more}}}")
     done = called(environment, job, *words)
-    assert done.returncode == 4
-    assert "only 0 of 1 worker(s) came within 3 s" in " ".join(done.stderr.split())
+    assert done.returncode == code, done.stderr
+    assert sentence in " ".join(done.stderr.split())

@@ -121,6 +121,7 @@ def test_pods_have_what_the_job_says():
     assert container["envFrom"] == [{"secretRef": {"name": "store"}}]
     (mount,), (volume,) = container["volumeMounts"], pods["spec"]["volumes"]
     assert mount == {"name": volume["name"], "mountPath": "/data", "readOnly": True}
+    assert container["command"][-2:] == ["--memory-limit", f"{2 << 30} B"]
     assert volume["persistentVolumeClaim"] == {"claimName": "data", "readOnly": True}
 
 

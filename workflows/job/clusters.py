@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -14,6 +15,9 @@ from chunkfold.errors import ClusterError, PlanError
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
 from chunkfold.workflows.job.schema import Address, Cluster, Kubernetes, Local, Slurm
+
+_SUBMIT_S = 60.0
+"""Longest wait for Slurm to say whether it takes a job."""
 
 
 def job_client(cluster: Cluster) -> AbstractContextManager[Client]:
@@ -29,7 +33,7 @@ def job_client(cluster: Cluster) -> AbstractContextManager[Client]:
 
 
 def planned_crew(cluster: Cluster) -> dict[str, Any]:
-    """Return how many workers there will be, and blocks that each runs at once, as far as is known.
+    """Return how many workers there will be, what each runs and may take, as far as is known.
 
     Raises
     ------
@@ -38,7 +42,8 @@ def planned_crew(cluster: Cluster) -> dict[str, Any]:
     """
     if isinstance(cluster, Local):
         return {"workers": len(chosen_devices(cluster.devices)), "threads": THREADS}
-    return {"workers": cluster.workers, "threads": THREADS}
+    limit = {"memory_limit": cluster.memory} if isinstance(cluster, Slurm | Kubernetes) else {}
+    return {"workers": cluster.workers, "threads": THREADS} | limit
 
 
 def check_cluster(cluster: Cluster) -> None:
@@ -87,12 +92,38 @@ def _slurm(cluster: Slurm) -> Iterator[Client]:
         "silence_logs": QUIET,
     }
     try:
-        slurm = _jobqueue().SLURMCluster(n_workers=cluster.workers, **options)
+        slurm = _jobqueue().SLURMCluster(**options)
     except (RuntimeError, ValueError, OSError) as error:
         raise ClusterError(f"no scheduler for Slurm's workers could be started: {error}") from error
     with slurm as made, Client(made, set_as_default=False) as client:
+        _refuse_refused(made.job_script())
+        made.scale(cluster.workers)
         _await(client, cluster.workers, cluster.wait)
         yield client
+
+
+def _refuse_refused(script: str) -> None:
+    """Ask Slurm whether it would take a worker's script, as submissions fail behind our back.
+
+    Raises
+    ------
+    PlanError
+        If not: with its own words.
+    """
+    try:
+        done = subprocess.run(
+            ["sbatch", "--test-only"],
+            input=script,
+            capture_output=True,
+            text=True,
+            timeout=_SUBMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ClusterError(f"Slurm does not answer: {error}") from error
+    if done.returncode:
+        said = done.stderr.strip().rpartition("\n")[2]
+        raise PlanError(f"Slurm refuses what cluster asks for: {said}")
 
 
 @contextmanager

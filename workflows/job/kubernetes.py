@@ -34,12 +34,15 @@ def manifest(cluster: Kubernetes, name: str) -> dict[str, Any]:
         "ports": [{"name": port, "containerPort": ports[port]} for port in ports],
         "readinessProbe": {"tcpSocket": {"port": "tcp-comm"}, "periodSeconds": 2},
     }
+    options = ["--name", "$(DASK_WORKER_NAME)", "--nthreads", str(THREADS)]
+    options += ["--memory-limit", f"{cluster.memory} B"]
     gpus = {"nvidia.com/gpu": str(cluster.gpus)} if cluster.gpus else {}
     worker = {
         "name": "worker",
         "image": cluster.image,
-        # Without further word it owns the first device that its pod sees.
-        "command": ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", str(THREADS)],
+        # Without further word it owns the first device that its pod sees; and would take its
+        # threads' share of the node's cores for its share of the memory.
+        "command": ["dask", "worker", *options],
         "resources": {
             "requests": {"cpu": str(cluster.cores), "memory": str(cluster.memory)},
             "limits": {"memory": str(cluster.memory), **gpus},

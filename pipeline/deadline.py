@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TypeVar
 
@@ -20,10 +21,19 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
     ClusterError
         If it passed.
     """
-    pool = ThreadPoolExecutor(1)
+    future = Future[T]()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the call was made
+            future.set_exception(error)
+
+    # A daemon, which unlike a pool's threads is not waited for when the process ends.
+    threading.Thread(target=run, daemon=True).start()
     try:
-        return pool.submit(call).result(seconds)
+        return future.result(seconds)
     except FutureTimeoutError:
+        if future.done():  # its own
+            raise
         raise ClusterError(f"waited {seconds:.0f} s for {what} in vain") from None
-    finally:
-        pool.shutdown(wait=False)

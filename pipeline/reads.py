@@ -69,18 +69,33 @@ def whole_window(work: Work, tile: int, parts: Mapping[int, bool]) -> Window:
     return Window(tile, parts, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
 
 
-def windows_by_cell(work: Work, tile: int, parts: Mapping[int, bool]) -> list[Window]:
-    """Cut a tile's outputs so that every cell is of all outputs of a window, or of none."""
+def windows_within(
+    work: Work, tile: int, parts: Mapping[int, bool], buffer_bytes: int
+) -> list[Window]:
+    """Cut a tile's outputs so that a buffer holds an element of each of a window's."""
+    shape = work.layout.tile_shape(tile)
+    return [Window(tile, parts, place) for place in slabs(shape, _itemsize(work), buffer_bytes)]
+
+
+def windows_by_cell(
+    work: Work, tile: int, parts: Mapping[int, bool], buffer_bytes: int
+) -> list[Window]:
+    """Cut them further, so that no cell is of some of a window's outputs, and not of others."""
     pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), strict=True)
     cuts = [piece.cut(work.cells_along(axis)) for axis, piece in pieces]
-    return [Window(tile, parts, place, by_cell=True) for place in itertools.product(*cuts)]
+    whole = [Window(tile, parts, place, by_cell=True) for place in itertools.product(*cuts)]
+    return [
+        window.within(inner)
+        for window in whole
+        for inner in slabs(window.shape, _itemsize(work), buffer_bytes)
+    ]
 
 
 def reads_of(work: Work, block: Block, window: Window, buffer_bytes: int) -> Iterator[Read]:
     """Yield what is read for a window, in pieces that staging buffers of a size hold."""
     layout = work.layout
-    itemsize = max(source.dtype.itemsize for source in work.sources)
     kept = dict(zip(layout.kept, window.place, strict=True))
+    row_bytes = window.outputs * _itemsize(work)
 
     def cuts_along(axis: int, piece: Piece) -> list[slice]:
         if axis in kept:
@@ -91,9 +106,12 @@ def reads_of(work: Work, block: Block, window: Window, buffer_bytes: int) -> Ite
         pieces = layout.leaf(window.tile, part)
         known = _known(work, block, window.tile, part)
         for whole in itertools.product(*itertools.starmap(cuts_along, enumerate(pieces))):
-            shape = [along.stop - along.start for along in whole]
-            for slab in slabs(shape, itemsize, buffer_bytes):
-                within = _shifted(whole, slab)
+            # All outputs at a time.
+            reduced = [whole[axis].stop - whole[axis].start for axis in layout.reduced]
+            for slab in slabs(reduced, row_bytes, buffer_bytes):
+                within = list(whole)
+                for axis, cut in zip(layout.reduced, slab, strict=True):
+                    (within[axis],) = _shifted((whole[axis],), (cut,))
                 yield Read(
                     region=tuple(map(_in_array, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
@@ -123,6 +141,10 @@ def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
         ).kernel
         for shape in itertools.product(*extents)
     )
+
+
+def _itemsize(work: Work) -> int:
+    return max(source.dtype.itemsize for source in work.sources)
 
 
 def _in_array(piece: Piece, cut: slice) -> slice:

@@ -67,7 +67,8 @@ class Stream:
         self._free: deque[Slot] = deque()
         self._readers = work.readers_of(owned)
         self._made, self._most = 0, ring(self._readers)
-        self._buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
+        self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
+        """Of a staging buffer."""
         self._told = time.monotonic()
 
     def fold(self, accumulator: Accumulator, window: Window) -> Partial:
@@ -84,7 +85,7 @@ class Stream:
         fold = Fold(self.owned.opened, accumulator, tuning, window.outputs, self._queue)
         reads = deque[tuple[Read, Slot, Future[ReadTimes]]]()
         try:
-            for read in reads_of(self.work, self.block, window, self._buffer_bytes):
+            for read in reads_of(self.work, self.block, window, self.buffer_bytes):
                 if len(reads) == self._most - 2:
                     self._consume(fold, window, *reads[0])
                     reads.popleft()
@@ -103,7 +104,7 @@ class Stream:
 
     def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
         """Return how a window is folded into an accumulator."""
-        kernels = kernels_of(self.work, window, self._buffer_bytes)
+        kernels = kernels_of(self.work, window, self.buffer_bytes)
         return self.work.tuning(self.owned, accumulator, kernels)
 
     def combine(self, partials: Sequence[Partial]) -> Partial:
@@ -141,7 +142,7 @@ class Stream:
         """Return a slot that is free, or will be when its last fold is done."""
         if self._made < self._most:
             self._made += 1
-            return tuple(self.owned.borrow(self._buffer_bytes) for _ in self.work.sources)
+            return tuple(self.owned.borrow(self.buffer_bytes) for _ in self.work.sources)
         return self._free.popleft()
 
     def _read(self, read: Read, memory: Sequence[np.ndarray]) -> ReadTimes:

@@ -13,7 +13,7 @@ from chunkfold.kernels import Partial
 from chunkfold.kernels.partial import assembled
 from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.memory import AGAIN_BYTES
-from chunkfold.reads import Place, Window, whole_window, windows_by_cell
+from chunkfold.reads import Place, Window, windows_by_cell, windows_within
 from chunkfold.stream import Stream
 
 
@@ -42,13 +42,20 @@ def _fold_parts(stream: Stream, tile: int, parts: Mapping[int, bool]) -> Partial
     """Fold some parts of a tile; chunks that cannot be read are left out, if they are to be."""
     work, counted = stream.work, (stream.elements, stream.nbytes)
     try:
-        return _fold_window(stream, whole_window(work, tile, parts))
+        return _fold_windows(stream, tile, windows_within(work, tile, parts, stream.buffer_bytes))
     except ChunkError:
         if stream.stuck or not work.skips:
             raise
     stream.elements, stream.nbytes = counted
-    windows = windows_by_cell(work, tile, parts)
+    return _fold_windows(stream, tile, windows_by_cell(work, tile, parts, stream.buffer_bytes))
+
+
+def _fold_windows(stream: Stream, tile: int, windows: Sequence[Window]) -> Partial:
+    """Fold windows that are all of a tile's outputs."""
     done = [(window.place, _fold_window(stream, window)) for window in windows]
+    if len(done) == 1:
+        return done[0][1]
+    work = stream.work
     return assembled(work.accumulator, work.layout.tile_shape(tile), done)
 
 

@@ -172,6 +172,23 @@ class _Forward(websocket.WebSocketHandler):
         self.writer.close()
 
 
+def written_config(folder: Path, port: int) -> Path:
+    """Write a kubeconfig for an API on this host."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "me", "user": {"token": "secret-token"}}],
+        "contexts": [
+            {"name": "here", "context": {"cluster": "here", "user": "me", "namespace": "science"}}
+        ],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
 @contextmanager
 def serving(api: Api, folder: Path) -> Iterator[Path]:
     """Serve it for a while; yield a kubeconfig that says where."""
@@ -202,18 +219,7 @@ def serving(api: Api, folder: Path) -> Iterator[Path]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     assert started.wait(10)
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{ports[0]}"}}],
-        "users": [{"name": "me", "user": {"token": "secret-token"}}],
-        "contexts": [
-            {"name": "here", "context": {"cluster": "here", "user": "me", "namespace": "science"}}
-        ],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
+    path = written_config(folder, ports[0])
     try:
         yield path
     finally:

@@ -400,4 +400,12 @@ def test_chunks_beyond_the_largest_allocation_are_split(monkeypatch):
     source = stored(array, chunks=(60, 70))
     got = cf.reduce(source, ["sum", "max"])
     assert got == {"sum": array.sum(), "max": array.max()}
-    np.testing.assert_array_equal(cf.reduce(source, "sum", axis=0), array.sum(axis=0))
+    for axis in (0, 1, ()):
+        np.testing.assert_array_equal(cf.reduce(source, "max", axis=axis), array.max(axis=axis))
+    cube = array.reshape(6, 10, 70).astype("f4")
+    source = stored(cube, chunks=(6, 10, 70))
+    for axis in (0, 1, 2, (0, 2)):
+        want = cube.astype("f8").sum(axis=axis)
+        np.testing.assert_allclose(cf.reduce(source, "sum", axis=axis), want, rtol=1e-6)
+        got = cf.reduce(source, "argmax", axis=axis) if isinstance(axis, int) else 0
+        assert np.array_equal(got, cube.argmax(axis=axis) if isinstance(axis, int) else 0)

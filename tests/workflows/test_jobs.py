@@ -336,6 +336,7 @@ def test_reduce_writes_a_manifest_too(folder: Path, scheduler: str):
 
 def test_links_in_a_circle_lead_nowhere_twice(folder: Path, scheduler: str):
     (folder / "again").symlink_to(folder)
+    (folder / "self").symlink_to("self")
     found = job(folder, scheduler, "o.json", "sources='**/*.zarr/a'").sources
     assert sorted(job_sources(found)) == ["2025.zarr/a", "2026.zarr/a"]
 

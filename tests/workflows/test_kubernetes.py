@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -11,12 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from pydantic import ValidationError
 
 from chunkfold import ClusterError, PlanError
 from chunkfold.workflows.job.clusters import check_cluster
 from chunkfold.workflows.job.kubernetes import manifest, scheduler_address
 from chunkfold.workflows.job.schema import Kubernetes
-from tests.kubernetes import Api, serving
+from tests.kubernetes import Api, serving, written_config
+from tests.processes import finished
 from tests.workflows.test_cli import chunkfold
 
 JOB = """
@@ -129,3 +132,51 @@ def test_a_package_that_is_missing_is_named_before_the_work(monkeypatch):
     monkeypatch.setitem(sys.modules, "kr8s.objects", None)
     with pytest.raises(PlanError, match=r"pip install 'chunkfold\[kubernetes\]'"):
         check_cluster(cluster_of())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1, 2]", "{{{{::: x", "apiVersion: v1\nkind: Config\n"], ids=range(4)
+)
+def test_a_configuration_that_is_none_is_a_cluster_error(
+    api: Api, tmp_path: Path, monkeypatch, text: str
+):
+    (tmp_path / "bad").write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "bad"))
+    with (
+        pytest.raises(ClusterError, match="could be made in Kubernetes"),
+        scheduler_address(cluster_of()),
+    ):
+        pass
+
+
+def test_an_api_that_is_silent_is_not_waited_for_forever(tmp_path: Path, monkeypatch):
+    """Nor by the process when it ends."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = written_config(tmp_path, silent.getsockname()[1])
+        code = (
+            "from chunkfold.workflows.job import kubernetes\n"
+            "from chunkfold.workflows.job.schema import Kubernetes\n"
+            "kubernetes._REQUEST_S = 1.0\n"
+            "fields = {'kind': 'kubernetes', 'image': 'i', 'workers': 1, 'cores': 1}\n"
+            "cluster = Kubernetes.model_validate(fields | {'memory': '1 GiB'})\n"
+            "with kubernetes.scheduler_address(cluster): pass\n"
+        )
+        done = finished([sys.executable, "-c", code], 30, os.environ | {"KUBECONFIG": str(config)})
+    assert "ClusterError: waited 1 s for Kubernetes in vain" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"namespace": "../x"},
+        {"claims": {"Data": "/data"}},
+        {"claims": {"a": "/data", "b": "/data"}},
+        {"claims": {"a": "/data:x"}},
+        {"secrets": ["a/b"]},
+        {"workers": 10**19},
+    ],
+    ids=str,
+)
+def test_what_kubernetes_would_not_take_is_refused(more: dict):
+    with pytest.raises(ValidationError):
+        cluster_of(**more)

@@ -7,19 +7,20 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
 from chunkfold.cluster import THREADS
-from chunkfold.errors import ClusterError, PlanError
+from chunkfold.deadline import within
+from chunkfold.errors import ChunkfoldError, ClusterError, PlanError
 from chunkfold.workflows.job.schema import Kubernetes
 
 KIND, API = "DaskCluster", "kubernetes.dask.org/v1"
 _PORT = 8786
 _IDLE_S = 3600
 """After so long without work the operator removes a cluster, should this process be killed."""
-_POLL_S = 0.5
+_POLL_S = 1.0
 _REQUEST_S = 30.0
 """Longest wait for one answer of Kubernetes, in seconds."""
 
@@ -49,13 +50,16 @@ def manifest(cluster: Kubernetes, name: str) -> dict[str, Any]:
         },
         "envFrom": [{"secretRef": {"name": secret}} for secret in cluster.secrets],
         "volumeMounts": [
-            {"name": claim, "mountPath": path, "readOnly": True}
-            for claim, path in cluster.claims.items()
+            {"name": f"claim-{number}", "mountPath": path, "readOnly": True}
+            for number, path in enumerate(cluster.claims.values())
         ],
     }
     volumes = [
-        {"name": claim, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
-        for claim in cluster.claims
+        {
+            "name": f"claim-{number}",  # a claim's own name may be none for a volume
+            "persistentVolumeClaim": {"claimName": claim, "readOnly": True},
+        }
+        for number, claim in enumerate(cluster.claims)
     ]
     return {
         "apiVersion": API,
@@ -97,15 +101,22 @@ def scheduler_address(cluster: Kubernetes) -> Iterator[tuple[str, float]]:
     """
     kr8s = imported()
     name = f"chunkfold-{uuid.uuid4().hex[:10]}"
-    with _told(kr8s, f"no {KIND} could be made in Kubernetes"):
-        api = kr8s.api(namespace=cluster.namespace)
+    what = f"no {KIND} could be made in Kubernetes"
+    with _told(what):
+        # Which asks for a version before it can be told how long to wait.
+        api = within(_REQUEST_S, "Kubernetes", lambda: kr8s.api(namespace=cluster.namespace))
         api.timeout = _REQUEST_S
         made = kr8s.objects.new_class(KIND, API)(manifest(cluster, name), api=api)
-        made.create()
+    try:
+        with _told(what, "; is the operator of dask-kubernetes installed there?"):
+            made.create()
+    except BaseException:
+        with suppress(Exception):  # it may have been made, and the answer lost
+            made.delete()
+        raise
     try:
         until = time.monotonic() + cluster.wait
-        with _told(kr8s, f"{KIND} {name} has no scheduler"):
-            service = _ready_service(kr8s, name, api, until)
+        service = _ready_service(kr8s, name, api, until)
         with _reached(service) as address:
             yield address, max(1.0, until - time.monotonic())
     finally:
@@ -138,16 +149,18 @@ def imported() -> ModuleType:
 
 
 def _ready_service(kr8s: ModuleType, name: str, api: Any, until: float) -> Any:
-    """Wait for the scheduler's service and a pod behind it."""
+    """Wait for the scheduler's service and a pod behind it; what fails meanwhile may pass."""
     missing = "the operator has not made one: is it installed, and running?"
     while time.monotonic() < until:
         try:
-            service = kr8s.objects.Service.get(f"{name}-scheduler", api=api)
-            if service.ready():
-                return service
+            with _told(f"{KIND} {name} has no scheduler"):
+                service = kr8s.objects.Service.get(f"{name}-scheduler", api=api, timeout=1)
+                if service.ready():
+                    return service
             missing = "its pod is not ready: see kubectl describe pod, for its image and its node"
-        except kr8s.NotFoundError:
-            pass
+        except ClusterError as error:
+            if not isinstance(error.__cause__, kr8s.NotFoundError):
+                missing = str(error)
         time.sleep(_POLL_S)
     raise ClusterError(
         f"{KIND} {name} has no scheduler in time: {missing} "
@@ -167,24 +180,19 @@ def _reached(service: Any) -> Iterator[str]:
 
 
 @contextmanager
-def _told(kr8s: ModuleType, what: str) -> Iterator[None]:
-    """Turn what goes wrong on the way to Kubernetes into ClusterErrors."""
-    import httpx
+def _told(what: str, hint: str = "") -> Iterator[None]:
+    """Turn whatever goes wrong on the way to Kubernetes into ClusterErrors.
 
+    `hint` is for what Kubernetes does not know of.
+    """
     try:
         yield
-    except (
-        kr8s.APITimeoutError,
-        kr8s.NotFoundError,
-        kr8s.ServerError,
-        httpx.HTTPError,
-        OSError,
-        ValueError,
-    ) as error:
+    except ChunkfoldError:
+        raise
+    except Exception as error:  # credentials, configurations and answers fail in many ways
         response = getattr(error, "response", None)
         missing = response is not None and response.status_code == 404
-        hint = "; is the operator of dask-kubernetes installed there?" if missing else ""
-        raise ClusterError(f"{what}: {_words(error)}{hint}") from error
+        raise ClusterError(f"{what}: {_words(error)}{hint if missing else ''}") from error
 
 
 def _words(error: Exception) -> str:

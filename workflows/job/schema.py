@@ -83,7 +83,8 @@ Texts = Annotated[
     Field(min_length=1),
     WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}),
 ]
-Count = Annotated[int, Field(ge=1)]
+KubeName = Annotated[str, Field(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Nbytes = Annotated[int, BeforeValidator(_nbytes), WithJsonSchema(_TEXT)]
 Seconds = Annotated[float, BeforeValidator(_seconds), WithJsonSchema(_TEXT)]
 
@@ -96,6 +97,12 @@ def _reductions(given: list[str]) -> list[str]:
         if found.inputs != 1:
             raise PlanError(f"{found.name} takes two arrays; a job reduces one at a time")
     return names
+
+
+def _apart(claims: dict[str, str]) -> dict[str, str]:
+    if len(set(claims.values())) < len(claims):
+        raise PlanError("two claims cannot be at one path")
+    return claims
 
 
 def _scheduler(text: str) -> str:
@@ -223,11 +230,13 @@ class Kubernetes(_Table):
     """Of each."""
     gpus: Annotated[int, Field(ge=0, le=1)] = 0
     """Of each: one worker owns one device."""
-    namespace: Word | None = None
+    namespace: KubeName | None = None
     """That of the context, or of this pod, without it."""
-    claims: dict[Word, Annotated[str, Field(pattern=r"^/[^\x00]+$")]] = {}
+    claims: Annotated[
+        dict[KubeName, Annotated[str, Field(pattern=r"^/[^:\x00-\x1f]+$")]], AfterValidator(_apart)
+    ] = {}
     """Persistent volume claims that workers read, and where sources say that they are."""
-    secrets: list[Word] = []
+    secrets: list[KubeName] = []
     """Secrets whose entries are environment variables of the workers: credentials of stores."""
     wait: Seconds = Field(default="10 m", validate_default=True)
     """Longest wait for all workers, with what pulling images takes: "10 m"."""

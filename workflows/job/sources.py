@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -81,16 +82,22 @@ def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
     root = Path(base or "/")
     if not root.is_dir():
         raise JobError(f"source {'/'.join((base, *parts))} matches nothing: {root} is no folder")
-    seen: set[Path] = set()
-    for key in sorted(glob.glob("/".join(parts), root_dir=root, recursive=True)):  # noqa: PTH207 # ** follows links there
+    keys = sorted(glob.glob("/".join(parts), root_dir=root, recursive=True))  # noqa: PTH207 # ** follows links there
+    for key in _once(root, keys) if "**" in parts else keys:
         path = root / key
-        if "**" in parts:  # links may lead there many times, or in a circle
-            place = path.resolve()
-            if place in seen:
-                continue
-            seen.add(place)
         if path.suffix == ".zip" or is_zarr(path):
             yield key
+
+
+def _once(root: Path, keys: Sequence[str]) -> list[str]:
+    """Leave out what links lead to again, or in a circle; what is there without them is kept."""
+    base = os.path.realpath(root)
+    found: dict[str, str] = {}
+    for key in keys:
+        place = os.path.realpath(root / key)
+        if place not in found or os.path.normpath(f"{base}/{key}") == place:
+            found[place] = key
+    return sorted(found.values())
 
 
 def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:

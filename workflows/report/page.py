@@ -51,7 +51,7 @@ def reported(record: Record, out: str | None) -> Iterator[None]:
 def _write(record: Record, out: str | None) -> None:
     if out is not None and record.manifest:
         with staged(out, overwrite=True) as made:
-            made.write_text(render(record), "utf-8")
+            made.write_text(render(record), "utf-8", errors="replace")
 
 
 def render(record: Record) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import re
 import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import chunkfold as cf
@@ -40,6 +43,23 @@ def layer(module: str) -> str:
         if module.startswith(f"chunkfold.{name}"):
             return name
     return "pipeline" if module == "chunkfold" or module.startswith("chunkfold.") else ""
+
+
+def modules_with_examples() -> list[str]:
+    """Modules with doctests, by name."""
+    return [
+        ".".join([FOLDERS[folder], *path.relative_to(ROOT / folder).with_suffix("").parts])
+        for folder in FOLDERS
+        for path in sources(folder)
+        if ">>> " in path.read_text()
+    ]
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
+def test_examples_in_docstrings_hold(module: str):
+    found = doctest.testmod(importlib.import_module(module), extraglobs={"np": np})
+    assert found.attempted
+    assert not found.failed
 
 
 def test_the_packages_listed_are_those_in_the_tree():

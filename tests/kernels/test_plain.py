@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -21,15 +19,6 @@ from chunkfold.kernels.variant import forced, language_options, tiers, why_not, 
 from tests.conftest import DEVICES
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
-
-
-@pytest.mark.parametrize(
-    "module", ["assemble", "device", "dtypes", "geometry", "limbs", "opened", "samples", "texts"]
-)
-def test_examples_in_docstrings_hold(module: str):
-    found = doctest.testmod(importlib.import_module(f"chunkfold.kernels.{module}"))
-    assert found.attempted
-    assert not found.failed
 
 
 @given(st.floats())

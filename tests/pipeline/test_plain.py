@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import math
 from itertools import pairwise
 
@@ -40,13 +38,6 @@ def array_of(shape, chunks, dtype="i4", **kwargs) -> zarr.Array:
 
 def bound_for(dtype: str = "i4"):
     return bind([as_monoid("sum"), as_monoid("mean")], [np.dtype(dtype)])
-
-
-@pytest.mark.parametrize("module", ["grid", "tree", "units"])
-def test_examples_in_docstrings_hold(module: str):
-    found = doctest.testmod(importlib.import_module(f"chunkfold.{module}"))
-    assert found.attempted
-    assert not found.failed
 
 
 @given(st.data(), SIZES, st.integers(1, 12), st.integers(1, 4))

@@ -96,14 +96,14 @@ def _slurm(cluster: Slurm) -> Iterator[Client]:
     except (RuntimeError, ValueError, OSError) as error:
         raise ClusterError(f"no scheduler for Slurm's workers could be started: {error}") from error
     with slurm as made, Client(made, set_as_default=False) as client:
-        _refuse_refused(made.job_script())
+        _check_script(made.job_script())
         made.scale(cluster.workers)
         _await(client, cluster.workers, cluster.wait)
         yield client
 
 
-def _refuse_refused(script: str) -> None:
-    """Ask Slurm whether it would take a worker's script, as submissions fail behind our back.
+def _check_script(script: str) -> None:
+    """Ask Slurm whether it would take a worker's script: dask-jobqueue hides what submissions say.
 
     Raises
     ------

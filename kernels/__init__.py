@@ -16,7 +16,7 @@ from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
-from chunkfold.kernels.variant import VARIANTS, Tuning
+from chunkfold.kernels.tuning import VARIANTS, Tuning
 
 __all__ = [
     "CATALOGUE",

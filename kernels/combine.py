@@ -21,7 +21,7 @@ from chunkfold.kernels.passes import Passes
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.kernels.sums import remade
-from chunkfold.kernels.variant import Tuning
+from chunkfold.kernels.tuning import Tuning
 
 SLAB_BYTES = 16 << 20
 """Bytes of all partials that are combined at a time: large ones slab by slab of their outputs."""

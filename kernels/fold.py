@@ -19,7 +19,7 @@ from chunkfold.kernels.partial import Partial, settled_partial, with_tables, zer
 from chunkfold.kernels.passes import Passes
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.shapes import ColumnShape, column_shape, each_shape, most_splits, row_shape
-from chunkfold.kernels.variant import Tuning
+from chunkfold.kernels.tuning import Tuning
 
 
 class Fold:
@@ -204,7 +204,6 @@ class Fold:
             (max(1, min(tuning.groups, -(-jobs * team // tuning.local_size))), tuning.local_size),
             inputs,
             wait_for,
-            tuning=tuning,
             geo=self._upload_words(box),
             outputs=self.outputs,
             splits=splits,

@@ -24,7 +24,7 @@ from chunkfold.kernels.profile import (
     merged,
 )
 from chunkfold.kernels.signature import Signature, signature
-from chunkfold.kernels.variant import Tuning
+from chunkfold.kernels.tuning import Tuning
 
 DEADLINE_S = 600.0
 """Longest wait for one command of a device, in seconds."""

@@ -18,7 +18,7 @@ from chunkfold.kernels.partial import unpack
 from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.signature import signature
 from chunkfold.kernels.texts import COLLECTIVES
-from chunkfold.kernels.variant import Tuning
+from chunkfold.kernels.tuning import Tuning
 
 LAWS_FILE = "laws.cl"
 _TRIPLES = 2048

@@ -18,7 +18,8 @@ from chunkfold.kernels.caches import cache_in_slot, keep_launchers_in_slot
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.host import all_devices, handle_of
-from chunkfold.kernels.variant import Tuning, build_options, language_pragmas
+from chunkfold.kernels.tuning import Tuning
+from chunkfold.kernels.variant import build_options, language_pragmas
 
 # Compilers chatter when all is well; when it is not, their log is in the BuildError.
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)

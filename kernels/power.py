@@ -15,7 +15,7 @@ from chunkfold.kernels.geometry import box
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import Partial, Wide
 from chunkfold.kernels.sums import any_lost, restored
-from chunkfold.kernels.variant import Tuning
+from chunkfold.kernels.tuning import Tuning
 
 
 class Powers:

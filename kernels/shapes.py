@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.variant import Tuning
+from chunkfold.kernels.tuning import Tuning
 
 _CPU_ACCUMULATORS = 1 << 16
 """Accumulators beyond the outputs' own that a CPU keeps, at most."""

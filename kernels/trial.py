@@ -23,11 +23,11 @@ from chunkfold.kernels.folders import cache_folder, write_atomically
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
-from chunkfold.kernels.variant import Tuning, build_options
+from chunkfold.kernels.tuning import Tuning
+from chunkfold.kernels.variant import build_options
 
 TRIAL_DEADLINE_S = 120.0
 """Longest time for one request in the child, in seconds."""
-PASSES_FILE = "passes.cl"
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE)
 """Signals by which a process ends itself; others come from outside."""
 processes = TrialProcesses()
@@ -39,7 +39,7 @@ def kernel_files(kernels: Collection[str]) -> tuple[str, ...]:
     >>> kernel_files({"rows"})
     ('rows.cl', 'passes.cl')
     """
-    return (*(f"{kernel}.cl" for kernel in FOLDS if kernel in kernels), PASSES_FILE)
+    return (*(f"{kernel}.cl" for kernel in FOLDS if kernel in kernels), "passes.cl")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.race import fastest_first, race
 from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.trial import TRIAL_DEADLINE_S, Request, Verdict
-from chunkfold.kernels.variant import Tuning
+from chunkfold.kernels.tuning import Tuning
 
 _COUNT = 1031
 """A prime, so that no stage divides it."""
@@ -146,9 +146,13 @@ def _compare(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
             for boxes in ways
             if all(dim.index_stride == dim.stride for part in boxes for dim in part.reduced)
         ]
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     for values in _samples(accumulator):
-        data = inputs_of(accumulator, values)
-        done = [_folded(opened, accumulator, tuning, data, boxes) for boxes in ways]
+        buffers = [
+            cl.Buffer(opened.context, flags, hostbuf=array)
+            for array in inputs_of(accumulator, values)
+        ]
+        done = [_folded(opened, accumulator, tuning, buffers, boxes) for boxes in ways]
         for slot in accumulator.slots:
             known = _known(slot, accumulator, values)
             answers = [way.arrays[slot.name] for way in done] + ([] if known is None else [known])
@@ -165,12 +169,10 @@ def _folded(
     opened: OpenedDevice,
     accumulator: Accumulator,
     tuning: Tuning,
-    data: list[np.ndarray],
+    buffers: list[cl.Buffer],
     boxes: list[Box],
 ) -> Partial:
     """Fold boxes, those of as many outputs together, and combine all outputs."""
-    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-    buffers = [cl.Buffer(opened.context, flags, hostbuf=array) for array in data]
     folds: dict[int, Fold] = {}
     for part in boxes:
         if part.outputs not in folds:

@@ -106,12 +106,11 @@ def reads_of(work: Work, block: Block, window: Window, buffer_bytes: int) -> Ite
         pieces = layout.leaf(window.tile, part)
         known = _known(work, block, window.tile, part)
         for whole in itertools.product(*itertools.starmap(cuts_along, enumerate(pieces))):
+            shape = [along.stop - along.start for along in whole]
             # All outputs at a time.
-            reduced = [whole[axis].stop - whole[axis].start for axis in layout.reduced]
-            for slab in slabs(reduced, row_bytes, buffer_bytes):
-                within = list(whole)
-                for axis, cut in zip(layout.reduced, slab, strict=True):
-                    (within[axis],) = _shifted((whole[axis],), (cut,))
+            for slab in slabs([shape[n] for n in layout.reduced], row_bytes, buffer_bytes):
+                cuts = dict(zip(layout.reduced, slab, strict=True))
+                within = _shifted(whole, [cuts.get(n, slice(0, m)) for n, m in enumerate(shape)])
                 yield Read(
                     region=tuple(map(_in_array, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
@@ -134,11 +133,9 @@ def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
     cut = window.by_cell or work.leaf_bytes > buffer_bytes
     if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
         return frozenset(FOLDS)
-    indexed = work.accumulator.uses_index
+    pieces, indexed = layout.leaf(0, 0), work.accumulator.uses_index
     return frozenset(
-        layout.leaf_box(
-            layout.leaf(0, 0), [slice(0, size) for size in shape], indexed=indexed
-        ).kernel
+        layout.leaf_box(pieces, [slice(0, size) for size in shape], indexed=indexed).kernel
         for shape in itertools.product(*extents)
     )
 

@@ -19,7 +19,8 @@ os.environ["CHUNKFOLD_TIES"] = "table"
 from chunkfold.kernels import Accumulator, Device, OpenedDevice, Tuning, all_devices  # noqa: E402
 from chunkfold.kernels.choice import settled  # noqa: E402
 from chunkfold.kernels.geometry import FOLDS  # noqa: E402
-from chunkfold.kernels.variant import VARIANTS, forced, why_not  # noqa: E402
+from chunkfold.kernels.tuning import VARIANTS  # noqa: E402
+from chunkfold.kernels.variant import forced, why_not  # noqa: E402
 
 settings.register_profile(
     "suite",

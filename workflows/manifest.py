@@ -7,7 +7,7 @@ import json
 import platform
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -69,19 +69,28 @@ class Record:
 @contextmanager
 def recorded(record: Record, path: str | None) -> Iterator[Record]:
     """Write a manifest when the work ends, however it does; None: nowhere."""
+    with written_in_the_end(lambda: _write(record, path)):
+        try:
+            yield record
+            if record.status == "done" and any(run.skipped for run in record.runs.values()):
+                record.status = "skipped"
+        except BaseException as error:
+            interrupted = isinstance(error, KeyboardInterrupt)
+            record.status = "interrupted" if interrupted else "failed"
+            record.error = None if interrupted else f"{type(error).__name__}: {error}"
+            raise
+
+
+@contextmanager
+def written_in_the_end(write: Callable[[], None]) -> Iterator[None]:
+    """Write when the work ends, however it does; what ended it matters more than what ends that."""
     try:
-        yield record
-        if record.status == "done" and any(run.skipped for run in record.runs.values()):
-            record.status = "skipped"
-    except BaseException as error:
-        interrupted = isinstance(error, KeyboardInterrupt)
-        record.status = "interrupted" if interrupted else "failed"
-        record.error = None if interrupted else f"{type(error).__name__}: {error}"
-        # What ended the work matters more than what ends the writing.
+        yield
+    except BaseException:
         with suppress(Exception):
-            _write(record, path)
+            write()
         raise
-    _write(record, path)
+    write()
 
 
 def _write(record: Record, path: str | None) -> None:

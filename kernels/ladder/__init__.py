@@ -16,7 +16,8 @@ from chunkfold.kernels.device import Device
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.opened import OpenedDevice
-from chunkfold.kernels.variant import Tuning, why_not, work_group_size
+from chunkfold.kernels.tuning import Tuning
+from chunkfold.kernels.variant import why_not, work_group_size
 
 _LOCAL = 256
 

@@ -27,7 +27,8 @@ from chunkfold.kernels import (
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.partial import zero_partial
-from chunkfold.kernels.variant import Tuning, tiers
+from chunkfold.kernels.tuning import Tuning
+from chunkfold.kernels.variant import tiers
 from tests.conftest import SHAPES, tried
 from tests.kernels.test_fold import LENGTHS, PLAIN, folded, upload, values
 

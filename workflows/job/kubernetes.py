@@ -153,14 +153,14 @@ def _ready_service(kr8s: ModuleType, name: str, api: Any, until: float) -> Any:
     missing = "the operator has not made one: is it installed, and running?"
     while time.monotonic() < until:
         try:
-            with _told(f"{KIND} {name} has no scheduler"):
-                service = kr8s.objects.Service.get(f"{name}-scheduler", api=api, timeout=1)
-                if service.ready():
-                    return service
+            service = kr8s.objects.Service.get(f"{name}-scheduler", api=api, timeout=1)
+            if service.ready():
+                return service
             missing = "its pod is not ready: see kubectl describe pod, for its image and its node"
-        except ClusterError as error:
-            if not isinstance(error.__cause__, kr8s.NotFoundError):
-                missing = str(error)
+        except kr8s.NotFoundError:
+            pass
+        except Exception as error:  # noqa: BLE001 - as in _told; it may pass
+            missing = _words(error)
         time.sleep(_POLL_S)
     raise ClusterError(
         f"{KIND} {name} has no scheduler in time: {missing} "

@@ -41,7 +41,7 @@ def job_sources(
                 name = "/".join(part for part in (key, inner) if part) or _last(address)
                 if any(fnmatchcase(name, one) for one in exclude):
                     continue
-                if not name.isascii() and name != name.encode(errors="replace").decode():
+                if name != name.encode(errors="replace").decode():
                     raise JobError(f"{source.name!r} is no UTF-8: no output can hold that name")
                 if _is_below(out, address) and _is_below(source.name, out):
                     continue  # an earlier output of the job, in a group of its sources

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
@@ -15,7 +15,7 @@ from markupsafe import Markup
 from chunkfold.kernels.finishes import BIN
 from chunkfold.run import Run
 from chunkfold.units import size_text
-from chunkfold.workflows.manifest import Record
+from chunkfold.workflows.manifest import Record, written_in_the_end
 from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.report import plots
 from chunkfold.workflows.results import jsonable
@@ -38,14 +38,8 @@ def reported(record: Record, out: str | None) -> Iterator[None]:
 
     None: nowhere.
     """
-    try:
+    with written_in_the_end(lambda: _write(record, out)):
         yield
-    except BaseException:
-        # What ended the work matters more than what ends the writing.
-        with suppress(Exception):
-            _write(record, out)
-        raise
-    _write(record, out)
 
 
 def _write(record: Record, out: str | None) -> None:

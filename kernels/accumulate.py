@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Number = int | float
+CARRY_AFTER = 1 << 15
+"""Elements after which a stream's narrow state is emptied at the latest."""
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,10 @@ class Accumulate:
     `step` is OpenCL C that updates `s.<state field>` from `x` (`x0`, `x1`, ... of several
     inputs) and the index `i`: statements, or an expression per state field, assigned in the order
     given. `end` gives each field of the monoid as an expression of `s`.
+
+    `carry` lets a state have a narrow part, which fills vectors with more lanes than a wide one:
+    it is assigned to the state fields that it names, in the order given, before `end` and at least
+    once every 32,768 elements.
     """
 
     state: Mapping[str, str]
@@ -26,3 +32,5 @@ class Accumulate:
     end: Mapping[str, str]
     """Accumulator fields as expressions of the state; those with named ops may be left out, and
     are folded from `lift` by themselves."""
+    carry: Mapping[str, str] = field(default_factory=dict)
+    """Empties narrow fields into wide ones."""

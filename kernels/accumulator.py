@@ -60,11 +60,14 @@ class BoundState:
     """Statements, or each state field and its expression, in order."""
     end: tuple[tuple[str, str], ...]
     """Accumulator field and its expression."""
+    carry: tuple[tuple[str, str], ...] = ()
+    """State field and its expression, in order, now and then after `step`."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The sources of `step`."""
-        return (self.step,) if isinstance(self.step, str) else tuple(t for _, t in self.step)
+        """The sources of what takes in elements."""
+        step = (("", self.step),) if isinstance(self.step, str) else self.step
+        return tuple(text for _, text in (*step, *self.carry))
 
 
 @dataclass(frozen=True)

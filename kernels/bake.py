@@ -7,11 +7,13 @@ from importlib import resources
 
 import numpy as np
 
+from chunkfold.kernels.accumulate import CARRY_AFTER
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_compact import compact_component
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_inputs import inputs
+from chunkfold.kernels.bake_lanes import carries
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
 
@@ -130,6 +132,7 @@ def _whole(accumulator: Accumulator) -> str:
     parts = list(zip(cs, accumulator.components, strict=True))
     held = [c for c, part in parts if part.table is None or part.limbs]
     exact = [c for c, part in parts if part.limbs and part.table]
+    carried = [c for c, part in parts if carries(part, accumulator)]
 
     def each(template: str) -> str:
         return " ".join(template.format(c=c) for c in cs)
@@ -168,6 +171,8 @@ static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 {{
     {each("{c}_steps(&s->{c}, v, i, di);")}
 }}
+#define CHF_CARRY_AFTER {CARRY_AFTER if carried else 0}
+static void chf_carries(states_t *s) {{ {" ".join(f"{c}_carries(&s->{c});" for c in carried)} }}
 static void chf_ends(const states_t *s, acc_t *out)
 {{
     {" ".join(f"{c}_state {c}_out[CHF_LANES]; {c}_ends(&s->{c}, {c}_out);" for c in held)}

@@ -143,13 +143,18 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
         assign(part, f"r.{name}", dtypes[name], f"accumulate.end of {name}", text)
         for name, text in state.end
     )
+    # One element at a time nothing is gained by waiting.
+    carry = joined(
+        assign(part, f"s.{name}", state_dtypes[name], f"accumulate.carry of {name}", text)
+        for name, text in state.carry
+    )
     starts = " ".join(f"state->{name} = {literal(v, d)};" for name, d, v in state.fields)
     return f"""\
 typedef struct {{ {" ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)} }} {c}_state;
 static void {c}_begin({c}_state *state) {{ {starts} }}
 {begun}
     {c}_state s = *state;
-{step}
+{joined([step, carry])}
     *state = s;
 }}
 static {c}_t {c}_end({c}_state s)

@@ -119,6 +119,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
     {mask(part, accumulator)}
 {body}
 }}
+{_vector_carries(c, part)}
 static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
     {spreads}
@@ -167,6 +168,29 @@ def _vector_op_step(c: str, part: Component) -> str:
         for f in part.fields
     ]
     return joined([*lines, "    *state = r;"])
+
+
+def carries(part: Component, accumulator: Accumulator) -> bool:
+    """Whether lanes of a component have something to empty now and then."""
+    return part.state is not None and bool(part.state.carry) and on_vectors(part, accumulator)
+
+
+def _vector_carries(c: str, part: Component) -> str:
+    """Return what empties the narrow fields of lanes."""
+    if part.state is None or not part.state.carry:
+        return ""
+    dtypes = {name: dtype for name, dtype, _ in part.state.fields}
+    lines = [
+        assign_lanes(part, f"s.{name}", dtypes[name], f"accumulate.carry of {name}", text)
+        for name, text in part.state.carry
+    ]
+    return f"""\
+static void {c}_carries({c}_states *state)
+{{
+    {c}_states s = *state;
+{joined(lines)}
+    *state = s;
+}}"""
 
 
 def _vector_state_step(c: str, part: Component) -> str:

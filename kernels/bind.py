@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.accumulator import Accumulator, BoundField, BoundState, Component, Slot
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.context import Context
@@ -246,6 +247,18 @@ def _field(monoid: Monoid, name: str, value: np.dtype, fp64: bool) -> BoundField
     )
 
 
+def _state(given: Accumulate, value: np.dtype, fp64: bool) -> BoundState:
+    return BoundState(
+        fields=tuple(
+            (name, field_dtype(rule, value, fp64), number_text(given.start[name]))
+            for name, rule in given.state.items()
+        ),
+        step=given.step if isinstance(given.step, str) else tuple(given.step.items()),
+        end=tuple(given.end.items()),
+        carry=tuple(given.carry.items()),
+    )
+
+
 def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
     """Split a monoid where its fields do not depend on each other."""
     rtol = None if is_known(monoid) else monoid.rtol
@@ -263,19 +276,17 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
     fields = [_field(monoid, name, value, fp64) for name in names or monoid.fields]
     tables = [component(field) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
-    if monoid.accumulate is not None:
-        given = monoid.accumulate
-        state = BoundState(
-            fields=tuple(
-                (name, field_dtype(rule, value, fp64), number_text(given.start[name]))
-                for name, rule in given.state.items()
-            ),
-            step=given.step if isinstance(given.step, str) else tuple(given.step.items()),
-            end=tuple(given.end.items()),
-        )
-        ended = [field for field in scalars if field.name in given.end]
-        apart = [component(field) for field in scalars if field.name not in given.end]
-        return [component(*ended, state=state), *apart, *tables]
+    if monoid.accumulates:
+        ended = [
+            component(
+                *(field for field in scalars if field.name in given.end),
+                state=_state(given, value, fp64),
+            )
+            for given in monoid.accumulates
+        ]
+        ends = {name for given in monoid.accumulates for name in given.end}
+        apart = [component(field) for field in scalars if field.name not in ends]
+        return [*ended, *apart, *tables]
     if all(field.op in COLLECTIVES for field in fields):
         return [component(field) for field in fields]
     return [component(*scalars), *tables]

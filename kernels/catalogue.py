@@ -12,19 +12,38 @@ import numpy as np
 from chunkfold.kernels import exact, finishes
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.histogram import histogram
-from chunkfold.kernels.integers import (
+from chunkfold.kernels.integer_products import (
     DISTANCE,
-    integer_mean,
-    integer_prod,
-    integer_products,
-    integer_sum,
+    INTEGER_DOT,
+    INTEGER_NORM2,
+    INTEGER_STD,
+    INTEGER_SUM_SQ_DIFF,
+    INTEGER_SUMSQ,
+    INTEGER_VAR,
+)
+from chunkfold.kernels.integers import (
+    INTEGER_MEAN,
+    INTEGER_NORM1,
+    INTEGER_PROD,
+    INTEGER_SUM,
 )
 from chunkfold.kernels.monoid import Monoid
 
 _ERROR: Any = {"on_empty": "error"}
-_INTEGER_SUM, _INTEGER_MEAN = (
-    replace(make(np.dtype(np.int64)), adapt=make) for make in (integer_sum, integer_mean)
-)
+
+
+def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
+    """Fold integers of few bits exactly, also where results may round: it is the faster way."""
+
+    def of(dtype: np.dtype) -> Monoid:
+        few = dtype.kind in "biu" and dtype.itemsize <= 2
+        return of_integers.for_dtype(dtype) if few else of_floats
+
+    exactly = of_floats.exact
+    assert exactly is not None
+    return replace(of_floats, adapt=of, exact=replace(exactly, instead={"biu": of_integers}))
+
+
 _COMPLEX_PROD = {
     "re": "a.re * b.re - a.im * b.im",
     "im": "a.re * b.im + a.im * b.re",
@@ -43,7 +62,7 @@ _SUM = Monoid(
     finish=finishes.summed,
     exact=exact.EXACT_SUM,
     instead={
-        "biu": _INTEGER_SUM,
+        "biu": INTEGER_SUM,
         "c": Monoid(
             "sum",
             **_PARTS,
@@ -62,7 +81,7 @@ _PROD = Monoid(
     op="a.s * b.s",
     finish=finishes.summed,
     instead={
-        "biu": integer_prod(),
+        "biu": INTEGER_PROD,
         "c": Monoid(
             "prod",
             **_PARTS,
@@ -81,7 +100,7 @@ _MEAN = Monoid(
     finish=finishes.mean,
     exact=exact.EXACT_MEAN,
     instead={
-        "biu": _INTEGER_MEAN,
+        "biu": INTEGER_MEAN,
         "c": Monoid(
             "mean",
             fields={"re": "sum", "im": "sum", "n": "count"},
@@ -199,18 +218,27 @@ _CATALOGUE = (
         lift={"m": "rank_high(x)", "i": "i"}, op={"m": "max", "i": "first(b.m, a.m, a.i, b.i)"},
     ),
     _MEAN,
-    Monoid("var", **_MOMENTS, finish=finishes.variance, exact=exact.EXACT_VAR),
-    Monoid("std", **_MOMENTS, finish=finishes.deviation, exact=exact.EXACT_STD),
+    _faster(
+        Monoid("var", **_MOMENTS, finish=finishes.variance, exact=exact.EXACT_VAR), INTEGER_VAR
+    ),
+    _faster(
+        Monoid("std", **_MOMENTS, finish=finishes.deviation, exact=exact.EXACT_STD), INTEGER_STD
+    ),
     Monoid(
         "sumsq", fields={"q": "sum"}, **_SQUARES, finish=finishes.summed, exact=exact.EXACT_SUMSQ,
-        kinds="f", instead={"biu": integer_products("sumsq", 1, "{wide}(x)", "{wide}(x)")},
+        kinds="f", instead={"biu": INTEGER_SUMSQ},
     ),
     Monoid(
         "norm1", fields={"s": "mean"}, zero=0, lift="magnitude(x)", op="add",
-        finish=finishes.as_float, exact=exact.EXACT_NORM1,
+        finish=finishes.as_float, exact=exact.EXACT_NORM1, kinds="f",
+        instead={"biu": INTEGER_NORM1},
     ),
-    Monoid(
-        "norm2", fields={"q": "mean"}, **_SQUARES, finish=finishes.root, exact=exact.EXACT_NORM2,
+    _faster(
+        Monoid(
+            "norm2", fields={"q": "mean"}, **_SQUARES, finish=finishes.root,
+            exact=exact.EXACT_NORM2,
+        ),
+        INTEGER_NORM2,
     ),
     Monoid(
         "norminf",
@@ -273,12 +301,12 @@ _CATALOGUE = (
     Monoid(
         "dot", inputs=2, fields={"s": "sum"}, zero=0, lift="wide(x0) * wide(x1)", op="add",
         finish=finishes.summed, kinds="f",
-        instead={"biu": integer_products("dot", 2, "{wide}(x0)", "{wide}(x1)")},
+        instead={"biu": INTEGER_DOT},
     ),
     Monoid(
         "sum_sq_diff", inputs=2, fields={"s": "sum"}, zero=0, op="add",
         lift="(wide(x0) - wide(x1)) * (wide(x0) - wide(x1))", finish=finishes.summed, kinds="f",
-        instead={"biu": integer_products("sum_sq_diff", 2, "{distance}", "{distance}")},
+        instead={"biu": INTEGER_SUM_SQ_DIFF},
     ),
     _FLOAT_DIFFERENCE,
     Monoid(

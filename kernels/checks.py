@@ -17,6 +17,7 @@ from chunkfold.kernels.texts import COLLECTIVES, refused
 _EXACT_LIFTS = ("x", "magnitude(x)", "re(x)", "im(x)")
 """What is in the range of the elements' dtype, for which limbs are made."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_OPERAND = re.compile(r"\b[ab]\.(\w+)")
 _TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
 """What kernels name where texts stand."""
 
@@ -124,7 +125,7 @@ def _check_count(
             f"field {name!r} of monoid {monoid!r} is a count, whose zero is 0, whose lift is '1' "
             f"and whose op is 'add', not {', '.join(map(repr, declared))}"
         )
-    readers = [other for other, text in op.items() if re.search(rf"\b[ab]\.{name}\b", text)]
+    readers = [other for other, text in op.items() if name in _OPERAND.findall(text)]
     if readers:
         raise MonoidError(
             f"op[{readers[0]!r}] of monoid {monoid!r} reads the count {name!r}, which kernels may "
@@ -153,31 +154,58 @@ def check_constants(monoid: str, constants: Mapping[str, np.ndarray]) -> None:
             raise MonoidError(f"constant {name!r} of monoid {monoid!r} has NaN in it")
 
 
-def check_accumulate(
-    monoid: str, accumulate: Accumulate, fields: Mapping[str, str], ops: Mapping[str, str]
+def check_accumulates(
+    monoid: str,
+    accumulates: tuple[Accumulate, ...],
+    fields: Mapping[str, str],
+    ops: Mapping[str, str],
 ) -> None:
-    """See that a state begins, steps and ends, in every field that has no named op."""
-    if not isinstance(accumulate, Accumulate):
-        raise MonoidError(f"accumulate of monoid {monoid!r} is no cf.Accumulate")
-    check_types(monoid, "state field", accumulate.state)
-    check_keys(monoid, "accumulate.start", accumulate.start, accumulate.state)
-    apart = [name for name, op in ops.items() if op in COLLECTIVES]
+    """See that states begin, step and end, one in every field that has no named op."""
+    if not accumulates:
+        return
+    if not all(isinstance(one, Accumulate) for one in accumulates):
+        raise MonoidError(f"accumulate of monoid {monoid!r} is no cf.Accumulate, nor several")
+    ends = [name for one in accumulates for name in one.end]
+    if len(set(ends)) < len(ends):
+        raise MonoidError(f"accumulate.end of monoid {monoid!r} gives a field twice: {ends}")
     ended = {
         name
         for name, dtype in fields.items()
-        if not is_table(dtype) and (name not in apart or name in accumulate.end)
+        if not is_table(dtype) and (ops[name] not in COLLECTIVES or name in ends)
     }
+    check_keys(monoid, "accumulate.end", dict.fromkeys(ends), dict.fromkeys(ended))
+    for one in accumulates:
+        _check_accumulate(monoid, one, ops)
+
+
+def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str]) -> None:
+    """See that a state begins, steps and ends, and that its fields fold by themselves."""
+    check_types(monoid, "state field", accumulate.state)
+    check_keys(monoid, "accumulate.start", accumulate.start, accumulate.state)
     if not accumulate.end:
         raise MonoidError(f"accumulate of monoid {monoid!r} ends in no field")
-    check_keys(monoid, "accumulate.end", accumulate.end, dict.fromkeys(ended))
     check_numbers(monoid, "accumulate.start", accumulate.start)
     step = accumulate.step
     if isinstance(step, Mapping):
         check_keys(monoid, "accumulate.step", step, accumulate.state)
     for text in step.values() if isinstance(step, Mapping) else (step,):
         check_source(monoid, "accumulate.step", text)
+    unknown = set(accumulate.carry) - set(accumulate.state)
+    if unknown:
+        raise MonoidError(
+            f"accumulate.carry of monoid {monoid!r} names {sorted(unknown)}, but the state has "
+            f"{', '.join(accumulate.state)}"
+        )
+    for name, text in accumulate.carry.items():
+        check_source(monoid, f"accumulate.carry[{name!r}]", text)
     for name, text in accumulate.end.items():
         check_source(monoid, f"accumulate.end[{name!r}]", text)
+        others = set(_OPERAND.findall(ops[name])) - set(accumulate.end)
+        if others:
+            raise MonoidError(
+                f"op[{name!r}] of monoid {monoid!r} reads {sorted(others)}, in which its "
+                "accumulate does not end"
+            )
 
 
 def check_source(monoid: str, what: str, text: str) -> None:

@@ -25,6 +25,7 @@ static void NAME(CHF_INPUTS, ulong at, ulong stride, ulong index, ulong di_row, 
             chf_load(CHF_INPUT_NAMES, at + u * stride + column, &v); \
             chf_steps(&s, &v, index + u * di_row + column * di, di); \
         } \
+        chf_carries(&s); \
         lanes[n] = s; \
     } \
     for (uint e = 0; e < rest; e++) { \

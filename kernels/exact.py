@@ -93,6 +93,16 @@ def _mean(name: str, fields: Fields, context: Context) -> np.ndarray:
     return _divided(fields[name], fields["n"], part_of(context.dtype))
 
 
+def summed(fields: Fields, context: Context) -> np.ndarray:
+    """Round the exact sum `s`."""
+    return _sum("s", fields, context)
+
+
+def mean(fields: Fields, context: Context) -> np.ndarray:
+    """Divide the exact sum `s` by the count `n`."""
+    return _mean("s", fields, context)
+
+
 def _complex_sum(fields: Fields, context: Context) -> np.ndarray:
     return complex_parts({name: _sum(name, fields, context) for name in _PARTS}, context)
 
@@ -101,11 +111,13 @@ def _complex_mean(fields: Fields, context: Context) -> np.ndarray:
     return complex_parts({name: _mean(name, fields, context) for name in _PARTS}, context)
 
 
-def _variance(fields: Fields, context: Context) -> np.ndarray:
+def variance(fields: Fields, context: Context) -> np.ndarray:
+    """Return variances from the exact sums `s` and `q`, of squares, and the count `n`."""
     return _spread(ratio, lambda near: near, fields, context)
 
 
-def _deviation(fields: Fields, context: Context) -> np.ndarray:
+def deviation(fields: Fields, context: Context) -> np.ndarray:
+    """Return the roots of variances, rounded once."""
     return _spread(root, nearly.root, fields, context)
 
 
@@ -149,7 +161,8 @@ def _spread(
     return done
 
 
-def _norm2(fields: Fields, context: Context) -> np.ndarray:
+def norm2(fields: Fields, context: Context) -> np.ndarray:
+    """Return the root of the exact sum of squares `q`."""
     q, dtype = fields["q"], context.dtype
 
     def exactly(at: np.ndarray) -> np.ndarray:
@@ -175,7 +188,7 @@ _MOMENTS: Any = {
     "kinds": "f",
 }
 
-EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift="x", finish=partial(_sum, "s"), **_ONE)
+EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift="x", finish=summed, **_ONE)
 EXACT_COMPLEX_SUM = Monoid(
     "sum", fields=_PARTS, zero={"re": 0, "im": 0}, **_COMPLEX, kinds="c", finish=_complex_sum
 )
@@ -186,7 +199,7 @@ EXACT_MEAN = Monoid(
     lift={"s": "x", "n": "1"},
     op={"s": "add", "n": "add"},
     kinds="f",
-    finish=partial(_mean, "s"),
+    finish=mean,
 )
 EXACT_COMPLEX_MEAN = Monoid(
     "mean",
@@ -197,12 +210,10 @@ EXACT_COMPLEX_MEAN = Monoid(
     kinds="c",
     finish=_complex_mean,
 )
-EXACT_NORM1 = Monoid(
-    "norm1", fields={"s": "exact"}, lift="magnitude(x)", finish=partial(_sum, "s"), **_ONE
-)
+EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift="magnitude(x)", finish=summed, **_ONE)
 EXACT_SUMSQ = Monoid(
     "sumsq", fields={"q": "exact_squares"}, lift="x", finish=partial(_sum, "q"), **_ONE
 )
-EXACT_NORM2 = Monoid("norm2", fields={"q": "exact_squares"}, lift="x", finish=_norm2, **_ONE)
-EXACT_VAR = Monoid("var", finish=_variance, **_MOMENTS)
-EXACT_STD = Monoid("std", finish=_deviation, **_MOMENTS)
+EXACT_NORM2 = Monoid("norm2", fields={"q": "exact_squares"}, lift="x", finish=norm2, **_ONE)
+EXACT_VAR = Monoid("var", finish=variance, **_MOMENTS)
+EXACT_STD = Monoid("std", finish=deviation, **_MOMENTS)

@@ -11,6 +11,9 @@ from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import Monoid
 
+_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+"""Those to which declarations are adapted, beside floats, which are as declared."""
+
 
 def _declared(monoid: Monoid) -> str:
     """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
@@ -23,7 +26,7 @@ def _forms(monoid: Monoid) -> Iterator[Monoid]:
     for other in (*monoid.instead.values(), *([monoid.exact] if monoid.exact else [])):
         yield from _forms(other)
     if monoid.adapt is not None:
-        yield from (monoid.adapt(np.dtype(name)) for name in ("int32", "int64", "uint64"))
+        yield from (monoid.adapt(np.dtype(name)) for name in _DTYPES)
 
 
 _KNOWN = {_declared(monoid) for named in CATALOGUE.values() for monoid in _forms(named)}

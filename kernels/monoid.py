@@ -73,8 +73,8 @@ class Monoid:
     """
     op: Mapping[str, str] | str = field(kw_only=True)
     """Per field "add", "min" or "max", or an OpenCL C expression of `a.<field>`, `b.<field>`."""
-    accumulate: Accumulate | None = field(default=None, kw_only=True)
-    """Replaces `op(acc, lift(x))` inside a kernel."""
+    accumulate: Accumulate | tuple[Accumulate, ...] = field(default=(), kw_only=True)
+    """Replaces `op(acc, lift(x))` inside a kernel; several have ends in different fields."""
     finish: Finish = field(default=_single_field, kw_only=True)
     """From the root's fields to the results."""
     rtol: float = field(default=0.0, kw_only=True)
@@ -131,8 +131,14 @@ class Monoid:
             not isinstance(self.exact, Monoid) or self.exact.inputs != self.inputs
         ):
             raise MonoidError(f"exact of monoid {self.name!r} is no Monoid of as many inputs")
-        if self.accumulate is not None:
-            checks.check_accumulate(self.name, self.accumulate, self.fields, op)
+        ways = self.accumulate if isinstance(self.accumulate, tuple) else (self.accumulate,)
+        object.__setattr__(self, "accumulate", ways)
+        checks.check_accumulates(self.name, self.accumulates, self.fields, op)
+
+    @property
+    def accumulates(self) -> tuple[Accumulate, ...]:
+        """The ways to take in elements, each of fields of its own."""
+        return cast("tuple[Accumulate, ...]", self.accumulate)
 
     def for_dtype(self, dtype: np.dtype, *, exact: bool = False) -> Monoid:
         """Return the monoid that reduces elements of a dtype, which may be another one.
@@ -144,18 +150,26 @@ class Monoid:
         MonoidError
             If there is none.
         """
-        kind = kind_of(dtype)
-        for kinds, other in self.instead.items():
-            if kind in kinds:
-                found = other.for_dtype(dtype, exact=exact)
-                return replace(found, name=self.name, skipna=self.skipna)
-        if exact and self.exact is not None and kind in self.exact.kinds:
-            return replace(self.exact, name=self.name, skipna=self.skipna)
-        if kind in self.kinds:
-            return self if self.adapt is None else replace(self.adapt(dtype), skipna=self.skipna)
-        able = "".join([self.kinds, *self.instead])
-        names = ", ".join(name for letters, name in KINDS.items() if set(letters) & set(able))
-        raise MonoidError(f"{self.name!r} is not defined for {dtype}, only for {names}")
+        kind, exactly = kind_of(dtype), self.exact if exact else None
+        if kind not in self._kinds:
+            able = set(self._kinds)
+            names = ", ".join(name for letters, name in KINDS.items() if set(letters) & able)
+            raise MonoidError(f"{self.name!r} is not defined for {dtype}, only for {names}")
+        other = next((one for kinds, one in self.instead.items() if kind in kinds), None)
+        if other is not None:
+            found = other.for_dtype(dtype, exact=exact)
+        elif exactly is not None and kind in exactly._kinds:
+            found = exactly.for_dtype(dtype)
+        elif self.adapt is not None:
+            found = self.adapt(dtype)
+        else:
+            return self
+        return replace(found, name=self.name, skipna=self.skipna)
+
+    @property
+    def _kinds(self) -> str:
+        """Kinds of elements that it, or what stands in its place, is defined for."""
+        return "".join([self.kinds, *self.instead])
 
     def skipping(self, name: str | None = None) -> Monoid:
         """Return the form that takes NaN and NaT for absent, under the same name or another."""

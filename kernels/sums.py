@@ -15,6 +15,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.limbs import SPECIALS, Limbs, settled, specials
+from chunkfold.kernels.nearly import two_sum
 from chunkfold.kernels.partial import Partial, Wide, joined
 from chunkfold.kernels.rounding import quotients
 
@@ -66,6 +67,23 @@ def exact_sums(partial: Partial, name: str, limbs: Limbs) -> ExactSums:
     nothing = Wide(np.empty(0, np.int64), np.empty((0, limbs.entries), np.int64))
     terms = tuple(partial.arrays[f"{name}{n}"] for n in range(limbs.kept))
     return ExactSums(limbs, terms, partial.wide.get(name, nothing))
+
+
+def of_digits(digits: Sequence[np.ndarray]) -> ExactSums:
+    """Return sums of integers as exact sums.
+
+    `digits` are int64 of shape (outputs,), of 32 bits each, the lowest first; the last one has the
+    sign, and 64 bits.
+    """
+    *lower, last = digits
+    parts = [*lower, last & _MASK, last >> 32]
+    terms = [np.ldexp(part.astype(np.float64), 32 * n) for n, part in enumerate(parts)][::-1]
+    for _ in terms[1:]:
+        for n in range(len(terms) - 1, 0, -1):
+            terms[n - 1], terms[n] = two_sum(terms[n - 1], terms[n])
+    limbs = Limbs(0, len(parts) + 1, len(terms), 1)
+    nothing = Wide(np.empty(0, np.int64), np.empty((0, limbs.entries), np.int64))
+    return ExactSums(limbs, tuple(terms), nothing)
 
 
 def any_lost(accumulator: Accumulator, partial: Partial) -> np.ndarray:

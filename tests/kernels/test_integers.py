@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import Bound, Fold, OpenedDevice, Tuning, as_monoid, bind, box, choose
+from chunkfold.kernels.accumulate import CARRY_AFTER
+from chunkfold.kernels.context import Context
 from chunkfold.kernels.errors import MonoidError, RangeError
+from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.integers import fitted
+from chunkfold.kernels.limbs import integers
+from chunkfold.kernels.rounding import ratio, root
+from chunkfold.kernels.sums import of_digits
 from tests.kernels.test_fold import LENGTHS, upload, values
 
 pytestmark = pytest.mark.unoptimised
@@ -181,3 +189,80 @@ def test_object_gives_python_s_integers(opened: OpenedDevice, op: str):
 def test_object_is_for_sums_and_products_of_integers(op: str, dtype: str):
     with pytest.raises(MonoidError, match=f"dtype=object is for .*, not for {op!r}"):
         bind([as_monoid(op)], [np.dtype(dtype)], dtype=np.dtype(object))
+
+
+@pytest.mark.parametrize("dtype", ["bool", *SOME, "int32"])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_moments_and_norms_are_rounded_once(opened: OpenedDevice, dtype: str, ddof: int):
+    ops = ["var", "std", "norm1", "norm2"]
+    bound = bind([as_monoid(op) for op in ops], [np.dtype(dtype)], ddof=ddof, exact=True)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
+
+    @given(LENGTHS.filter(lambda n: n > 1), st.integers(0, 2**32), st.integers(0, 63))
+    def check(count: int, seed: int, shift: int) -> None:
+        array = values(dtype, count, seed)
+        if array.dtype.itemsize == 8:
+            array >>= array.dtype.type(shift)
+        numbers = list(map(int, array.tolist()))
+        total, squares = sum(numbers), sum(number**2 for number in numbers)
+        over, under = count * squares - total**2, count * (count - ddof)
+        double = np.dtype(np.float64)
+        fold = Fold(opened, bound.accumulator, tuning)
+        fold.add([upload(opened, array)], box(array.shape, (0,)))
+        partial = fold.finish()
+        var, std, norm1, norm2 = (one.finish(partial)[0] for one in bound.statistics)
+        assert var == ratio(over, under, 0, double)
+        assert std == root(over, under, 0, double)
+        assert norm1 == float(sum(map(abs, numbers)))
+        assert norm2 == root(squares, 1, 0, double)
+
+    check()
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("sum", "uint16"), ("sumsq", "uint8")])
+@pytest.mark.parametrize("kernel", FOLDS)
+def test_narrow_states_are_emptied_in_time(opened: OpenedDevice, op: str, dtype: str, kernel: str):
+    """One stream takes in more of the greatest value than 32 bits hold."""
+    bound = bind([as_monoid(op)], [np.dtype(dtype)])
+    tuning = replace(choose(opened.device, bound.accumulator, kernels=(kernel,)), groups=1)
+    streams = 1 if kernel == "columns" else tuning.local_size * tuning.width
+    each, outputs = CARRY_AFTER * streams * 9 // 8 + 5, 1 if kernel == "flat" else 3
+    shape, axes = {
+        "flat": ((each,), (0,)),
+        "rows": ((outputs, each), (1,)),
+        "columns": ((each, outputs), (0,)),
+    }[kernel]
+    most = np.iinfo(dtype).max
+    whole = box(shape, axes)
+    assert whole.kernel == kernel
+    fold = Fold(opened, bound.accumulator, tuning, outputs)
+    fold.add([upload(opened, np.full(shape, most, dtype))], whole)
+    got = bound.statistics[0].finish(fold.finish())
+    assert got.tolist() == [each * int(most) ** (2 if op == "sumsq" else 1)] * outputs
+
+
+@pytest.mark.parametrize("digits", [2, 4])
+@pytest.mark.parametrize("wanted", [None, "int64", "uint64", "int16", "object"])
+@given(st.data())
+def test_digits_fit_their_dtype_or_are_refused(digits: int, wanted: str | None, data):
+    near = st.sampled_from([0, 2**15, 2**31, 2**32, 2**63, 2**64, 2 ** (32 * digits)])
+    number = st.builds(lambda at, off, sign: sign * (at + off), near, st.integers(-3, 3),
+                       st.sampled_from([-1, 1]))  # fmt: skip
+    numbers = data.draw(st.lists(number, max_size=4))
+    last = digits - 1
+    held = [
+        np.array([n >> 32 * at if at == last else n >> 32 * at & 0xFFFFFFFF for n in numbers])
+        for at in range(digits)
+    ]
+    held = [digit.astype(np.int64) for digit in held]
+    result = None if wanted is None else np.dtype(wanted)
+    context = Context(np.dtype("uint8"), (1,), (0,), result=result)
+    dtype = result or np.dtype("uint64")
+    if dtype.kind == "O" or all(fits(number, dtype) for number in numbers):
+        got = fitted(held, context, "sum")
+        assert (got.tolist(), got.dtype) == (numbers, dtype)
+    else:
+        with pytest.raises(RangeError, match="the sum of uint8 is"):
+            fitted(held, context, "sum")
+    sums = of_digits(held)
+    assert integers(sums.tables(np.arange(len(numbers)))) == numbers

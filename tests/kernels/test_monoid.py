@@ -33,6 +33,9 @@ def test_one_field_may_be_given_bare():
     assert dict(bare.op) == {"v": "add"}
 
 
+_STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
@@ -70,6 +73,28 @@ def test_one_field_may_be_given_bare():
         ),
         ({"accumulate": Accumulate({"t": "int64"}, {}, "s.t += x;", {"s": "s.t"})}, "start"),
         ({"accumulate": Accumulate({"t": "int64"}, {"t": 0}, "%:define x", {"s": "s.t"})}, "%:"),
+        (
+            {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry={"u": "0"})},
+            r"carry of monoid 's' names \['u'\], but the state has t",
+        ),
+        (
+            {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry={"t": "0 # 1"})},
+            "accumulate.carry.*'#'",
+        ),
+        ({"accumulate": (Accumulate(*_STEPS, {"s": "s.t"}),) * 2}, "gives a field twice"),
+        (
+            {
+                "fields": {"s": "int64", "u": "int64"},
+                "zero": {"s": 0, "u": 0},
+                "lift": {"s": "x", "u": "x"},
+                "op": {"s": "a.s + b.s + 0 * a.u", "u": "a.u + b.u"},
+                "accumulate": (
+                    Accumulate(*_STEPS, {"s": "s.t"}),
+                    Accumulate(*_STEPS, {"u": "s.t"}),
+                ),
+            },
+            r"op\['s'\] of monoid 's' reads \['u'\], in which its accumulate does not end",
+        ),
     ],
 )
 def test_inconsistent_or_dangerous_declarations_are_refused(change: dict, match: str):

@@ -27,6 +27,7 @@ SCHEMES = (
 """Kinds of URLs that obstore reads."""
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
 """Of these, those of stores that can be listed and written to."""
+_AZURE = ("az", "adl", "azure", "abfs", "abfss")
 MISSING = "this kind of URL needs another package ({}); try pip install 'chunkfold[remote]'"
 PATIENCE: dict[str, Any] = {
     "max_retries": 8,
@@ -42,7 +43,11 @@ TIMEOUTS = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(secon
 """Of a single try."""
 LISTING_DEADLINE_S = 60.0
 """Longest that it may take to find out what is stored; then every chunk is asked for."""
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+_ENDPOINTS = (
+    "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+)  # fmt: skip
+"""Variables that may name a server, also one without TLS."""
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for public data AWS_SKIP_SIGNATURE=true",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
@@ -68,13 +73,12 @@ def open_store(url: str) -> Any:
 
     scheme = urlsplit(url).scheme
     url = scheme + url[len(scheme) :]  # in lower case, as obstore wants it
-    ends = (os.environ.get(name, "") for name in _ENDPOINTS)
-    plain = scheme == "http" or any(end.startswith("http://") for end in ends)
-    given: Any = {
-        "client_options": {**TIMEOUTS, "allow_http": plain},
-        "retry_config": PATIENCE,
-        **(_boto_credentials() if scheme in ("s3", "s3a") else {}),
-    }
+    plain = "http://" in " ".join([url, *(os.environ.get(name, "") for name in _ENDPOINTS)])
+    given: Any = {"client_options": {**TIMEOUTS, "allow_http": plain}, "retry_config": PATIENCE}
+    if scheme in ("s3", "s3a"):
+        given |= _boto_credentials()
+    elif scheme in _AZURE and "@" not in url:
+        given |= _azure_account()
     return from_url(url, **given)
 
 
@@ -88,6 +92,13 @@ def _boto_credentials() -> dict[str, Any]:
         return {"credential_provider": Boto3CredentialProvider()}
     except (ImportError, ValueError):  # boto3 is not there, or has none
         return {}
+
+
+def _azure_account() -> dict[str, str]:
+    """Return the account that variables name: obstore finds it too, but then panics as text."""
+    emulated = "devstoreaccount1" if os.environ.get("AZURE_STORAGE_USE_EMULATOR") else ""
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", emulated)
+    return {"account_name": account} if account else {}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import threading
@@ -21,6 +22,7 @@ import chunkfold as cf
 from chunkfold import planning, remote
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import run_job
+from tests.real.azurite import azurite, make_container
 from tests.real.servers import SECRET, Ceph, ceph, nginx
 from tests.workflows.test_cli import chunkfold
 
@@ -54,10 +56,14 @@ FULL = np.where(np.arange(64)[:, None, None] < 32, VALUES, np.float32(1))
 
 
 @pytest.fixture
-def environment(s3: Ceph, monkeypatch: pytest.MonkeyPatch) -> Ceph:
+def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "LEAF_BYTES", 8 * 100 * 200 * 4)
+
+
+@pytest.fixture
+def environment(s3: Ceph, _small_leaves: None, monkeypatch: pytest.MonkeyPatch) -> Ceph:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(planning, "LEAF_BYTES", 8 * 100 * 200 * 4)
     return s3
 
 
@@ -123,6 +129,61 @@ def test_a_job_reads_s3_and_writes_to_it(environment: Ceph, tmp_path: Path):
             assert left == {f"{name}.manifest.json"} | ({name} if name != "out.zarr" else set())
             before = keys()
     assert cf.reduce("s3://climate/out.zarr/zstd/max", "max") == FULL.max()
+
+
+@pytest.mark.usefixtures("_small_leaves")
+def test_azure_gives_the_bits_that_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with azurite(tmp_path) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        make_container(environment["AZURITE_BLOB_STORAGE_URL"], "climate")
+        for name, layout in LAYOUTS.items():
+            array = zarr.create_array(
+                ObjectStore(remote.open_store("az://climate")),
+                name=name,
+                shape=FULL.shape,
+                dtype="f4",
+                fill_value=1,
+                **layout,
+            )
+            array[:32] = VALUES[:32]
+        check_bits("az://climate")
+        # Workers find the credentials too, and outputs are written there.
+        words = ["--op", "max", "--axis", "0", "--out", "az://climate/max.zarr"]
+        chunkfold("reduce", "az://climate/shards", *words, **environment)
+        assert cf.reduce("az://climate/max.zarr/max", "max") == FULL.max()
+        with pytest.raises(cf.SourceError, match=r"^az://climate/none: cannot be opened"):
+            cf.reduce("az://climate/none")
+
+
+@pytest.mark.usefixtures("_small_leaves")
+def test_google_s_client_reads_what_anybody_may_read(
+    s3: Ceph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Ceph stands in for Google, whose protocol for reading is that of S3."""
+    for name, layout in LAYOUTS.items():
+        array = zarr.create_array(
+            str(tmp_path / name), shape=FULL.shape, dtype="f4", fill_value=1, **layout
+        )
+        array[:32] = VALUES[:32]
+    s3.publish("public", tmp_path)
+    key = {"gcs_base_url": f"http://127.0.0.1:{s3.port}", "disable_oauth": True}
+    key |= dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(key))
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    check_bits("gs://public")
+
+
+def check_bits(root: str) -> None:
+    """See that arrays below a URL are what was written, and that gaps are not read."""
+    for name in LAYOUTS:
+        run = cf.submit(f"{root}/{name}", ["sum", "min", "count"])
+        got = run.result()
+        assert got["sum"] == np.float32(math.fsum(FULL.ravel()))
+        assert (got["min"], got["count"]) == (FULL.min(), FULL.size)
+        assert run.plan.nbytes == VALUES[:32].nbytes
+        some = cf.reduce(f"{root}/{name}", "max", axis=0, selection=(slice(3, 40, 5), 17))
+        assert (some == FULL[3:40:5, 17].max(axis=0)).all()
 
 
 def test_what_s3_does_not_let_write_is_told_before(environment: Ceph):

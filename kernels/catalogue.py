@@ -169,6 +169,13 @@ _MOMENTS: Any = {
     "rtol": 1e-9,
 }
 _SQUARES: Any = {"zero": 0, "lift": "wide(x) * wide(x)", "op": "add"}
+_COUNTED = Accumulate(
+    state={"n": "int64", "few": "int32"},
+    start={"n": 0, "few": 0},
+    step={"n": "s.n", "few": "s.few + nonzero(x)"},
+    carry={"n": "s.n + wide(s.few)", "few": "0"},
+    end={"n": "s.n"},
+)
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
 _FLOAT_DIFFERENCE = Monoid(
     "max_abs_diff",
@@ -284,7 +291,7 @@ _CATALOGUE = (
     ),
     Monoid(
         "count_nonzero", fields={"n": "int64"}, zero=0, lift="nonzero(x)", op="add", casts=False,
-        kinds="biufc",
+        kinds="biufc", accumulate=_COUNTED,
     ),
     Monoid(
         "any", fields={"t": "int32"}, zero=0, lift="nonzero(x)", op="max", kinds="biufc",

@@ -110,12 +110,15 @@ def _bad(limbs: Limbs) -> list[str]:
 
 
 def _scalar(c: str, limbs: Limbs) -> str:
-    """Return how one double, or an element's power, is added, and two expansions."""
+    """Return how one double, or an element's power, is added, and two expansions.
+
+    What stands behind an expansion's first term is added out of line, as what is rare is.
+    """
     terms, last = terms_of(limbs.kept), terms_of(limbs.kept)[-1]
     first = terms[: limbs.terms]
     added = indented(cascade("left", first, "s->{}", "now.{}", "double"))
     unpaired = ", 0.0, 0.0" if limbs.paired else ""
-    took = " ".join(f"if (b.{t} != 0) {c}_add(&a, b.{t});" for t in terms[1:-1])
+    took = " ".join(f"if (b.{t} != 0) {c}_add_more(&a, b.{t});" for t in terms[1:-1])
     if limbs.paired:
         taken = f"""\
     const double size = fabs(y);
@@ -145,6 +148,7 @@ static void {c}_add({c}_t *s, double y)
     {c}_mend(&kept, &next, y, left{unpaired});
     *s = kept;
 }}
+static CHF_RARE void {c}_add_more({c}_t *s, double y) {{ {c}_add(s, y); }}
 static {c}_t {c}_op({c}_t a, {c}_t b)
 {{
     {c}_add(&a, b.a0);
@@ -152,7 +156,7 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
     if (isnan(b.{last}))
         a.{last} = NAN;
     else if (b.{last} != 0)
-        {c}_add(&a, b.{last});
+        {c}_add_more(&a, b.{last});
     return a;
 }}
 static void {c}_take({c}_t *s, double y)

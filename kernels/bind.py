@@ -170,6 +170,8 @@ def bind(
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts else None
         statistics.append(Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds))
+    if not components:  # kernels fold something, and say how many elements they saw
+        components[None] = Component("count", (BoundField("n", "int64", "0", "1", "add"),))
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
         value=(stored_name(value),) * len(dtypes),
@@ -273,7 +275,7 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
 
     # Where no element is skipped partials know their counts: one number, not one for each output.
     names = [name for name, rule in monoid.fields.items() if skipna or rule != COUNT]
-    fields = [_field(monoid, name, value, fp64) for name in names or monoid.fields]
+    fields = [_field(monoid, name, value, fp64) for name in names]
     tables = [component(field) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
     if monoid.accumulates:
@@ -287,6 +289,6 @@ def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
         ends = {name for given in monoid.accumulates for name in given.end}
         apart = [component(field) for field in scalars if field.name not in ends]
         return [*ended, *apart, *tables]
-    if all(field.op in COLLECTIVES for field in fields):
+    if all(field.op in COLLECTIVES for field in fields):  # also if there is none
         return [component(field) for field in fields]
     return [component(*scalars), *tables]

@@ -33,10 +33,13 @@ _ERROR: Any = {"on_empty": "error"}
 
 
 def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
-    """Fold integers of few bits exactly, also where results may round: it is the faster way."""
+    """Fold integers of up to 16 bits, and int32, exactly also where results may round.
+
+    The former are faster so by themselves, the latter beside sums and squares, which they share.
+    """
 
     def of(dtype: np.dtype) -> Monoid:
-        few = dtype.kind in "biu" and dtype.itemsize <= 2
+        few = dtype.kind in "biu" and (dtype.itemsize <= 2 or dtype == np.int32)
         return of_integers.for_dtype(dtype) if few else of_floats
 
     exactly = of_floats.exact
@@ -169,13 +172,30 @@ _MOMENTS: Any = {
     "rtol": 1e-9,
 }
 _SQUARES: Any = {"zero": 0, "lift": "wide(x) * wide(x)", "op": "add"}
-_COUNTED = Accumulate(
+_COUNT_NONZERO = Monoid(
+    "count_nonzero",
+    fields={"n": "int64"},
+    zero=0,
+    lift="nonzero(x)",
+    op="add",
+    casts=False,
+    kinds="biufc",
+)
+_FEW_COUNTED = Accumulate(
     state={"n": "int64", "few": "int32"},
     start={"n": 0, "few": 0},
     step={"n": "s.n", "few": "s.few + nonzero(x)"},
     carry={"n": "s.n + wide(s.few)", "few": "0"},
     end={"n": "s.n"},
 )
+
+
+def _count_nonzero(dtype: np.dtype) -> Monoid:
+    """Count in the masks that elements of up to 32 bits make: up to twice as fast."""
+    few = dtype.itemsize <= 4
+    return replace(_COUNT_NONZERO, accumulate=_FEW_COUNTED) if few else _COUNT_NONZERO
+
+
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
 _FLOAT_DIFFERENCE = Monoid(
     "max_abs_diff",
@@ -286,13 +306,10 @@ _CATALOGUE = (
         finish=finishes.log_of_sum,
     ),
     Monoid(
-        "count", fields={"n": "int64"}, zero=0, lift="1", op="add", casts=False,
+        "count", fields={"n": "count"}, zero=0, lift="1", op="add", casts=False,
         kinds="biufcmM",
     ),
-    Monoid(
-        "count_nonzero", fields={"n": "int64"}, zero=0, lift="nonzero(x)", op="add", casts=False,
-        kinds="biufc", accumulate=_COUNTED,
-    ),
+    replace(_COUNT_NONZERO, adapt=_count_nonzero),
     Monoid(
         "any", fields={"t": "int32"}, zero=0, lift="nonzero(x)", op="max", kinds="biufc",
         finish=finishes.truth, casts=False,

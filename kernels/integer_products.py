@@ -16,6 +16,7 @@ from chunkfold.kernels.integers import (
     COUNTED,
     DIGIT,
     SUM,
+    added_by_halves,
     added_up,
     by_dtype,
     carried,
@@ -62,6 +63,10 @@ def product_fields(dtype: np.dtype, first: str, second: str) -> dict[str, Any]:
     elif narrow:
         # Fewer than 2**31 products of 16 bits each add up to less than 2**63.
         accumulate = added_up(product, names)
+    elif dtype == np.int32 and "{distance}" not in first + second:
+        # These texts fit vectors, and no such product is beyond 63 bits.
+        product = f"{first.format(wide='wide')} * {second.format(wide='wide')}"
+        accumulate = added_by_halves(product, names)
     else:
         accumulate = _piecewise(pieces)
     return {

@@ -64,13 +64,14 @@ def few_added_up(term: str, names: Sequence[str] = SUM) -> Accumulate:
     )
 
 
-def added_by_halves(term: str) -> Accumulate:
+def added_by_halves(term: str, names: Sequence[str] = SUM) -> Accumulate:
     """Add up terms of 64 bits."""
+    low, high = names
     return Accumulate(
-        state={"hi": "int64", "lo": "int64"},
-        start={"hi": 0, "lo": 0},
-        step={"hi": f"s.hi + upper({term})", "lo": f"s.lo + lower({term})"},
-        end=carried("s.{0}", SUM),
+        state={high: "int64", low: "int64"},
+        start={high: 0, low: 0},
+        step={high: f"s.{high} + upper({term})", low: f"s.{low} + lower({term})"},
+        end=carried("s.{0}", names),
     )
 
 

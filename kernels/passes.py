@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pyopencl as cl
 
@@ -12,8 +14,8 @@ from chunkfold.kernels.partial import Partial, unpack
 from chunkfold.kernels.shapes import each_shape, pass_span
 from chunkfold.kernels.staging import pinned
 
-_LANDING_BYTES = 4096
-"""Read-backs of no more are brought to pinned memory, which no driver has to wait for."""
+_COPIED_BYTES = 64 << 10
+"""Partials of no more are copied out of the memory that they arrive in."""
 _COUNTERS = np.zeros(2, np.uint64)
 """Elements and accumulators that kernels have seen, to begin with."""
 
@@ -31,8 +33,10 @@ class Passes:
         self._device = launcher.opened.device
         self._context = launcher.opened.context
         self._due = [0, 0]
-        self._landing: tuple[cl.Buffer, np.ndarray] | None = None
-        """Pinned memory that small read-backs go through, and the buffer that owns it."""
+        self._landing = np.empty(0, np.uint8)
+        """Pinned memory that partials arrive in."""
+        self._lent: weakref.ref[np.ndarray] | None = None
+        """The last one that did, as long as anybody has it."""
         self._targets: dict[int, cl.Buffer] = {}
         """What passes write to, by accumulators per output."""
         with device_errors(self._device, "allocating counters"):
@@ -120,24 +124,33 @@ class Passes:
     def _raw(self, source: cl.Buffer, nbytes: int, written: cl.Event) -> np.ndarray:
         """Read bytes that a command writes.
 
-        A read that waits itself has no deadline. One into pinned memory follows the last pass by
-        itself. One into other memory took 0.36 ms more on an H200 if it was polled for, so that
-        the pass is waited for first: 0.02 ms more than the former.
+        A read that waits itself has no deadline. Into pinned memory one follows the last pass by
+        itself, at the link's speed; into other memory it took 0.36 ms more on an H200 if it was
+        polled for, and megabytes come at a tenth of the speed.
         """
         queue = self.launcher.queue
-        if nbytes > _LANDING_BYTES or self._device.unified_memory:
+        if self._device.unified_memory:
             raw = np.empty(nbytes, np.uint8)
             self.launcher.wait(written, "the last pass")
             with device_errors(self._device, "reading a partial back"):
                 cl.enqueue_copy(queue, raw, source, is_blocking=True)
             return raw
-        if self._landing is None:
-            self._landing = pinned(self.launcher.opened, queue, _LANDING_BYTES)
-        landed = self._landing[1][:nbytes]
+        landed = self._landed(nbytes)
         with device_errors(self._device, "reading a partial back"):
             event = cl.enqueue_copy(queue, landed, source, is_blocking=False)
         self.launcher.wait(event, "the last pass")
-        return landed.copy()
+        return landed.copy() if nbytes <= _COPIED_BYTES else landed
+
+    def _landed(self, nbytes: int) -> np.ndarray:
+        """Return pinned memory that no partial stands in which somebody has."""
+        lent = self._lent is not None and self._lent() is not None
+        if lent or self._landing.nbytes < nbytes:
+            size = max(nbytes, _COPIED_BYTES)
+            self._landing = pinned(self.launcher.opened, self.launcher.queue, size)[1]
+        # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
+        landed = np.frombuffer(self._landing.data[:nbytes], np.uint8)
+        self._lent = weakref.ref(landed)
+        return landed
 
     def _check(self, seen: np.ndarray) -> None:
         for counted, due, what in zip(

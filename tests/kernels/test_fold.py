@@ -242,6 +242,22 @@ def test_many_buffers_fold_into_one_partial(opened: OpenedDevice):
     check(array, {s.name: s.finish(partial) for s in bound.statistics})
 
 
+def test_a_partial_stays_as_it_is_while_others_are_read(opened: OpenedDevice):
+    """Large partials stand in memory that is used again: not while anybody has a part of it."""
+    bound = bind([as_monoid("max")], [np.dtype("int32")])
+    tuning = choose(opened.device, bound.accumulator, kernels=("columns",))
+    fold = Fold(opened, bound.accumulator, tuning, 1 << 15)
+    held = []
+    for value in range(4):
+        array = np.full((3, 1 << 15), value, "int32")
+        fold.add([upload(opened, array)], box(array.shape, (0,)))
+        (whole,) = fold.finish().arrays.values()
+        held.append([whole, whole[7:9], np.empty(0)][value % 3])
+        del whole
+    for value, kept in enumerate(held):
+        assert (kept == value).all()
+
+
 def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
     bound = bound_of(("sum",), "int64")
     fold = Fold(

@@ -44,42 +44,49 @@ def product_fields(dtype: np.dtype, first: str, second: str) -> dict[str, Any]:
     `first` and `second` are the factors, OpenCL C expressions in which {wide} makes 64 bits of
     something, and {distance} is how far x0 and x1 are apart.
     """
-    names, narrow = _digits(dtype), dtype.itemsize <= 2
-    if narrow:
-        forms = {"wide": "wide", "distance": "(wide(x0) - wide(x1))"}
-    else:
-        forms = {"wide": "(ulong)" if dtype.kind == "u" else "(long)", "distance": DISTANCE}
+    names = _digits(dtype)
+    forms = _ON_LANES if dtype.itemsize <= 2 else _CAST | {"wide": _wide(dtype)}
     a, b = first.format(**forms), second.format(**forms)
-    product = f"{a} * {b}"
+    whole = [f"({a} * {b})"]
     if dtype.itemsize == 8:
-        low, high = f"((ulong)({a}) * (ulong)({b}))", f"mul_hi({a}, {b})"
-        halves = [f"{half} {part}" for half in (low, high) for part in _HALVES]
-    else:
-        halves = [f"({product}) {part}" for part in _HALVES]
+        whole = [f"((ulong)({a}) * (ulong)({b}))", f"mul_hi({a}, {b})"]
+    halves = [f"{part} {half}" for part in whole for half in _HALVES]
     pieces = dict(zip(names, halves, strict=True))
-    if dtype.itemsize == 1:
-        forms = {"wide": "", "distance": "(x0 - x1)"}
-        accumulate = few_added_up(f"{first.format(**forms)} * {second.format(**forms)}", names)
-    elif narrow:
-        # Fewer than 2**31 products of 16 bits each add up to less than 2**63.
-        accumulate = added_up(product, names)
-    elif dtype == np.int32 and "{distance}" not in first + second:
-        # These texts fit vectors, and no such product is beyond 63 bits.
-        product = f"{first.format(wide='wide')} * {second.format(wide='wide')}"
-        accumulate = added_by_halves(product, names)
-    else:
-        accumulate = _piecewise(pieces)
     return {
         "fields": dict.fromkeys(names, "int64"),
         "zero": dict.fromkeys(names, 0),
         "lift": pieces,
         "op": carried(ADDED, names),
-        "accumulate": accumulate,
+        "accumulate": _accumulated(dtype, first, second, pieces),
         "kinds": "biu",
     }
 
 
+_IN_AN_INT = {"wide": "", "distance": "(x0 - x1)"}
+_ON_LANES = {"wide": "wide", "distance": "(wide(x0) - wide(x1))"}
+"""Texts that fit vectors: distances of up to 16 bits have a sign, which squares do not."""
+_CAST = {"distance": DISTANCE}
 _HALVES = (f"& {(1 << DIGIT) - 1}", f">> {DIGIT}")
+
+
+def _wide(dtype: np.dtype) -> str:
+    return "(ulong)" if dtype.kind == "u" else "(long)"
+
+
+def _accumulated(dtype: np.dtype, first: str, second: str, pieces: Mapping[str, str]) -> Accumulate:
+    """Choose the fastest way that holds the sum of fewer than 2**31 products."""
+
+    def product(forms: Mapping[str, str]) -> str:
+        return f"{first.format(**forms)} * {second.format(**forms)}"
+
+    names = tuple(pieces)
+    if dtype.itemsize == 1:
+        return few_added_up(product(_IN_AN_INT), names)
+    if dtype.itemsize == 2:
+        return added_up(product(_ON_LANES), names)
+    if dtype == np.int32 and "{distance}" not in first + second:  # those have up to 64 bits
+        return added_by_halves(product(_ON_LANES), names)
+    return _piecewise(pieces)
 
 
 def _piecewise(pieces: Mapping[str, str]) -> Accumulate:

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
 
+import chunkfold as cf
 from chunkfold.workflows.cli import main
 from tests.conftest import DEVICES
 from tests.processes import alive, all_ended
@@ -103,7 +105,7 @@ def test_reduce_several_devices_selection_and_profile(store: Path):
     assert "fold_" in done.stderr
 
 
-def test_every_variant_can_be_forced_where_it_exists(store: Path):
+def test_every_variant_can_be_forced_where_it_exists(store: Path, here: Callable):
     from chunkfold.kernels import VARIANTS
     from chunkfold.kernels.variant import why_not
     from tests.kernels.test_plain import SUM
@@ -113,11 +115,12 @@ def test_every_variant_can_be_forced_where_it_exists(store: Path):
             words = ("reduce", store / "a", "--device", device.spec, "--variant", variant)
             words += ("--mode", "fast")
             if why_not(device, SUM, variant):
-                done = chunkfold(*words, code=2)
-                assert f"variant '{variant}' cannot be used on" in done.stderr
+                code, _, err = here(*words)
+                assert (code, f"variant '{variant}' cannot be used on" in err) == (2, True)
             else:
-                done = chunkfold(*words, "--json")
-                assert json.loads(done.stdout)["devices"][0]["variant"] == variant
+                code, out, err = here(*words, "--json")
+                assert code == 0, err
+                assert json.loads(out)["devices"][0]["variant"] == variant
 
 
 def test_exact_sums_do_not_round(tmp_path: Path):
@@ -131,21 +134,28 @@ def test_exact_sums_do_not_round(tmp_path: Path):
     )
 
 
-def test_a_histogram_is_drawn_and_written(store: Path, tmp_path: Path):
-    words = ("reduce", store / "a", "--op", "histogram", "-q")
-    done = chunkfold(*words, "--edges", "0:1200:3", "--out", tmp_path / "h.zarr")
-    assert [line.split()[:3] for line in done.stdout.splitlines()] == [
-        ["histogram"], ["from", "to", "count"], ["0", "400", "400"], ["400", "800", "400"],
-        ["800", "1200", "400"],
-    ]  # fmt: skip
-    assert zarr.open(str(tmp_path / "h.zarr"))["histogram/count"][...].tolist() == [400] * 3
-    chunkfold(*words, "--edges", "0,5,9", "--axis", 1, "--out", tmp_path / "rows.zarr")
-    rows = zarr.open(str(tmp_path / "rows.zarr"))["histogram"]
-    assert (rows["count"].shape, rows["left"][...].tolist()) == ((30, 2), [0, 5])
-    assert "elsewhere" in chunkfold(*words, "--edges", "0:3:3").stdout
-    (bins,) = json.loads(chunkfold(*words, "--json").stdout)["results"].values()
-    assert sum(entry["count"] for entry in bins) == 1200
-    assert len(chunkfold(*words).stdout.splitlines()) <= 42  # of 200 bins
+def test_a_histogram_is_drawn_and_written(store: Path, tmp_path: Path, here: Callable):
+    with cf.LocalOpenCLCluster() as cluster:
+
+        def drawn(*words: object) -> str:
+            asked = ("reduce", store / "a", "--op", "histogram", "-q")
+            code, out, err = here(*asked, "--scheduler", cluster.scheduler_address, *words)
+            assert code == 0, err
+            return out
+
+        lines = drawn("--edges", "0:1200:3", "--out", tmp_path / "h.zarr").splitlines()
+        assert [line.split()[:3] for line in lines] == [
+            ["histogram"], ["from", "to", "count"], ["0", "400", "400"], ["400", "800", "400"],
+            ["800", "1200", "400"],
+        ]  # fmt: skip
+        assert zarr.open(str(tmp_path / "h.zarr"))["histogram/count"][...].tolist() == [400] * 3
+        drawn("--edges", "0,5,9", "--axis", 1, "--out", tmp_path / "rows.zarr")
+        rows = zarr.open(str(tmp_path / "rows.zarr"))["histogram"]
+        assert (rows["count"].shape, rows["left"][...].tolist()) == ((30, 2), [0, 5])
+        assert "elsewhere" in drawn("--edges", "0:3:3")
+        (bins,) = json.loads(drawn("--json"))["results"].values()
+        assert sum(entry["count"] for entry in bins) == 1200
+        assert len(drawn().splitlines()) <= 42  # of 200 bins
 
 
 @pytest.mark.parametrize("name", ["out.json", "out.zarr"])

@@ -166,6 +166,12 @@ def check_accumulates(
     if not all(isinstance(one, Accumulate) for one in accumulates):
         raise MonoidError(f"accumulate of monoid {monoid!r} is no cf.Accumulate, nor several")
     ends = [name for one in accumulates for name in one.end]
+    counts = [name for name in ends if fields.get(name) == COUNT]
+    if counts:
+        raise MonoidError(
+            f"accumulate.end of monoid {monoid!r} gives {counts}, which is a count that kernels "
+            "may not have; leave it out, or make it an int64"
+        )
     if len(set(ends)) < len(ends):
         raise MonoidError(f"accumulate.end of monoid {monoid!r} gives a field twice: {ends}")
     ended = {
@@ -190,6 +196,11 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
         check_keys(monoid, "accumulate.step", step, accumulate.state)
     for text in step.values() if isinstance(step, Mapping) else (step,):
         check_source(monoid, "accumulate.step", text)
+    if not isinstance(accumulate.carry, Mapping):
+        raise MonoidError(
+            f"accumulate.carry of monoid {monoid!r} is {accumulate.carry!r}; give a mapping of "
+            "state fields and expressions"
+        )
     unknown = set(accumulate.carry) - set(accumulate.state)
     if unknown:
         raise MonoidError(

@@ -21,6 +21,7 @@ from chunkfold.kernels import (
     box,
     choose,
 )
+from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.variant import tiers
 from tests.kernels.test_fold import folded, upload
 
@@ -81,6 +82,15 @@ _STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
             {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry={"t": "0 # 1"})},
             "accumulate.carry.*'#'",
         ),
+        ({"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry=["t"])}, "give a mapping of state"),
+        (
+            {
+                "fields": {"s": "count"},
+                "lift": "1",
+                "accumulate": Accumulate(*_STEPS, {"s": "s.t"}),
+            },
+            "which is a count that kernels may not have",
+        ),
         ({"accumulate": (Accumulate(*_STEPS, {"s": "s.t"}),) * 2}, "gives a field twice"),
         (
             {
@@ -111,6 +121,18 @@ def test_a_zero_beyond_its_field_is_refused(dtype: str, zero: float):
     monoid = Monoid("m", fields={"s": dtype}, zero=zero, lift="x", op="add")
     with pytest.raises(MonoidError, match=f"is no {dtype}"):
         header(bind([monoid], [np.dtype("int8")]).accumulator)
+
+
+@pytest.mark.parametrize("kernel", FOLDS)
+def test_a_carry_that_empties_nothing_is_found_out(opened: OpenedDevice, kernel: str):
+    kept = Accumulate(
+        {"s": "int64", "few": "int32"}, {"s": 0, "few": 0}, {"s": "s.s", "few": "s.few + x"},
+        {"s": "s.s"}, carry={"s": "s.s + wide(s.few)"},
+    )  # fmt: skip
+    monoid = Monoid("kept", fields={"s": "int64"}, zero=0, lift="x", op="add", accumulate=kept)
+    accumulator = bind([monoid], [np.dtype("int8")]).accumulator
+    with pytest.raises(BuildError, match="it is wrong"):
+        choose(opened.device, accumulator, kernels=(kernel,))
 
 
 def test_an_unknown_reduction_suggests_the_nearest():

@@ -21,13 +21,11 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from chunkfold.objects import Span, StoredObject
 
-SCHEMES = (
-    "s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss", "http", "https",
-)  # fmt: skip
+_AZURE = ("az", "adl", "azure", "abfs", "abfss")
+SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
 """Kinds of URLs that obstore reads."""
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
 """Of these, those of stores that can be listed and written to."""
-_AZURE = ("az", "adl", "azure", "abfs", "abfss")
 MISSING = "this kind of URL needs another package ({}); try pip install 'chunkfold[remote]'"
 PATIENCE: dict[str, Any] = {
     "max_retries": 8,

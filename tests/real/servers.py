@@ -95,25 +95,16 @@ class Ceph:
     def bucket(self, name: str) -> S3Store:
         """Make a bucket."""
         store = self.store(name)
-        url = obstore.sign(store, "PUT", "", timedelta(seconds=60))
-        with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=60):
-            return store
+        _put(store, "")
+        return store
 
     def publish(self, name: str, folder: Path) -> None:
         """Make a bucket of a folder's files, all of which anybody may read."""
-        store = self.store(name)
-
-        def put(key: str, content: bytes) -> None:
-            url = obstore.sign(store, "PUT", key, timedelta(seconds=60))
-            head = {"x-amz-acl": "public-read", "Content-Type": ""}
-            request = urllib.request.Request(url, data=content, method="PUT", headers=head)
-            with urllib.request.urlopen(request, timeout=60):
-                pass
-
-        put("", b"")
+        store, public = self.store(name), {"x-amz-acl": "public-read", "Content-Type": ""}
+        _put(store, "", b"", **public)
         for file in folder.rglob("*"):
             if file.is_file():
-                put(str(file.relative_to(folder)), file.read_bytes())
+                _put(store, str(file.relative_to(folder)), file.read_bytes(), **public)
 
     def store(self, name: str) -> S3Store:
         """Return a bucket's store."""
@@ -125,6 +116,14 @@ class Ceph:
             region="us-east-1",
             client_options={"allow_http": True},
         )
+
+
+def _put(store: S3Store, key: str, content: bytes | None = None, **head: str) -> None:
+    """Put an object, or make the bucket."""
+    url = obstore.sign(store, "PUT", key, timedelta(seconds=60))
+    request = urllib.request.Request(url, data=content, method="PUT", headers=head)
+    with urllib.request.urlopen(request, timeout=60):
+        pass
 
 
 @contextlib.contextmanager
@@ -185,9 +184,9 @@ def _start(made: Ceph, name: str, command: Sequence[object]) -> None:
         made.processes[name] = subprocess.Popen(words, stdout=log, stderr=log)
 
 
-def run(command: Sequence[object]) -> None:
+def run(command: Sequence[object], seconds: float = 60) -> None:
     """Run a command that must succeed."""
-    done = finished(command, 60)
+    done = finished(command, seconds)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 
 

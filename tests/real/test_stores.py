@@ -38,18 +38,17 @@ LAYOUTS = {
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
     with ceph(tmp_path_factory.mktemp("ceph")) as made:
-        store = made.bucket("climate")
-        for name, layout in LAYOUTS.items():
-            array = zarr.create_array(
-                ObjectStore(store),
-                name=name,
-                shape=VALUES.shape,
-                dtype="f4",
-                fill_value=1,
-                **layout,
-            )
-            array[:32] = VALUES[:32]  # the other half is never stored
+        write_layouts(ObjectStore(made.bucket("climate")))
         yield made
+
+
+def write_layouts(store: ObjectStore | str) -> None:
+    """Write the first half of the values in every layout; the other half is never stored."""
+    for name, layout in LAYOUTS.items():
+        array = zarr.create_array(
+            store, name=name, shape=VALUES.shape, dtype="f4", fill_value=1, **layout
+        )
+        array[:32] = VALUES[:32]
 
 
 FULL = np.where(np.arange(64)[:, None, None] < 32, VALUES, np.float32(1))
@@ -137,16 +136,7 @@ def test_azure_gives_the_bits_that_were_written(tmp_path: Path, monkeypatch: pyt
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         make_container(environment["AZURITE_BLOB_STORAGE_URL"], "climate")
-        for name, layout in LAYOUTS.items():
-            array = zarr.create_array(
-                ObjectStore(remote.open_store("az://climate")),
-                name=name,
-                shape=FULL.shape,
-                dtype="f4",
-                fill_value=1,
-                **layout,
-            )
-            array[:32] = VALUES[:32]
+        write_layouts(ObjectStore(remote.open_store("az://climate")))
         check_bits("az://climate")
         # Workers find the credentials too, and outputs are written there.
         words = ["--op", "max", "--axis", "0", "--out", "az://climate/max.zarr"]
@@ -161,11 +151,7 @@ def test_google_s_client_reads_what_anybody_may_read(
     s3: Ceph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Ceph stands in for Google, whose protocol for reading is that of S3."""
-    for name, layout in LAYOUTS.items():
-        array = zarr.create_array(
-            str(tmp_path / name), shape=FULL.shape, dtype="f4", fill_value=1, **layout
-        )
-        array[:32] = VALUES[:32]
+    write_layouts(str(tmp_path))
     s3.publish("public", tmp_path)
     key = {"gcs_base_url": f"http://127.0.0.1:{s3.port}", "disable_oauth": True}
     key |= dict.fromkeys(("client_email", "private_key", "private_key_id"), "")

@@ -285,4 +285,5 @@ COUNTS = Accumulator(
     components=(Component("counts", (BoundField("n", "int64", "0", "1", "add"),)),),
     swapped=(False,),
 )
-"""What a table's counters are to the passes: sums, one to an output."""
+"""What a table's counters are to the passes: sums, one to an output. Also what kernels fold where
+there is nothing else to fold, so that they say how many elements they saw."""

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.accumulate import Accumulate
-from chunkfold.kernels.accumulator import Accumulator, BoundField, BoundState, Component, Slot
+from chunkfold.kernels.accumulator import (
+    COUNTS,
+    Accumulator,
+    BoundField,
+    BoundState,
+    Component,
+    Slot,
+)
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.context import Context
 from chunkfold.kernels.dtypes import (
@@ -171,7 +178,7 @@ def bind(
         result = dtype if monoid.casts else None
         statistics.append(Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds))
     if not components:  # kernels fold something, and say how many elements they saw
-        components[None] = Component("count", (BoundField("n", "int64", "0", "1", "add"),))
+        components |= {part.identity: part for part in COUNTS.components}
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
         value=(stored_name(value),) * len(dtypes),

@@ -15,36 +15,18 @@ from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.integer_products import (
     DISTANCE,
     INTEGER_DOT,
-    INTEGER_NORM2,
-    INTEGER_STD,
     INTEGER_SUM_SQ_DIFF,
-    INTEGER_SUMSQ,
-    INTEGER_VAR,
 )
 from chunkfold.kernels.integers import (
     INTEGER_MEAN,
-    INTEGER_NORM1,
     INTEGER_PROD,
     INTEGER_SUM,
+    few_added_up,
 )
+from chunkfold.kernels.moments import NORM1, NORM2, STD, SUMSQ, VAR
 from chunkfold.kernels.monoid import Monoid
 
 _ERROR: Any = {"on_empty": "error"}
-
-
-def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
-    """Fold integers of up to 16 bits, and int32, exactly also where results may round.
-
-    The former are faster so by themselves, the latter beside sums and squares, which they share.
-    """
-
-    def of(dtype: np.dtype) -> Monoid:
-        few = dtype.kind in "biu" and (dtype.itemsize <= 2 or dtype == np.int32)
-        return of_integers.for_dtype(dtype) if few else of_floats
-
-    exactly = of_floats.exact
-    assert exactly is not None
-    return replace(of_floats, adapt=of, exact=replace(exactly, instead={"biu": of_integers}))
 
 
 _COMPLEX_PROD = {
@@ -142,36 +124,6 @@ _ARG: Any = {
     "casts": False,
     "on_empty": "error",
 }
-# Moments about a pivot of each strip's own (Chan, Golub, LeVeque, "Algorithms for computing the
-# sample variance", 1983, eq. 2.1): no cancellation where the mean is far from zero.
-_MOMENTS: Any = {
-    "fields": {"m": "real", "q": "real", "n": "int64"},
-    "zero": {"m": 0, "q": 0, "n": 0},
-    "lift": {"m": "x", "q": "0", "n": "1"},
-    "op": {
-        "m": "a.n + b.n == 0 ? 0 : a.m + (b.m - a.m) * (wide(b.n) / wide(a.n + b.n))",
-        "q": "a.n + b.n == 0 ? 0 : a.q + b.q"
-        " + (b.m - a.m) * (b.m - a.m) * (wide(a.n) * (wide(b.n) / wide(a.n + b.n)))",
-        "n": "a.n + b.n",
-    },
-    "accumulate": Accumulate(
-        state={"p": "real", "s": "real", "q": "real", "n": "real"},
-        start={"p": 0, "s": 0, "q": 0, "n": 0},
-        step={
-            "p": "when(s.n, s.p, wide(x))",
-            "s": "s.s + (wide(x) - s.p)",
-            "q": "s.q + (wide(x) - s.p) * (wide(x) - s.p)",
-            "n": "s.n + 1",
-        },
-        end={
-            "m": "s.n == 0 ? 0 : s.p + s.s / s.n",
-            "q": "s.n == 0 ? 0 : s.q - s.s * (s.s / s.n)",
-            "n": "s.n",
-        },
-    ),
-    "rtol": 1e-9,
-}
-_SQUARES: Any = {"zero": 0, "lift": "wide(x) * wide(x)", "op": "add"}
 _COUNT_NONZERO = Monoid(
     "count_nonzero",
     fields={"n": "int64"},
@@ -181,19 +133,13 @@ _COUNT_NONZERO = Monoid(
     casts=False,
     kinds="biufc",
 )
-_FEW_COUNTED = Accumulate(
-    state={"n": "int64", "few": "int32"},
-    start={"n": 0, "few": 0},
-    step={"n": "s.n", "few": "s.few + nonzero(x)"},
-    carry={"n": "s.n + wide(s.few)", "few": "0"},
-    end={"n": "s.n"},
-)
 
 
 def _count_nonzero(dtype: np.dtype) -> Monoid:
     """Count in the masks that elements of up to 32 bits make: up to twice as fast."""
-    few = dtype.itemsize <= 4
-    return replace(_COUNT_NONZERO, accumulate=_FEW_COUNTED) if few else _COUNT_NONZERO
+    if dtype.itemsize > 4:
+        return _COUNT_NONZERO
+    return replace(_COUNT_NONZERO, accumulate=few_added_up("nonzero(x)", {"n": "s.s"}))
 
 
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
@@ -245,28 +191,11 @@ _CATALOGUE = (
         lift={"m": "rank_high(x)", "i": "i"}, op={"m": "max", "i": "first(b.m, a.m, a.i, b.i)"},
     ),
     _MEAN,
-    _faster(
-        Monoid("var", **_MOMENTS, finish=finishes.variance, exact=exact.EXACT_VAR), INTEGER_VAR
-    ),
-    _faster(
-        Monoid("std", **_MOMENTS, finish=finishes.deviation, exact=exact.EXACT_STD), INTEGER_STD
-    ),
-    Monoid(
-        "sumsq", fields={"q": "sum"}, **_SQUARES, finish=finishes.summed, exact=exact.EXACT_SUMSQ,
-        kinds="f", instead={"biu": INTEGER_SUMSQ},
-    ),
-    Monoid(
-        "norm1", fields={"s": "mean"}, zero=0, lift="magnitude(x)", op="add",
-        finish=finishes.as_float, exact=exact.EXACT_NORM1, kinds="f",
-        instead={"biu": INTEGER_NORM1},
-    ),
-    _faster(
-        Monoid(
-            "norm2", fields={"q": "mean"}, **_SQUARES, finish=finishes.root,
-            exact=exact.EXACT_NORM2,
-        ),
-        INTEGER_NORM2,
-    ),
+    VAR,
+    STD,
+    SUMSQ,
+    NORM1,
+    NORM2,
     Monoid(
         "norminf",
         fields={"hi": "order"},

@@ -14,7 +14,6 @@ from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.integers import (
     ADDED,
     COUNTED,
-    DIGIT,
     SUM,
     added_by_halves,
     added_up,
@@ -22,6 +21,7 @@ from chunkfold.kernels.integers import (
     carried,
     few_added_up,
     fitted,
+    halves,
     rounded,
     sum_fields,
     together,
@@ -44,19 +44,19 @@ def product_fields(dtype: np.dtype, first: str, second: str) -> dict[str, Any]:
     `first` and `second` are the factors, OpenCL C expressions in which {wide} makes 64 bits of
     something, and {distance} is how far x0 and x1 are apart.
     """
-    names = _digits(dtype)
-    forms = _ON_LANES if dtype.itemsize <= 2 else _CAST | {"wide": _wide(dtype)}
+    low, high = _digits(dtype)[:2], _digits(dtype)[2:]
+    wide = "(ulong)" if dtype.kind == "u" else "(long)"
+    forms = _ON_LANES if dtype.itemsize <= 2 else {"wide": wide, "distance": DISTANCE}
     a, b = first.format(**forms), second.format(**forms)
-    whole = [f"({a} * {b})"]
-    if dtype.itemsize == 8:
-        whole = [f"((ulong)({a}) * (ulong)({b}))", f"mul_hi({a}, {b})"]
-    halves = [f"{part} {half}" for part in whole for half in _HALVES]
-    pieces = dict(zip(names, halves, strict=True))
+    if high:
+        pieces = halves(f"(ulong)({a}) * (ulong)({b})", low) | halves(f"mul_hi({a}, {b})", high)
+    else:
+        pieces = halves(f"{a} * {b}", low)
     return {
-        "fields": dict.fromkeys(names, "int64"),
-        "zero": dict.fromkeys(names, 0),
+        "fields": dict.fromkeys(pieces, "int64"),
+        "zero": dict.fromkeys(pieces, 0),
         "lift": pieces,
-        "op": carried(ADDED, names),
+        "op": carried(ADDED, tuple(pieces)),
         "accumulate": _accumulated(dtype, first, second, pieces),
         "kinds": "biu",
     }
@@ -65,12 +65,6 @@ def product_fields(dtype: np.dtype, first: str, second: str) -> dict[str, Any]:
 _IN_AN_INT = {"wide": "", "distance": "(x0 - x1)"}
 _ON_LANES = {"wide": "wide", "distance": "(wide(x0) - wide(x1))"}
 """Texts that fit vectors: distances of up to 16 bits have a sign, which squares do not."""
-_CAST = {"distance": DISTANCE}
-_HALVES = (f"& {(1 << DIGIT) - 1}", f">> {DIGIT}")
-
-
-def _wide(dtype: np.dtype) -> str:
-    return "(ulong)" if dtype.kind == "u" else "(long)"
 
 
 def _accumulated(dtype: np.dtype, first: str, second: str, pieces: Mapping[str, str]) -> Accumulate:
@@ -81,7 +75,7 @@ def _accumulated(dtype: np.dtype, first: str, second: str, pieces: Mapping[str, 
 
     names = tuple(pieces)
     if dtype.itemsize == 1:
-        return few_added_up(product(_IN_AN_INT), names)
+        return few_added_up(product(_IN_AN_INT), halves("s.s", names))
     if dtype.itemsize == 2:
         return added_up(product(_ON_LANES), names)
     if dtype == np.int32 and "{distance}" not in first + second:  # those have up to 64 bits

@@ -41,26 +41,33 @@ ADDED = "(a.{0} + b.{0})"
 _CARRY: Any = carried(ADDED, SUM)
 
 
+def halves(text: str, names: Sequence[str]) -> dict[str, str]:
+    """Return the two digits, the lower first, of what 64 bits hold."""
+    low, high = names
+    return {low: f"({text}) & {_MASK}", high: f"({text}) >> {DIGIT}"}
+
+
 def added_up(term: str, names: Sequence[str] = SUM) -> Accumulate:
     """Add up terms of 32 bits, or of 64 whose sums fit; `names` hold the digits."""
-    low, high = names
     return Accumulate(
         state={"s": "int64"},
         start={"s": 0},
         step={"s": f"s.s + {term}"},
-        end={high: f"s.s >> {DIGIT}", low: f"s.s & {_MASK}"},
+        end=halves("s.s", names),
     )
 
 
-def few_added_up(term: str, names: Sequence[str] = SUM) -> Accumulate:
-    """Add up terms of which `CARRY_AFTER` fit an int32: vectors hold twice as many of those."""
-    wide = added_up("", names)
-    return replace(
-        wide,
-        state={**wide.state, "few": "int32"},
-        start={**wide.start, "few": 0},
+def few_added_up(term: str, end: Mapping[str, str]) -> Accumulate:
+    """Add up terms of which `CARRY_AFTER` fit an int32: vectors hold twice as many of those.
+
+    `end` gives the fields as expressions of the sum, `s.s`.
+    """
+    return Accumulate(
+        state={"s": "int64", "few": "int32"},
+        start={"s": 0, "few": 0},
         step={"s": "s.s", "few": f"s.few + {term}"},
         carry={"s": "s.s + wide(s.few)", "few": "0"},
+        end=end,
     )
 
 
@@ -77,7 +84,7 @@ def added_by_halves(term: str, names: Sequence[str] = SUM) -> Accumulate:
 
 def sum_fields(dtype: np.dtype, term: str = "x") -> dict[str, Any]:
     """Return how the sum of elements of a dtype is kept: what a monoid declares of it."""
-    few, some = few_added_up(term), added_up(f"wide({term})")
+    few, some = few_added_up(term, halves("s.s", SUM)), added_up(f"wide({term})")
     return {
         "fields": dict.fromkeys(SUM, "int64"),
         "zero": dict.fromkeys(SUM, 0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator, Component
@@ -125,8 +127,15 @@ static {c}_t {c}_lift(value_t v, ulong i)
 }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
     state = part.state
-    dtypes = {f.name: f.dtype for f in part.fields}
-    state_dtypes = {name: dtype for name, dtype, _ in state.fields}
+    dtypes = {f"r.{f.name}": f.dtype for f in part.fields}
+    dtypes |= {f"s.{name}": dtype for name, dtype, _ in state.fields}
+
+    def assigned(to: str, phase: str, texts: Iterable[tuple[str, str]]) -> str:
+        return joined(
+            assign(part, f"{to}.{n}", dtypes[f"{to}.{n}"], f"accumulate.{phase} of {n}", text)
+            for n, text in texts
+        )
+
     if isinstance(state.step, str):
         step = f"""\
     {{
@@ -135,19 +144,9 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
 #line 1 "generated"
     }}"""
     else:
-        step = joined(
-            assign(part, f"s.{name}", state_dtypes[name], f"accumulate.step of {name}", text)
-            for name, text in state.step
-        )
-    ends = joined(
-        assign(part, f"r.{name}", dtypes[name], f"accumulate.end of {name}", text)
-        for name, text in state.end
-    )
+        step = assigned("s", "step", state.step)
     # One element at a time nothing is gained by waiting.
-    carry = joined(
-        assign(part, f"s.{name}", state_dtypes[name], f"accumulate.carry of {name}", text)
-        for name, text in state.carry
-    )
+    carry = assigned("s", "carry", state.carry)
     starts = " ".join(f"state->{name} = {literal(v, d)};" for name, d, v in state.fields)
     return f"""\
 typedef struct {{ {" ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)} }} {c}_state;
@@ -160,7 +159,7 @@ static void {c}_begin({c}_state *state) {{ {starts} }}
 static {c}_t {c}_end({c}_state s)
 {{
     {c}_t r;
-{ends}
+{assigned("r", "end", state.end)}
     return r;
 }}
 static {c}_t {c}_lift(value_t v, ulong i)

@@ -3,7 +3,7 @@
  * Accumulator 0 is zero, 1 to `count` are those of single elements, the others, up to
  * (count + 1)^2, op's of two of these: all can occur in a fold. Triple k is (a, b, c) of
  * `triples`; out[k] and its followers, each `n` accumulators apart, hold a, b, c, (a b), (b a),
- * ((a b) c), (a (b c)), (zero a), (a zero).
+ * ((a b) c), (a (b c)), (zero a), (a zero), and what a stream of a's elements ends in.
  */
 #include "tuning.clh"
 #include "monoid.clh"
@@ -23,6 +23,22 @@ static acc_t chf_reached(CHF_INPUTS, ulong count, ulong k)
                   chf_single(CHF_INPUT_NAMES, k % (count + 1)));
 }
 
+static void chf_take(state_t *s, CHF_INPUTS, ulong k)
+{
+    if (k > 0)
+        chf_step(s, chf_value(CHF_INPUT_NAMES, k - 1), k - 1);
+}
+
+/* Reach the same accumulator by a stream of its elements, of which there are up to two. */
+static acc_t chf_streamed(CHF_INPUTS, ulong count, ulong k)
+{
+    state_t s;
+    chf_begin(&s);
+    chf_take(&s, CHF_INPUT_NAMES, k / (count + 1));
+    chf_take(&s, CHF_INPUT_NAMES, k % (count + 1));
+    return chf_end(&s);
+}
+
 __kernel
 void try_laws(CHF_INPUTS, ulong count, __global const ulong *triples, ulong n,
               __global uchar *out)
@@ -34,7 +50,7 @@ void try_laws(CHF_INPUTS, ulong count, __global const ulong *triples, ulong n,
     const acc_t b = chf_reached(CHF_INPUT_NAMES, count, triples[3 * k + 1]);
     const acc_t c = chf_reached(CHF_INPUT_NAMES, count, triples[3 * k + 2]);
     const acc_t ab = chf_op(a, b);
-    const ulong all = 9 * n;
+    const ulong all = 10 * n;
     chf_put(out, all, k, a);
     chf_put(out, all, k + n, b);
     chf_put(out, all, k + 2 * n, c);
@@ -44,4 +60,5 @@ void try_laws(CHF_INPUTS, ulong count, __global const ulong *triples, ulong n,
     chf_put(out, all, k + 6 * n, chf_op(a, chf_op(b, c)));
     chf_put(out, all, k + 7 * n, chf_op(chf_zero(), a));
     chf_put(out, all, k + 8 * n, chf_op(a, chf_zero()));
+    chf_put(out, all, k + 9 * n, chf_streamed(CHF_INPUT_NAMES, count, triples[3 * k]));
 }

@@ -127,6 +127,6 @@ def _tried(request: Request) -> Verdict:
             reason = f"the trial ended with exit code {code}: {ended}"
         own = code is not None and -code in _CRASHES
         return Verdict(usable=False, reason=reason, lasting=own)
-    if not verdict.usable:
-        processes.stop()  # such kernels may have written anywhere
+    if not verdict.usable and not verdict.log:
+        processes.stop()  # such kernels may have written anywhere, if they were built
     return verdict

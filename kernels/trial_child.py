@@ -20,7 +20,7 @@ from chunkfold.kernels.combine import Combiner
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.fold import Fold
-from chunkfold.kernels.geometry import FOLDS, Box, box
+from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.laws import broken_law
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
@@ -139,10 +139,7 @@ def _local_limit(opened: OpenedDevice, request: Request, tuning: Tuning) -> int:
 def _compare(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
     accumulator = request.accumulator
-    kernels = set(request.kernels)
-    if any(c.state and c.state.carry and c.rtol is not None for c in accumulator.components):
-        kernels.add("rows")  # a user's `carry` is tried many times over, not once
-    ways = [boxes for kernel in FOLDS if kernel in kernels for boxes in _WAYS[kernel]]
+    ways = [boxes for kernel in request.kernels for boxes in _WAYS[kernel]]
     if accumulator.uses_index:  # which gaps move
         ways = [
             boxes

@@ -20,6 +20,8 @@ SPECIALS = 3
 MOST_DEPOSITS = 1 << 30
 """Deposits into one table after which its carries are due."""
 _MASK = 0xFFFFFFFF
+_FEW = 16
+"""Tables that are settled one by one."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,9 @@ def settled(tables: np.ndarray) -> np.ndarray:
     Limbs are below 2**32 and not negative, but for the last one, which has the sign; counters of
     what is no number are 0 or 1. The same as `chf_settle_limbs` in kernels/limbs.clh.
     """
+    if len(tables) <= _FEW:
+        rows = [_settled_row(row) for row in tables.tolist()]
+        return np.array(rows, np.int64).reshape(tables.shape)
     out = tables.copy()
     last = tables.shape[1] - SPECIALS - 1
     for n in range(last):
@@ -122,6 +127,16 @@ def settled(tables: np.ndarray) -> np.ndarray:
         out[:, n] &= _MASK
     out[:, -SPECIALS:] = out[:, -SPECIALS:] != 0
     return out
+
+
+def _settled_row(row: list[int]) -> list[int]:
+    """Settle one table: NumPy took twenty times as long."""
+    out, carry = [], 0
+    for limb in row[: -SPECIALS - 1]:
+        carry += limb
+        out.append(carry & _MASK)
+        carry >>= 32
+    return [*out, carry + row[-SPECIALS - 1], *(int(n != 0) for n in row[-SPECIALS:])]
 
 
 def integers(tables: np.ndarray) -> list[int]:

@@ -15,6 +15,8 @@ import numpy as np
 _SPLIT = 134217729.0  # 2**27 + 1
 _LEAST, _MOST = 2.0**-900, 2.0**960
 """Magnitudes between which products, quotients and their errors are doubles."""
+KNOWN = 2.0**-51
+"""How well a leading double is known that two roundings, by half a unit each, have made."""
 _ROUNDED = ("float16", "float32", "float64")
 """Dtypes that NumPy rounds doubles to in one step."""
 
@@ -42,6 +44,17 @@ class Nearly:
         bits = self.value.view(np.int64)
         bits = bits - ((self.off != 0) & ((self.off < 0) == (self.value > 0)))
         return (bits | (self.off != 0)).view(np.float64).astype(dtype), sure & self.certain
+
+
+def narrowed(leading: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Round reals of which only leading doubles are known, to `KNOWN` of them, to fewer bits.
+
+    Return the results, and which of them are certain: of both ends of the interval they are alike.
+    """
+    if dtype.name not in _ROUNDED:
+        return np.zeros(len(leading), dtype), np.zeros(len(leading), bool)
+    low, high = (leading * (1 - KNOWN)).astype(dtype), (leading * (1 + KNOWN)).astype(dtype)
+    return low, (low == high) & ((np.abs(leading) > _LEAST) | (leading == 0))
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

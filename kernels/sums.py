@@ -64,9 +64,8 @@ def exact_sums(partial: Partial, name: str, limbs: Limbs) -> ExactSums:
     table = partial.arrays.get(name)
     if table is not None:
         return ExactSums(limbs, (), Wide(np.arange(len(table)), table))
-    nothing = Wide(np.empty(0, np.int64), np.empty((0, limbs.entries), np.int64))
     terms = tuple(partial.arrays[f"{name}{n}"] for n in range(limbs.kept))
-    return ExactSums(limbs, terms, partial.wide.get(name, nothing))
+    return ExactSums(limbs, terms, partial.wide.get(name, _none_wide(limbs)))
 
 
 def of_digits(digits: Sequence[np.ndarray]) -> ExactSums:
@@ -82,8 +81,11 @@ def of_digits(digits: Sequence[np.ndarray]) -> ExactSums:
         for n in range(len(terms) - 1, 0, -1):
             terms[n - 1], terms[n] = two_sum(terms[n - 1], terms[n])
     limbs = Limbs(0, len(parts) + 1, len(terms), 1)
-    nothing = Wide(np.empty(0, np.int64), np.empty((0, limbs.entries), np.int64))
-    return ExactSums(limbs, tuple(terms), nothing)
+    return ExactSums(limbs, tuple(terms), _none_wide(limbs))
+
+
+def _none_wide(limbs: Limbs) -> Wide:
+    return Wide(np.empty(0, np.int64), np.empty((0, limbs.entries), np.int64))
 
 
 def any_lost(accumulator: Accumulator, partial: Partial) -> np.ndarray:

@@ -43,12 +43,14 @@ def value(terms: list[float]) -> Fraction:
     return sum(map(Fraction, terms), Fraction(0))
 
 
-def check(near: nearly.Nearly, dtype: str, want: np.floating) -> bool:
+def check(near: nearly.Nearly | np.ndarray, dtype: str, want: np.floating) -> None:
+    """Compare with what is right, where the result is certain; `near` may be leading doubles."""
+    to = np.dtype(dtype)
     with np.errstate(all="ignore"):
-        got, sure = near.rounded(np.dtype(dtype))
+        wide = isinstance(near, nearly.Nearly)
+        got, sure = near.rounded(to) if wide else nearly.narrowed(near, to)
     assert got.dtype == dtype
     assert not sure[0] or got[0].tobytes() == want.tobytes(), (got, want)
-    return bool(sure[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -62,7 +64,11 @@ def check(near: nearly.Nearly, dtype: str, want: np.floating) -> bool:
 def test_quotients(dtype: str, terms: list[float], by: int):
     with np.errstate(all="ignore"):
         near = nearly.quotient(arrays(terms), np.array([float(by)]))
-    check(near, dtype, nearest(value(terms) / by, dtype))
+        leading = np.array([terms[0] / by])
+    want = nearest(value(terms) / by, dtype)
+    check(near, dtype, want)
+    if dtype != "float64":
+        check(leading, dtype, want)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -77,7 +83,10 @@ def test_roots(dtype: str, terms: list[float]):
         terms = [-term for term in terms]
     with np.errstate(all="ignore"):
         near = nearly.root(nearly.quotient(arrays(terms), np.ones(1)))
-    check(near, dtype, nearest_root(value(terms), dtype))
+    want = nearest_root(value(terms), dtype)
+    check(near, dtype, want)
+    if dtype != "float64":
+        check(np.sqrt(np.array(terms[:1])), dtype, want)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -126,6 +135,18 @@ def test_ordinary_results_are_certain(dtype: str):
         near = nearly.quotient(terms, by)
         for result in (near, nearly.root(near)):
             assert result.rounded(np.dtype(dtype))[1].mean() > 0.999
+        if dtype != "float64":
+            assert nearly.narrowed(terms[0] / by, np.dtype(dtype))[1].mean() > 0.999
+
+
+def test_leading_doubles_do_not_decide_ties():
+    """Nor what is next to one: the terms behind them do."""
+    tie, exact = 1 + 2.0**-24, 1 + 2.0**-23
+    near = np.array([tie, np.nextafter(tie, 2), np.nextafter(tie, 0), exact, -0.0, 1e-300])
+    got, sure = nearly.narrowed(near, np.dtype("float32"))
+    assert sure.tolist() == [False, False, False, True, True, False]
+    assert got[3] == exact
+    assert got[4] == 0
 
 
 def test_dtypes_that_numpy_does_not_round_to_are_never_certain():

@@ -90,6 +90,7 @@ def test_settling_keeps_the_value_and_gives_it_one_form(limbs: list[int]):
     assert done[:, -3:].tolist() == [[0, 1, 0]]
     assert sum(int(limb) << 32 * n for n, limb in enumerate(done[0, :4])) == value
     assert settled(done).tobytes() == done.tobytes()
+    assert (settled(np.repeat(raw, 40, axis=0)) == done).all()  # many go another way
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -13,7 +13,7 @@ from chunkfold.kernels.bake_compact import compact_component
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_inputs import inputs
-from chunkfold.kernels.bake_lanes import carries
+from chunkfold.kernels.bake_lanes import carries, on_vectors
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
 
@@ -133,6 +133,18 @@ def _whole(accumulator: Accumulator) -> str:
     held = [c for c, part in parts if part.table is None or part.limbs]
     exact = [c for c, part in parts if part.limbs and part.table]
     carried = [c for c, part in parts if carries(part, accumulator)]
+    tries = [
+        f"left |= {c}_try(&s->{c}, v, i, di);" if part.limbs else f"{c}_steps(&s->{c}, v, i, di);"
+        for c, part in parts
+    ]
+    trial = f"""
+static CHF_VEC(ulong) chf_try(states_t *s, const values_t *v, ulong i, ulong di)
+{{
+    CHF_VEC(ulong) left = 0;
+    {" ".join(tries)}
+    return left;
+}}"""
+    trial = trial if _tries(accumulator) else ""
 
     def each(template: str) -> str:
         return " ".join(template.format(c=c) for c in cs)
@@ -171,6 +183,7 @@ static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 {{
     {each("{c}_steps(&s->{c}, v, i, di);")}
 }}
+#define CHF_TRIES {int(bool(trial))}{trial}
 #define CHF_CARRY_AFTER {CARRY_AFTER if carried else 0}
 static void chf_carries(states_t *s) {{ {" ".join(f"{c}_carries(&s->{c});" for c in carried)} }}
 static void chf_ends(const states_t *s, acc_t *out)
@@ -182,6 +195,15 @@ static void chf_ends(const states_t *s, acc_t *out)
     }}
 }}
 static void chf_keep(const acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
+
+
+def _tries(accumulator: Accumulator) -> bool:
+    """Whether lanes may be taken in on trial: nothing but the states must tell of it."""
+    parts = accumulator.components
+    counts = any(part.table and not part.limbs for part in parts)
+    sums = [part for part in parts if part.limbs]
+    apt = all(part.limbs and part.limbs.terms and on_vectors(part, accumulator) for part in sums)
+    return bool(sums) and apt and not counts
 
 
 def _attaching(accumulator: Accumulator) -> str:

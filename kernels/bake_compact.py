@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_expansion import (
+    TINY,
     VECTOR,
+    Taken,
     cascade,
     indented,
     power,
@@ -183,15 +185,17 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
             *cascade("behind", first[1:], "now.{}", "now.{}", vector),
             f"const {vector} one = 1, none = 0;",
             f"const {vector} bad = chfv_when(isfinite(size) & ({outside}), one, none);",
-            f"const {vector} found = chfv_when((behind != 0) | (bad != 0), one, left);",
         ]
+        left = f"CHF_AS(ulong, left) | CHF_AS(ulong, behind) | {TINY.format('size')}"
+        found = "chfv_when((behind != 0) | (bad != 0), one, left)"
     else:
         added = [f"y = {power('y', limbs)};", f"{vector} left = y;", *adds]
-        added += [f"const {vector} found = left;"]
+        left, found = "CHF_AS(ulong, left)", "left"
     keeps = " ".join(f"state->{term} = now.{term};" for term in first)
     passed = "".join(f", {name}" for name in ["y", *errors, *_bad(limbs)])
     mend = f"{c}_states_mend(&kept, &next{passed});"
-    steps = vector_step(c, part, accumulator, indented(added), keeps, mend)
+    taken = Taken(indented(added), left, found, keeps, mend)
+    steps = vector_step(c, part, accumulator, taken)
     return f"""\
 typedef struct {{ {" ".join(f"{vector} {term};" for term in terms)} }} {c}_states;
 static void {c}_begins({c}_states *s)

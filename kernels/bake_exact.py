@@ -5,7 +5,9 @@ from __future__ import annotations
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_components import assign, head
 from chunkfold.kernels.bake_expansion import (
+    TINY,
     VECTOR,
+    Taken,
     cascade,
     indented,
     power,
@@ -124,14 +126,15 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     {vector} left = y * y, behind = fma(y, y, -left);
     const {vector} size = fabs(y);
 {adds}
-{indented(cascade("behind", terms[1:], "now.{}", "now.{}", vector))}
-    const {vector} found = select(left, ({vector})(1), CHF_TO(long, ({odd}) | (behind != 0)));"""
+{indented(cascade("behind", terms[1:], "now.{}", "now.{}", vector))}"""
+        left = f"CHF_AS(ulong, left) | CHF_AS(ulong, behind) | {TINY.format('y')}"
+        found = f"select(left, ({vector})(1), CHF_TO(long, ({odd}) | (behind != 0)))"
     else:
         odd, errors = "!isfinite(left)", ["left"]
         added = f"""\
     {vector} left = {power("y", limbs)};
-{adds}
-    const {vector} found = left;"""
+{adds}"""
+        left, found = "CHF_AS(ulong, left)", "left"
     size = f"const {vector} size = fabs(y);" if limbs.paired else ""
     passed = "".join(f", {error}" for error in errors)
     taken = "".join(f", {vector} {error}" for error in errors)
@@ -144,7 +147,8 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     members = " ".join(f"{vector} {term};" for term in terms)
     ends = " ".join(f"out[j].{term} = {term}_[j];" for term in terms)
     mend = f"{c}_mend(&kept, &next, y{passed});"
-    steps = vector_step(c, part, accumulator, added, "*state = now;", mend)
+    one_way = Taken(added, left, found, "*state = now;", mend)
+    steps = vector_step(c, part, accumulator, one_way)
     return f"""\
 typedef struct {{ {members} CHF_TABLE table; ulong stride; }} {c}_states;
 static void {c}_begins({c}_states *s)

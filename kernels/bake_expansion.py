@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_components import assign, head
@@ -61,32 +62,59 @@ static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
 
 
-def vector_step(
-    c: str, part: Component, accumulator: Accumulator, added: str, keep: str, mend: str
-) -> str:
-    """Return how lanes of elements `y` are taken in.
+@dataclass(frozen=True)
+class Taken:
+    """Texts of how lanes of elements `y` are taken in."""
 
-    `added` makes `now` of the state and `found`, which is not 0 where something was left over;
-    `keep` puts `now` in the state's place if nothing was, else `mend` is called.
+    added: str
+    """Makes `now` of the state."""
+    left: str
+    """Bits that are 0 where nothing is left over."""
+    found: str
+    """Doubles that are 0 where nothing is left over, nor anything else to be seen to."""
+    keep: str
+    """Puts `now` in the state's place."""
+    mend: str
+    """Makes `kept`, the state, and `next`, a copy of `now`, what they should be: seldom."""
+
+
+TINY = "CHF_TO(ulong, (CHF_AS(ulong, {0}) << 1) - 1 < (CHF_LEAST_BITS << 1) - 1)"
+"""Not 0 where a double is too small for its square's error to be one, but not 0 itself."""
+
+
+def vector_step(c: str, part: Component, accumulator: Accumulator, taken: Taken) -> str:
+    """Return how lanes of elements `y` are taken in, on trial and for good.
+
+    On trial, the state is worthless where something was left over; for good, it is mended there.
     """
     field = part.fields[0]
     absent = f"y = select(y, ({VECTOR})(0), CHF_TO(long, absent));" if part.skipna else ""
-    return f"""\
-static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
-{{
+    takes = f"({c}_states *state, const values_t *v, ulong i0, ulong di)"
+    adds = f"""\
     {promoted(accumulator)}
     {mask(part, accumulator)}
     {VECTOR} y;
 {assign_lanes(part, "y", "float64", f"lift of {field.name}", field.lift)}
     {absent}
     {c}_states now = *state;
-{added}
-    if (!chf_any_left(found)) {{
-        {keep}
+{taken.added}"""
+    return f"""\
+static CHF_VEC(ulong) {c}_try{takes}
+{{
+{adds}
+    {taken.keep}
+    return {taken.left};
+}}
+static void {c}_steps{takes}
+{{
+{adds}
+    const {VECTOR} found = {taken.found};
+    if (!chf_any_left(CHF_AS(ulong, found))) {{
+        {taken.keep}
         return;
     }}
     /* Copies: what has an address is kept in memory. */
     {c}_states kept = *state, next = now;
-    {mend}
+    {taken.mend}
     *state = kept;
 }}"""

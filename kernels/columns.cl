@@ -7,36 +7,39 @@
  */
 #include "tuning.clh"
 #include "monoid.clh"
+#include "run.clh"
 #include "place.clh"
 
 #define CHF_COLUMNS (CHF_TILE * CHF_LANES)
+/* Rows that are folded of one vector before the next: as many as may be, where there is no other. */
+#if CHF_TILE > 1
+#define CHF_ROWS ((ulong)CHF_UNROLL)
+#elif CHF_CARRY_AFTER
+#define CHF_ROWS ((ulong)CHF_CARRY_AFTER)
+#else
+#define CHF_ROWS ULONG_MAX
+#endif
 
-/* ROWS rows of a tile, each `stride` elements and `di_row` indices behind the one before: `vectors`
+/* Some rows of a tile, each `stride` elements and `di_row` indices behind the one before: `vectors`
  * times CHF_LANES columns, then `rest` single ones. A vector's states stay in registers meanwhile. */
-#define CHF_FOLD_ROWS(NAME, ROWS) \
-static void NAME(CHF_INPUTS, ulong at, ulong stride, ulong index, ulong di_row, ulong di, \
-                 uint vectors, uint rest, states_t *lanes, state_t *single) \
-{ \
-    for (uint n = 0; n < vectors; n++) { \
-        const ulong column = n * CHF_LANES; \
-        states_t s = lanes[n]; \
-        _Pragma("unroll") for (int u = 0; u < ROWS; u++) { \
-            values_t v; \
-            chf_load(CHF_INPUT_NAMES, at + u * stride + column, &v); \
-            chf_steps(&s, &v, index + u * di_row + column * di, di); \
-        } \
-        chf_carries(&s); \
-        lanes[n] = s; \
-    } \
-    for (uint e = 0; e < rest; e++) { \
-        const ulong column = vectors * CHF_LANES + e; \
-        for (int u = 0; u < ROWS; u++) \
-            chf_step(&single[e], chf_value(CHF_INPUT_NAMES, at + u * stride + column), \
-                     index + u * di_row + column * di); \
-    } \
+static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong index, ulong di_row,
+                          ulong di, uint vectors, uint rest, states_t *lanes, state_t *single)
+{
+    for (uint n = 0; n < vectors; n++) {
+        const ulong column = n * CHF_LANES;
+        states_t s = lanes[n];
+        chf_fold_loads(CHF_INPUT_NAMES, at + column, rows, 1, stride, index + column * di, di_row, di,
+                       &s);
+        chf_carries(&s);
+        lanes[n] = s;
+    }
+    for (uint e = 0; e < rest; e++) {
+        const ulong column = vectors * CHF_LANES + e;
+        for (ulong u = 0; u < rows; u++)
+            chf_step(&single[e], chf_value(CHF_INPUT_NAMES, at + u * stride + column),
+                     index + u * di_row + column * di);
+    }
 }
-CHF_FOLD_ROWS(chf_fold_rows, CHF_UNROLL)
-CHF_FOLD_ROWS(chf_fold_row, 1)
 
 /* Accumulator of column j, counted from that of the block's first one in the output's row. */
 static ulong chf_at(ulong j, ulong columns, ulong outputs, ulong output_stride)
@@ -111,15 +114,10 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         place_t start = chf_place(reduced, geo[1] - 1, geo[1] == 1 ? 0 : from / tall);
         start.at += output.at + t * stride;
         start.index += output.index + t * di_row;
-        ulong r = 0;
-        for (; r + CHF_UNROLL <= run; r += CHF_UNROLL)
-            chf_fold_rows(CHF_INPUT_NAMES, start.at + r * stride, stride,
-                          start.index + r * di_row, di_row, column[2], vectors, rest, lanes,
+        for (ulong r = 0; r < run; r += CHF_ROWS)
+            chf_fold_rows(CHF_INPUT_NAMES, min(run - r, CHF_ROWS), start.at + r * stride,
+                          stride, start.index + r * di_row, di_row, column[2], vectors, rest, lanes,
                           single);
-        for (; r < run; r++)
-            chf_fold_row(CHF_INPUT_NAMES, start.at + r * stride, stride,
-                         start.index + r * di_row, di_row, column[2], vectors, rest, lanes,
-                         single);
         from += run;
     }
 

@@ -58,6 +58,8 @@ def work_group_size(
 _GPU_LOADS = {1: (16, 2, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 2, 2)}
 """Width, lanes and unroll by the element's bytes: the best of a sweep over sums, extremes and four
 statistics at once on an H200, with 8 groups a compute unit."""
+_GPU_BYTES_IN_FLIGHT = 64
+"""Of columns whose sums are exact, for each work-item."""
 _GPU_LOCAL = 256
 """Work-items of a group. 512 and 1,024 were no faster there, and seldom had registers enough."""
 
@@ -85,11 +87,12 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
     single = replace(swept, lanes=1)
     if not accumulator.exact:
         return swept, single
-    # Compilers are slow on exact sums, and there is little to settle: one state was 14% slower with
-    # squares at worst and 25% faster at best, 5% faster with float32, and up to 25% slower with
-    # float16, float64 and complex numbers.
+    # Compilers are slow on exact sums, and there is little to settle: of what was swept on the same
+    # device, one of these was the best or within 5% of it.
     squares = any(field.limbs and field.limbs.degree > 1 for field in accumulator.sums.values())
-    return (single,) if squares or accumulator.stored == ("float32",) else (swept,)
+    width, unroll = (8, 1) if squares or itemsize <= 2 else (4, 2)
+    rows = max(1, _GPU_BYTES_IN_FLIGHT // itemsize)
+    return (replace(single, width=width, unroll=unroll, aligned=True, column_unroll=min(16, rows)),)
 
 
 def _cpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
@@ -110,7 +113,8 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         groups=4 * device.compute_units,
         lanes=lanes,
         width=lanes,
-        unroll=1,
+        # Exact sums are looked at once for so many vectors.
+        unroll=4 if accumulator.exact else 1,
         strip=True,
         aligned=False,
         column_size=1,
@@ -127,11 +131,13 @@ def _rows_in_flight(accumulator: Accumulator) -> int:
 
     They hide what it costs to load a vector's states: the more there are, the more. Arithmetic and
     searches for bins hide it too, and compilers are slow on them: 16 rows of 80 bins took Intel's
-    half a minute, and were slower than 2.
+    half a minute, and were slower than 2; 8 of exact squares 7 seconds, and no faster than 4.
     """
     if accumulator.tables and not accumulator.exact:
         return 2
-    return 8 if accumulator.exact or accumulator.state_bytes <= 8 else 16
+    if accumulator.exact:
+        return 4
+    return 8 if accumulator.state_bytes <= 8 else 16
 
 
 def _itemsizes(accumulator: Accumulator) -> list[int]:

@@ -88,9 +88,9 @@ def fold_boxes(
     base = forced(opened.device, accumulator, "tree")[0]
     limit = opened.device.max_work_group_size
     done = 0
-    for local in (1, 2, min(16, limit)):
+    for local in (1, min(16, limit)):
         for strip in (True, False):
-            width = {"lanes": 2, "width": 4, "unroll": 1 + (not strip), "aligned": not strip}
+            width = {"lanes": 2, "width": 4, "unroll": 2, "aligned": not strip}
             columns = {"column_size": 4, "column_lanes": 2, "column_unroll": 2, "tile": 1 + strip}
             shape_of = {"local_size": local, "groups": 3, "strip": strip}
             tables = {"local_tables": not (strip or local == 1 or accumulator.exact)}

@@ -76,7 +76,7 @@ class Combiner:
         pack(accumulator, partials, staging.begin())
         source = staging.commit(nbytes).buffer
         # It has run when its results are here, so the staging memory is free again.
-        scalars = self._passes[outputs].run(source, splits, splits * outputs)
+        scalars = self._passes[outputs].start(source, splits, splits * outputs)()
         scalars = replace(scalars, count=sum(partial.count for partial in partials))
         if self._tables is None:
             return remade(accumulator, scalars, partials)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -97,18 +97,27 @@ class Fold:
 
         Exact sums that are expansions may have lost something: see `kernels.sums.any_lost`.
         """
+        return self._finishing()()
+
+    def _finishing(self) -> Callable[[], Partial]:
+        """Start the passes; return what waits for them and reads the partial back."""
         if not self._used or not self.outputs:
-            return zero_partial(self.accumulator, self.outputs)
+            return lambda: zero_partial(self.accumulator, self.outputs)
         if self._used == 1:  # else those of splits are added first
             self._settle()
         used, count = self._used, self._count
         self._used = self._count = self._deposits = 0
-        scalars = self._passes.run(self._acc, used, self.splits * self.outputs)
-        partial = replace(scalars, count=count)
-        if self._tables is None:
-            return partial
-        partial = with_tables(self.accumulator, partial, self._tables.finish())
-        return partial if used == 1 else settled_partial(self.accumulator, partial)
+        scalars = self._passes.start(self._acc, used, self.splits * self.outputs)
+        tables = None if self._tables is None else self._tables._finishing()
+
+        def finish() -> Partial:
+            partial = replace(scalars(), count=count)
+            if tables is None:
+                return partial
+            partial = with_tables(self.accumulator, partial, tables())
+            return partial if used == 1 else settled_partial(self.accumulator, partial)
+
+        return finish
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish` has proved done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyopencl as cl
@@ -53,18 +54,20 @@ class Passes:
         with device_errors(self._device, f"allocating {size} bytes of accumulators"):
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
 
-    def run(self, source: cl.Buffer, splits: int, held: int) -> Partial:
+    def start(self, source: cl.Buffer, splits: int, held: int) -> Callable[[], Partial]:
         """Fold `splits` accumulators per output into one, pass by pass, between buffers.
 
-        `held` is the number of accumulators that `source` has room for.
+        `held` is the number of accumulators that `source` has room for. What is returned waits for
+        the passes and reads the partial back.
 
         Raises
         ------
         DeviceError
-            If the device fails, or its kernels have not seen all that they should.
+            If the device fails, or, while it is waited for, if its kernels have not seen all that
+            they should.
         """
         if splits == 1 and held == self.outputs:
-            return self._read(source, self._counters_behind(source))
+            return self._reading(source, self._counters_behind(source))
         tuning = self.launcher.tuning
         columns = self.outputs >= 2 * tuning.column_size * self._device.compute_units
         number = 0
@@ -95,7 +98,7 @@ class Passes:
             )
             self._due[1] += splits * self.outputs
             if left == 1:
-                return self._read(target, event)
+                return self._reading(target, event)
             source, splits, held = target, left, left * self.outputs
 
     def _counters_behind(self, source: cl.Buffer) -> cl.Event:
@@ -113,15 +116,23 @@ class Passes:
     def _counters_at(self, splits: int) -> int:
         return -(-self.launcher.accumulator.scalar_bytes * splits * self.outputs // 8) * 8
 
-    def _read(self, source: cl.Buffer, written: cl.Event) -> Partial:
-        """Read back what the last pass wrote: the partial, and behind it the counters."""
-        counters_at = self._counters_at(1)
-        raw = self._raw(source, counters_at + _COUNTERS.nbytes, written)
-        self._check(raw[counters_at:].view(np.uint64))
-        accumulator = self.launcher.accumulator
-        return unpack(accumulator, raw[: accumulator.scalar_bytes * self.outputs], self.outputs)
+    def _reading(self, source: cl.Buffer, written: cl.Event) -> Callable[[], Partial]:
+        """Read back what the last pass writes: the partial, and behind it the counters."""
+        counters_at, due = self._counters_at(1), tuple(self._due)
+        bring = self._bringing(source, counters_at + _COUNTERS.nbytes, written)
 
-    def _raw(self, source: cl.Buffer, nbytes: int, written: cl.Event) -> np.ndarray:
+        def read() -> Partial:
+            raw = bring()
+            self._check(raw[counters_at:].view(np.uint64), due)
+            accumulator = self.launcher.accumulator
+            scalars = raw[: accumulator.scalar_bytes * self.outputs]
+            return unpack(accumulator, scalars, self.outputs)
+
+        return read
+
+    def _bringing(
+        self, source: cl.Buffer, nbytes: int, written: cl.Event
+    ) -> Callable[[], np.ndarray]:
         """Read bytes that a command writes.
 
         A read that waits itself has no deadline. Into pinned memory one follows the last pass by
@@ -130,31 +141,39 @@ class Passes:
         """
         queue = self.launcher.queue
         if self._device.unified_memory:
-            raw = np.empty(nbytes, np.uint8)
-            self.launcher.wait(written, "the last pass")
-            with device_errors(self._device, "reading a partial back"):
-                cl.enqueue_copy(queue, raw, source, is_blocking=True)
-            return raw
+
+            def bring() -> np.ndarray:
+                raw = np.empty(nbytes, np.uint8)
+                self.launcher.wait(written, "the last pass")
+                with device_errors(self._device, "reading a partial back"):
+                    cl.enqueue_copy(queue, raw, source, is_blocking=True)
+                return raw
+
+            return bring
         landed = self._landed(nbytes)
         with device_errors(self._device, "reading a partial back"):
             event = cl.enqueue_copy(queue, landed, source, is_blocking=False)
-        self.launcher.wait(event, "the last pass")
-        return landed.copy() if nbytes <= _COPIED_BYTES else landed
+
+        def land() -> np.ndarray:
+            self.launcher.wait(event, "the last pass")
+            return landed.copy() if nbytes <= _COPIED_BYTES else landed
+
+        return land
 
     def _landed(self, nbytes: int) -> np.ndarray:
         """Return pinned memory that no partial stands in which somebody has."""
         lent = self._lent is not None and self._lent() is not None
         if lent or self._landing.nbytes < nbytes:
             size = max(nbytes, _COPIED_BYTES)
-            self._landing = pinned(self.launcher.opened, self.launcher.queue, size)[1]
+            self._landing = pinned(self.launcher.opened, self.launcher.queue, size)
         # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
         landed = np.frombuffer(self._landing.data[:nbytes], np.uint8)
         self._lent = weakref.ref(landed)
         return landed
 
-    def _check(self, seen: np.ndarray) -> None:
+    def _check(self, seen: np.ndarray, expected: Sequence[int]) -> None:
         for counted, due, what in zip(
-            seen.tolist(), self._due, ("elements", "accumulators"), strict=True
+            seen.tolist(), expected, ("elements", "accumulators"), strict=True
         ):
             if counted != due % 2**64:
                 self.launcher.profile()  # a launch that failed says more

@@ -20,19 +20,20 @@ class Ready(NamedTuple):
     events: Sequence[cl.Event]
 
 
-def pinned(opened: OpenedDevice, queue: cl.CommandQueue, nbytes: int) -> tuple[Any, np.ndarray]:
-    """Allocate pinned memory, which is what reaches a link's speed; it stays mapped for good.
+def pinned(opened: OpenedDevice, queue: cl.CommandQueue, nbytes: int) -> np.ndarray:
+    """Allocate pinned memory, uint8, which is what reaches a link's speed.
 
-    Returns the buffer that owns it, and the memory, uint8.
+    It is mapped, and keeps the buffer that owns it, as long as any view of it lives.
     """
     flags, both = cl.mem_flags, cast("Any", cl.map_flags.READ | cl.map_flags.WRITE)
     buffer = cl.Buffer(opened.context, flags.READ_WRITE | flags.ALLOC_HOST_PTR, nbytes)
+    memory: np.ndarray
     memory, mapped = cl.enqueue_map_buffer(
         queue, buffer, both, 0, (nbytes,), np.dtype(np.uint8), is_blocking=False
     )
     queue.flush()
     wait(opened.device, mapped, "mapping pinned memory")
-    return buffer, memory
+    return memory
 
 
 class StagingBuffer:
@@ -60,7 +61,7 @@ class StagingBuffer:
             self._memory = page_aligned(nbytes)
             return
         with device_errors(opened.device, f"allocating {nbytes} bytes of staging memory"):
-            self._pinned, self._memory = pinned(opened, queue, nbytes)
+            self._memory = pinned(opened, queue, nbytes)
             self._buffer = cl.Buffer(opened.context, flags.READ_ONLY, nbytes)
 
     def begin(self) -> np.ndarray:

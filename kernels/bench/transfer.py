@@ -52,7 +52,7 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
     memory = page_aligned(nbytes // 4 * 4).view(np.float32)
     memory[:] = np.resize(np.arange(1024, dtype=np.float32), memory.size)
     with device_errors(device, f"pinning {memory.nbytes} bytes"):
-        _owner, fast = pinned(opened, opened.queue(), memory.nbytes)
+        fast = pinned(opened, opened.queue(), memory.nbytes)
     fast[:] = memory.view(np.uint8)
     moves = {
         "pageable": _copied(opened, memory),

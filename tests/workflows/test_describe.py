@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
 
+import chunkfold as cf
 from chunkfold.direct import Direct
 from chunkfold.errors import ChunkError, SourceError
 from chunkfold.workflows.describe import OPS, describe
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -111,15 +112,18 @@ def test_a_group_without_arrays_is_refused(tmp_path: Path):
         describe(tmp_path / "g.zarr")
 
 
-def test_the_command_shows_a_row_for_each_array(store: Path):
-    done = chunkfold("describe", store)
-    rows = done.stdout.splitlines()
+def test_the_command_shows_a_row_for_each_array(store: Path, here: Callable):
+    with cf.LocalOpenCLCluster(dashboard_address=None) as cluster:
+        on = ("--scheduler", cluster.scheduler_address)
+        _, shown, _ = here("describe", store, *on)
+        _, told, _ = here("describe", store / "counts", "--json", "--quiet", *on)
+    rows = shown.splitlines()
     assert len(rows) == 1 + 11
     assert "histogram" in rows[0]
     (row,) = [row for row in rows if "air/temperature" in row]
     assert "30x40" in row
     assert any("datetime64[s]" in row for row in rows)
     assert "█" in row
-    entries = json.loads(chunkfold("describe", store / "counts", "--json", "--quiet").stdout)
+    entries = json.loads(told)
     assert [entry["missing"] for entry in entries] == [0]
     assert entries[0]["statistics"]["histogram"][0]["count"] > 0

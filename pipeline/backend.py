@@ -66,6 +66,9 @@ class Backend(Protocol):
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
 
+    def doing(self) -> Sequence[str]:
+        """Say where the code of the tasks is that run elsewhere, for whoever waits in vain."""
+
     def stop(self) -> None:
         """Release everything; interrupt what still runs."""
 
@@ -107,6 +110,10 @@ class InProcess:
     def retire(self, error: WorkerLostError) -> bool:  # noqa: ARG002 # the one there is
         """There is no other."""
         return False
+
+    def doing(self) -> Sequence[str]:
+        """Nothing runs elsewhere."""
+        return ()
 
     def stop(self) -> None:
         """Nothing runs on: blocks end before `fold` returns."""

@@ -95,7 +95,8 @@ class Engine:
                 if time.monotonic() - self._heard > STALL_DEADLINE_S:
                     raise ClusterError(
                         f"nothing was heard of run {self._run} for {STALL_DEADLINE_S:.0f} s: "
-                        "no task ended and no worker reported progress"
+                        "no task ended and no worker reported progress; "
+                        + ("; ".join(self._backend.doing()) or "no worker runs a task of it")
                     ) from None
                 continue
             self._heard = time.monotonic()

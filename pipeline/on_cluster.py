@@ -17,7 +17,7 @@ from chunkfold.blocks import Block
 from chunkfold.deadline import within
 from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerLostError
 from chunkfold.events import OnEvent, from_message
-from chunkfold.tasks import block_task, cancel_run, combine_task
+from chunkfold.tasks import block_task, cancel_run, combine_task, tasks_at
 from chunkfold.work import Work
 from chunkfold.worker import RESOURCE, describe_worker
 
@@ -124,6 +124,18 @@ class OnCluster:
         )
         return bool(self._client.scheduler_info(n_workers=-1)["workers"])
 
+    def doing(self) -> Sequence[str]:
+        """Ask the workers."""
+        try:
+            answers = within(
+                ANSWER_DEADLINE_S,
+                "the workers to say what they do",
+                lambda: self._client.run(tasks_at, self._work.run, on_error="ignore"),
+            )
+        except Exception as error:  # noqa: BLE001 - what is told is why the run ended, and this
+            return [str(error)]
+        return [f"{worker}: {task}" for worker, tasks in answers.items() for task in tasks]
+
     def stop(self) -> None:
         """Cancel what is queued, tell running blocks to end, and let go of all results."""
         futures = list(self._futures)
@@ -160,14 +172,20 @@ class OnCluster:
         future.add_done_callback(lambda settled: done(self._outcome(settled)))
 
     def _outcome(self, future: Any) -> object:
-        """Return a finished future, or why it has no result, in chunkfold's terms."""
+        """Return a finished future, or why it has no result, in chunkfold's terms.
+
+        Dask only logs what a callback raises, and nobody would hear of the task any more.
+        """
         if future.status == "finished":
             return future
         if self._client.status != "running" or future.status == "lost":
             return ClusterError(f"the connection to the scheduler was lost: {self._client.status}")
         if future.status == "cancelled":
             return CancelledError("a task was cancelled on the scheduler")
-        return _failure(future)
+        try:
+            return _failure(future)
+        except Exception as error:  # noqa: BLE001 - the scheduler may have gone meanwhile
+            return ClusterError(f"why a task failed is not known: {error!r}")
 
 
 def _host(address: str) -> str | None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
 from distributed import get_worker
 
 from chunkfold.block import Folded, combine, fold_block
@@ -11,11 +16,30 @@ from chunkfold.work import Watch, Work
 from chunkfold.worker import device_of
 
 _cancelled_runs: set[str] = set()
+_SHOWN = 4
+"""Calls that are told of a task, the innermost first."""
 
 
 def cancel_run(run: str) -> None:
     """Make this process's blocks of a run end at their next leaf. Runs on workers."""
     _cancelled_runs.add(run)
+
+
+def tasks_at(run: str, dask_worker: Any) -> list[str]:
+    """Say where in the code this process's tasks of a run are. Runs on workers."""
+    with dask_worker.active_threads_lock:
+        active = {thread: str(key) for thread, key in dask_worker.active_threads.items()}
+    frames = sys._current_frames()
+    return [
+        f"{key} is at {_place(traceback.extract_stack(frames[thread]))}"
+        for thread, key in active.items()
+        if run in key and thread in frames
+    ]
+
+
+def _place(stack: traceback.StackSummary) -> str:
+    calls = reversed(stack[-_SHOWN:])
+    return ", in ".join(f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls)
 
 
 def block_task(work: Work, block: Block) -> Folded:

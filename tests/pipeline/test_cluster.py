@@ -18,7 +18,7 @@ import zarr
 from distributed import Client, LocalCluster
 
 import chunkfold as cf
-from chunkfold import blocks, planning
+from chunkfold import blocks, engine, planning
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
@@ -43,6 +43,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def _many_blocks(monkeypatch):
+    monkeypatch.setattr(engine, "STALL_DEADLINE_S", 120.0)  # before the test's own, and says more
     monkeypatch.setattr(planning, "LEAF_BYTES", 256 * 256 * 4)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 2 << 20))
 
@@ -209,6 +210,23 @@ def test_a_bad_chunk_ends_the_run_with_its_name(tmp_path: Path):
         pytest.raises(cf.ChunkError, match=r"a.zarr: cannot read chunk 'c/77/0'"),
     ):
         cf.reduce(tmp_path / "a.zarr", client=client)
+
+
+def test_a_run_that_nothing_is_heard_of_ends_and_says_where_it_stuck(data, monkeypatch):
+    path, array = data
+    with cluster([DEVICES[0]]) as (_, client):
+        check(cf.reduce(path, OPS, client=client), array)  # what may take long is done
+        client.run(_never_read)
+        monkeypatch.setattr(engine, "STALL_DEADLINE_S", 5.0)
+        place = r"nothing was heard of run.*fold-0\S* is at .*stream\.py:\d+ _consume"
+        with pytest.raises(cf.ClusterError, match=place):
+            cf.reduce(path, OPS, client=client)
+
+
+def _never_read() -> None:
+    from chunkfold.stream import Stream
+
+    Stream._read = lambda *_: time.sleep(60)
 
 
 def test_a_worker_without_its_device_is_retired_and_the_others_finish(data):

@@ -12,8 +12,9 @@ from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_compact import compact_component
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
+from chunkfold.kernels.bake_grid import grid_steps, grid_sums, has_grid
 from chunkfold.kernels.bake_inputs import inputs
-from chunkfold.kernels.bake_lanes import carries, on_vectors
+from chunkfold.kernels.bake_lanes import carries
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
 
@@ -137,14 +138,20 @@ def _whole(accumulator: Accumulator) -> str:
         f"left |= {c}_try(&s->{c}, v, i, di);" if part.limbs else f"{c}_steps(&s->{c}, v, i, di);"
         for c, part in parts
     ]
-    trial = f"""
+    trial = f"""\
+#define CHF_TRIES (!CHF_GRID)
+#if CHF_TRIES
 static CHF_VEC(ulong) chf_try(states_t *s, const values_t *v, ulong i, ulong di)
 {{
     CHF_VEC(ulong) left = 0;
     {" ".join(tries)}
     return left;
-}}"""
-    trial = trial if _tries(accumulator) else ""
+}}
+#else
+{grid_steps(accumulator)}
+{library("grids.clh")}#line 1 "generated"
+#endif"""
+    gridded = has_grid(accumulator)
 
     def each(template: str) -> str:
         return " ".join(template.format(c=c) for c in cs)
@@ -156,7 +163,8 @@ static CHF_VEC(ulong) chf_try(states_t *s, const values_t *v, ulong i, ulong di)
     return f"""\
 typedef struct {{ {" ".join(f"{c}_t {c};" for c in held) or "int none;"} }} acc_t;
 typedef struct {{ {each("{c}_state {c};")} }} state_t;
-typedef struct {{ {each("{c}_states {c};")} }} states_t;
+{grid_sums(accumulator) if gridded else "#define CHF_GRID 0"}
+typedef struct {{ {each("{c}_states {c};")} {"CHF_GRID_MEMBER" if gridded else ""} }} states_t;
 static acc_t chf_zero(void) {{ acc_t r; {made("r.{c} = {c}_zero();")} return r; }}
 static acc_t chf_op(acc_t a, acc_t b)
 {{
@@ -178,16 +186,29 @@ static acc_t chf_end(const state_t *s)
     {made("r.{c} = {c}_end(s->{c});")}
     return r;
 }}
-static void chf_begins(states_t *s) {{ {each("{c}_begins(&s->{c});")} }}
+static void chf_begins(states_t *s)
+{{
+    {each("{c}_begins(&s->{c});")}
+#if CHF_GRID
+    s->grid.most = s->grid.least = s->grid.count = 0; /* nothing is on it */
+#endif
+}}
 static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 {{
     {each("{c}_steps(&s->{c}, v, i, di);")}
 }}
-#define CHF_TRIES {int(bool(trial))}{trial}
+{trial if gridded else "#define CHF_TRIES 0"}
 #define CHF_CARRY_AFTER {CARRY_AFTER if carried else 0}
 static void chf_carries(states_t *s) {{ {" ".join(f"{c}_carries(&s->{c});" for c in carried)} }}
-static void chf_ends(const states_t *s, acc_t *out)
+static void chf_ends(const states_t *states, acc_t *out)
 {{
+#if CHF_GRID
+    states_t whole = *states, *s = &whole;
+    if (s->grid.count)
+        chf_leave_grid(s);
+#else
+    const states_t *s = states;
+#endif
     {" ".join(f"{c}_state {c}_out[CHF_LANES]; {c}_ends(&s->{c}, {c}_out);" for c in held)}
     #pragma unroll
     for (int j = 0; j < CHF_LANES; j++) {{
@@ -195,15 +216,6 @@ static void chf_ends(const states_t *s, acc_t *out)
     }}
 }}
 static void chf_keep(const acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
-
-
-def _tries(accumulator: Accumulator) -> bool:
-    """Whether lanes may be taken in on trial: nothing but the states must tell of it."""
-    parts = accumulator.components
-    counts = any(part.table and not part.limbs for part in parts)
-    sums = [part for part in parts if part.limbs]
-    apt = all(part.limbs and part.limbs.terms and on_vectors(part, accumulator) for part in sums)
-    return bool(sums) and apt and not counts
 
 
 def _attaching(accumulator: Accumulator) -> str:

@@ -7,6 +7,7 @@ from chunkfold.kernels.bake_expansion import (
     TINY,
     VECTOR,
     Taken,
+    adds,
     cascade,
     indented,
     power,
@@ -174,14 +175,14 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     terms, errors = terms_of(limbs.kept), _errors(limbs)
     first = terms[: limbs.terms]
     vector = VECTOR
-    adds = cascade("left", first, "state->{}", "now.{}", vector)
+    cascades = cascade("left", first, "state->{}", "now.{}", vector)
     if limbs.paired:
         outside = "(size >= CHF_MOST_SQUARED) | ((size <= CHF_LEAST_SQUARED) & (size != 0))"
         added = [
             f"const {vector} size = fabs(y);",
             "y = y * y;",
             f"{vector} left = y, behind = fma(size, size, -y);",
-            *adds,
+            *cascades,
             *cascade("behind", first[1:], "now.{}", "now.{}", vector),
             f"const {vector} one = 1, none = 0;",
             f"const {vector} bad = chfv_when(isfinite(size) & ({outside}), one, none);",
@@ -189,7 +190,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         left = f"CHF_AS(ulong, left) | CHF_AS(ulong, behind) | {TINY.format('size')}"
         found = "chfv_when((behind != 0) | (bad != 0), one, left)"
     else:
-        added = [f"y = {power('y', limbs)};", f"{vector} left = y;", *adds]
+        added = [f"y = {power('y', limbs)};", f"{vector} left = y;", *cascades]
         left, found = "CHF_AS(ulong, left)", "left"
     keeps = " ".join(f"state->{term} = now.{term};" for term in first)
     passed = "".join(f", {name}" for name in ["y", *errors, *_bad(limbs)])
@@ -204,6 +205,7 @@ static void {c}_begins({c}_states *s)
 }}
 {_mend(f"{c}_states", limbs, vector, "chfv_")}
 {steps}
+{adds(c, terms, first, table=False)}
 static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
     {spread(terms, "s->{}")}

@@ -8,6 +8,7 @@ from chunkfold.kernels.bake_expansion import (
     TINY,
     VECTOR,
     Taken,
+    adds,
     cascade,
     indented,
     power,
@@ -53,7 +54,7 @@ def exact_component(number: int, part: Component, accumulator: Accumulator) -> s
 def _expansion(c: str, limbs: Limbs) -> str:
     """Return what a work-item holds: its terms, and where its limbs are."""
     terms = terms_of(limbs.terms)
-    took = " ".join(f"{c}_take_part(&a, b.{term});" for term in terms)
+    took = " ".join(f"{c}_add(&a, b.{term});" for term in terms)
     adds = indented(cascade("left", terms, "s->{}", "now.{}", "double"))
     kept = " ".join(
         f"chf_deposit(s->table, {limbs.count}, {limbs.low}, s->{term});" for term in terms
@@ -66,7 +67,7 @@ static {c}_t {c}_zero(void)
     {" ".join(f"z.{term} = 0;" for term in terms)} z.table = 0;
     return z;
 }}
-static void {c}_take_part({c}_t *s, double y)
+static void {c}_add({c}_t *s, double y)
 {{
     {c}_t now = *s;
     double left = y;
@@ -91,7 +92,7 @@ static void {c}_keep(const {c}_t *s) {{ {kept} }}"""
 
 def _take(c: str, limbs: Limbs) -> str:
     """Take in a value, or its square where that is a double."""
-    return f"static void {c}_take({c}_t *s, double y) {{ {c}_take_part(s, {power('y', limbs)}); }}"
+    return f"static void {c}_take({c}_t *s, double y) {{ {c}_add(s, {power('y', limbs)}); }}"
 
 
 def _take_square_pair(c: str, limbs: Limbs) -> str:
@@ -104,8 +105,8 @@ static void {c}_take({c}_t *s, double y)
         return;
     if (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED) {{
         const double square = y * y;
-        {c}_take_part(s, square);
-        {c}_take_part(s, fma(y, y, -square));
+        {c}_add(s, square);
+        {c}_add(s, fma(y, y, -square));
     }} else {{
         chf_deposit_square(s->table, {limbs.count}, {limbs.low}, y);
     }}
@@ -118,14 +119,14 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     assert limbs is not None
     terms = terms_of(limbs.terms)
     vector = VECTOR
-    adds = indented(cascade("left", terms, "now.{}", "now.{}", vector))
+    added_up = indented(cascade("left", terms, "now.{}", "now.{}", vector))
     if limbs.paired:
         odd = "!(size < CHF_MOST_SQUARED) | ((size <= CHF_LEAST_SQUARED) & (size != 0))"
         errors = ["left", "behind"]
         added = f"""\
     {vector} left = y * y, behind = fma(y, y, -left);
     const {vector} size = fabs(y);
-{adds}
+{added_up}
 {indented(cascade("behind", terms[1:], "now.{}", "now.{}", vector))}"""
         left = f"CHF_AS(ulong, left) | CHF_AS(ulong, behind) | {TINY.format('y')}"
         found = f"select(left, ({vector})(1), CHF_TO(long, ({odd}) | (behind != 0)))"
@@ -133,7 +134,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         odd, errors = "!isfinite(left)", ["left"]
         added = f"""\
     {vector} left = {power("y", limbs)};
-{adds}"""
+{added_up}"""
         left, found = "CHF_AS(ulong, left)", "left"
     size = f"const {vector} size = fabs(y);" if limbs.paired else ""
     passed = "".join(f", {error}" for error in errors)
@@ -149,6 +150,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     mend = f"{c}_mend(&kept, &next, y{passed});"
     one_way = Taken(added, left, found, "*state = now;", mend)
     steps = vector_step(c, part, accumulator, one_way)
+    adds_lanes = adds(c, terms, terms, table=True)
     return f"""\
 typedef struct {{ {members} CHF_TABLE table; ulong stride; }} {c}_states;
 static void {c}_begins({c}_states *s)
@@ -164,7 +166,8 @@ static void {c}_attach({c}_states *s, CHF_TABLE table, ulong stride)
 static CHF_RARE void {c}_mend({c}_states *state, const {c}_states *now, {vector} y{taken})
 {{
     {size}
-    if (!CHF_ANY({odd})) {{
+    const CHF_VEC(long) odd = {f"CHF_TO(long, {odd})"};
+    if (!CHF_ANY(odd)) {{
         {spread(errors, "{}")}
         for (int j = 0; j < CHF_LANES; j++) {{
             CHF_TABLE table = state->table + j * state->stride;
@@ -185,6 +188,7 @@ static CHF_RARE void {c}_mend({c}_states *state, const {c}_states *now, {vector}
     {gathers}
 }}
 {steps}
+{adds_lanes}
 static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
     {spread(terms, "s->{}")}

@@ -62,6 +62,39 @@ static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
 
 
+def adds(c: str, terms: Sequence[str], first: Sequence[str], *, table: bool) -> str:
+    """Return how lanes of doubles are added, which are no elements: what they are sums of was seen.
+
+    `first` are the terms that each goes through; only what that leaves over is seen lane by lane.
+    """
+    loads = " ".join(f"one.{term} = {term}_[j];" for term in terms)
+    stores = " ".join(f"{term}_[j] = one.{term};" for term in terms)
+    gathers = " ".join(f"s->{term} = CHF_GATHER(0, {term}_);" for term in terms)
+    attach = "one.table = s->table + j * s->stride;" if table else ""
+    return f"""\
+static CHF_RARE void {c}_add_each({c}_states *s, {VECTOR} y)
+{{
+    {spread(["y"], "{}")} {spread(terms, "s->{}")}
+    for (int j = 0; j < CHF_LANES; j++) {{
+        {c}_t one;
+        {loads} {attach}
+        {c}_add(&one, y_[j]);
+        {stores}
+    }}
+    {gathers}
+}}
+static void {c}_adds({c}_states *s, {VECTOR} y)
+{{
+    {c}_states now = *s;
+    {VECTOR} left = y;
+{indented(cascade("left", first, "s->{}", "now.{}", VECTOR))}
+    if (chf_any_left(CHF_AS(ulong, left)))
+        {c}_add_each(s, y);
+    else
+        *s = now;
+}}"""
+
+
 @dataclass(frozen=True)
 class Taken:
     """Texts of how lanes of elements `y` are taken in."""

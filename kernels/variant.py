@@ -17,7 +17,8 @@ _COUNTER_BYTES = 4
 _TILE_BYTES = 64 << 10
 """Accumulators that a CPU's work-item keeps for columns: less was slower, more no faster, with
 Intel's runtime and with PoCL 3.1."""
-_COLUMN_LANES = 16
+_EXACT_TILE_BYTES = 16 << 10
+"""The same of exact sums, whose sums on a grid are as much again."""
 
 
 def local_tables(device: Device, accumulator: Accumulator) -> bool:
@@ -107,6 +108,7 @@ def _cpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
 
 def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: int) -> Tuning:
     size = 1 if variant == "tree" else work_group_size(device, accumulator, variant, 64)
+    column_lanes, tile_bytes = (8, _EXACT_TILE_BYTES) if accumulator.exact else (16, _TILE_BYTES)
     return Tuning(
         variant=variant,
         local_size=size,
@@ -118,9 +120,9 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         strip=True,
         aligned=False,
         column_size=1,
-        column_lanes=_COLUMN_LANES,
+        column_lanes=column_lanes,
         column_unroll=_rows_in_flight(accumulator),
-        tile=max(1, _TILE_BYTES // (_COLUMN_LANES * max(1, accumulator.state_bytes))),
+        tile=max(1, tile_bytes // (column_lanes * max(1, accumulator.state_bytes))),
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
     )
@@ -131,13 +133,11 @@ def _rows_in_flight(accumulator: Accumulator) -> int:
 
     They hide what it costs to load a vector's states: the more there are, the more. Arithmetic and
     searches for bins hide it too, and compilers are slow on them: 16 rows of 80 bins took Intel's
-    half a minute, and were slower than 2; 8 of exact squares 7 seconds, and no faster than 4.
+    half a minute, and were slower than 2.
     """
     if accumulator.tables and not accumulator.exact:
         return 2
-    if accumulator.exact:
-        return 4
-    return 8 if accumulator.state_bytes <= 8 else 16
+    return 8 if accumulator.exact or accumulator.state_bytes <= 8 else 16
 
 
 def _itemsizes(accumulator: Accumulator) -> list[int]:

@@ -72,6 +72,7 @@ def adds(c: str, terms: Sequence[str], first: Sequence[str], *, table: bool) -> 
     gathers = " ".join(f"s->{term} = CHF_GATHER(0, {term}_);" for term in terms)
     attach = "one.table = s->table + j * s->stride;" if table else ""
     return f"""\
+#if CHF_STRIP
 static CHF_RARE void {c}_add_each({c}_states *s, {VECTOR} y)
 {{
     {spread(["y"], "{}")} {spread(terms, "s->{}")}
@@ -92,7 +93,8 @@ static void {c}_adds({c}_states *s, {VECTOR} y)
         {c}_add_each(s, y);
     else
         *s = now;
-}}"""
+}}
+#endif"""
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,24 @@
 #endif
 
 /* Some rows of a tile, each `stride` elements and `di_row` indices behind the one before: `vectors`
- * times CHF_LANES columns, then `rest` single ones. A vector's states stay in registers meanwhile. */
+ * times CHF_LANES columns, then `rest` single ones. A vector's states stay in registers meanwhile,
+ * but for those that are summed on a grid. */
 static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong index, ulong di_row,
                           ulong di, uint vectors, uint rest, states_t *lanes, state_t *single)
 {
     for (uint n = 0; n < vectors; n++) {
         const ulong column = n * CHF_LANES;
-        states_t s = lanes[n];
+#if CHF_GRID
+        states_t *s = &lanes[n]; /* of which a batch on the grid needs half */
+#else
+        states_t copy = lanes[n], *s = &copy;
+#endif
         chf_fold_loads(CHF_INPUT_NAMES, at + column, rows, 1, stride, index + column * di, di_row, di,
-                       &s);
-        chf_carries(&s);
-        lanes[n] = s;
+                       s);
+        chf_carries(s);
+#if !CHF_GRID
+        lanes[n] = copy;
+#endif
     }
     for (uint e = 0; e < rest; e++) {
         const ulong column = vectors * CHF_LANES + e;

@@ -149,7 +149,6 @@ static CHF_VEC(ulong) chf_try(states_t *s, const values_t *v, ulong i, ulong di)
 }}
 #else
 {grid_steps(accumulator)}
-{library("grids.clh")}#line 1 "generated"
 #endif"""
     gridded = has_grid(accumulator)
 

@@ -113,7 +113,7 @@ def grid_steps(accumulator: Accumulator) -> str:
     """
     sums = _sums(accumulator)
     steps = [
-        f"{c}_on_grid(&s->grid.{c}, v);" if c in sums else f"{c}_steps(&s->{c}, v, i, di);"
+        f"{c}_grid_step(&s->grid.{c}, v);" if c in sums else f"{c}_steps(&s->{c}, v, i, di);"
         for c in (f"c{n}" for n in range(len(accumulator.components)))
     ]
     joins = [f"{c}_grid_joins(&s->grid.{c}, s->grid.top, &s->{c}, {c}_sums)" for c in sums]
@@ -210,7 +210,7 @@ def _step(c: str, part: Component, accumulator: Accumulator) -> str:
 {_cut("e", 1)}"""
     absent = f"y = select(y, ({VECTOR})(0), CHF_TO(long, absent));" if part.skipna else ""
     return f"""\
-static void {c}_on_grid({c}_grid *g, const values_t *v)
+static void {c}_grid_step({c}_grid *g, const values_t *v)
 {{
     {promoted(accumulator)}
     {mask(part, accumulator)}

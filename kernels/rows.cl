@@ -6,6 +6,9 @@
  */
 #include "tuning.clh"
 #include "monoid.clh"
+#include "loads.clh"
+#include "trials.clh"
+#include "grids.clh"
 #include "run.clh"
 #include "group.clh"
 #include "place.clh"

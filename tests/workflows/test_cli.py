@@ -19,6 +19,7 @@ import chunkfold as cf
 from chunkfold.workflows.cli import main
 from tests.conftest import DEVICES
 from tests.processes import alive, all_ended
+from tests.web import served
 from tests.wheels import installed
 
 pytestmark = pytest.mark.unoptimised
@@ -298,17 +299,20 @@ def test_plan_says_what_would_run(store: Path):
 
 
 def test_an_interrupt_ends_it_cleanly(tmp_path: Path):
-    """SIGINT in the middle of a long reduction: no partial output, no workers left."""
-    layout = {"shape": (900_000, 1000), "chunks": (1, 1000), "dtype": "f4"}
-    zarr.create_array(str(tmp_path / "big.zarr"), **layout)
+    """SIGINT while chunks come slowly: no partial output, no workers left."""
+    layout = {"shape": (1000, 10), "chunks": (1, 10), "dtype": "f4"}
+    zarr.create_array(str(tmp_path / "slow.zarr"), **layout)[...] = 1
     out = tmp_path / "out.json"
-    words = [CHUNKFOLD, "reduce", str(tmp_path / "big.zarr"), "--out", str(out)]
-    process = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    time.sleep(4)
-    os.kill(process.pid, signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    with served(tmp_path, delay_s=0.5) as web:
+        words = [CHUNKFOLD, "reduce", f"{web.url}/slow.zarr", "--out", str(out)]
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not web.asked["/slow.zarr/c/0/0"]:
+            time.sleep(0.1)
+        os.kill(process.pid, signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     assert "interrupted" in stderr
     assert not out.exists()

@@ -134,22 +134,6 @@ def _whole(accumulator: Accumulator) -> str:
     held = [c for c, part in parts if part.table is None or part.limbs]
     exact = [c for c, part in parts if part.limbs and part.table]
     carried = [c for c, part in parts if carries(part, accumulator)]
-    tries = [
-        f"left |= {c}_try(&s->{c}, v, i, di);" if part.limbs else f"{c}_steps(&s->{c}, v, i, di);"
-        for c, part in parts
-    ]
-    trial = f"""\
-#define CHF_TRIES (!CHF_GRID)
-#if CHF_TRIES
-static CHF_VEC(ulong) chf_try(states_t *s, const values_t *v, ulong i, ulong di)
-{{
-    CHF_VEC(ulong) left = 0;
-    {" ".join(tries)}
-    return left;
-}}
-#else
-{grid_steps(accumulator)}
-#endif"""
     gridded = has_grid(accumulator)
 
     def each(template: str) -> str:
@@ -196,7 +180,7 @@ static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 {{
     {each("{c}_steps(&s->{c}, v, i, di);")}
 }}
-{trial if gridded else "#define CHF_TRIES 0"}
+{_batches(accumulator) if gridded else "#define CHF_TRIES 0"}
 #define CHF_CARRY_AFTER {CARRY_AFTER if carried else 0}
 static void chf_carries(states_t *s) {{ {" ".join(f"{c}_carries(&s->{c});" for c in carried)} }}
 static void chf_ends(const states_t *states, acc_t *out)
@@ -215,6 +199,28 @@ static void chf_ends(const states_t *states, acc_t *out)
     }}
 }}
 static void chf_keep(const acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
+
+
+def _batches(accumulator: Accumulator) -> str:
+    """Return how exact sums take in elements without a look at each: on trial, or on a grid."""
+    tries = [
+        f"left |= c{n}_try(&s->c{n}, v, i, di);"
+        if part.limbs
+        else f"c{n}_steps(&s->c{n}, v, i, di);"
+        for n, part in enumerate(accumulator.components)
+    ]
+    return f"""\
+#define CHF_TRIES (!CHF_GRID)
+#if CHF_TRIES
+static CHF_VEC(ulong) chf_try(states_t *s, const values_t *v, ulong i, ulong di)
+{{
+    CHF_VEC(ulong) left = 0;
+    {" ".join(tries)}
+    return left;
+}}
+#else
+{grid_steps(accumulator)}
+#endif"""
 
 
 def _attaching(accumulator: Accumulator) -> str:

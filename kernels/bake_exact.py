@@ -10,6 +10,7 @@ from chunkfold.kernels.bake_expansion import (
     Taken,
     adds,
     cascade,
+    each_lane,
     indented,
     power,
     spread,
@@ -55,7 +56,7 @@ def _expansion(c: str, limbs: Limbs) -> str:
     """Return what a work-item holds: its terms, and where its limbs are."""
     terms = terms_of(limbs.terms)
     took = " ".join(f"{c}_add(&a, b.{term});" for term in terms)
-    adds = indented(cascade("left", terms, "s->{}", "now.{}", "double"))
+    added_up = indented(cascade("left", terms, "s->{}", "now.{}", "double"))
     kept = " ".join(
         f"chf_deposit(s->table, {limbs.count}, {limbs.low}, s->{term});" for term in terms
     )
@@ -71,7 +72,7 @@ static void {c}_add({c}_t *s, double y)
 {{
     {c}_t now = *s;
     double left = y;
-{adds}
+{added_up}
     if (left == 0) {{
         *s = now;
     }} else if (isfinite(left)) {{
@@ -142,15 +143,10 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     deposits = " ".join(
         f"chf_deposit(table, {limbs.count}, {limbs.low}, {error}_[j]);" for error in errors
     )
-    gathers = " ".join(f"state->{term} = CHF_GATHER(0, {term}_);" for term in terms)
-    loads = " ".join(f"one.{term} = {term}_[j];" for term in terms)
-    stores = " ".join(f"{term}_[j] = one.{term};" for term in terms)
     members = " ".join(f"{vector} {term};" for term in terms)
     ends = " ".join(f"out[j].{term} = {term}_[j];" for term in terms)
     mend = f"{c}_mend(&kept, &next, y{passed});"
-    one_way = Taken(added, left, found, "*state = now;", mend)
-    steps = vector_step(c, part, accumulator, one_way)
-    adds_lanes = adds(c, terms, terms, table=True)
+    steps = vector_step(c, part, accumulator, Taken(added, left, found, "*state = now;", mend))
     return f"""\
 typedef struct {{ {members} CHF_TABLE table; ulong stride; }} {c}_states;
 static void {c}_begins({c}_states *s)
@@ -166,7 +162,7 @@ static void {c}_attach({c}_states *s, CHF_TABLE table, ulong stride)
 static CHF_RARE void {c}_mend({c}_states *state, const {c}_states *now, {vector} y{taken})
 {{
     {size}
-    const CHF_VEC(long) odd = {f"CHF_TO(long, {odd})"};
+    const CHF_VEC(long) odd = CHF_TO(long, {odd});
     if (!CHF_ANY(odd)) {{
         {spread(errors, "{}")}
         for (int j = 0; j < CHF_LANES; j++) {{
@@ -176,19 +172,10 @@ static CHF_RARE void {c}_mend({c}_states *state, const {c}_states *now, {vector}
         *state = *now;
         return;
     }}
-    {spread(["y"], "{}")}
-    {spread(terms, "state->{}")}
-    for (int j = 0; j < CHF_LANES; j++) {{
-        {c}_t one;
-        {loads}
-        one.table = state->table + j * state->stride;
-        {c}_take(&one, y_[j]);
-        {stores}
-    }}
-    {gathers}
+{each_lane(c, f"{c}_take", "state", terms, table=True)}
 }}
 {steps}
-{adds_lanes}
+{adds(c, terms, terms, table=True)}
 static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
     {spread(terms, "s->{}")}

@@ -62,27 +62,34 @@ static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
 
 
+def each_lane(c: str, function: str, states: str, terms: Sequence[str], *, table: bool) -> str:
+    """Return how a function of one accumulator and a double takes in the lanes of `y` in turn."""
+    loads = " ".join(f"one.{term} = {term}_[j];" for term in terms)
+    stores = " ".join(f"{term}_[j] = one.{term};" for term in terms)
+    gathers = " ".join(f"{states}->{term} = CHF_GATHER(0, {term}_);" for term in terms)
+    attach = f"one.table = {states}->table + j * {states}->stride;" if table else ""
+    return f"""\
+    {spread(["y"], "{}")}
+    {spread(terms, states + "->{}")}
+    for (int j = 0; j < CHF_LANES; j++) {{
+        {c}_t one;
+        {loads} {attach}
+        {function}(&one, y_[j]);
+        {stores}
+    }}
+    {gathers}"""
+
+
 def adds(c: str, terms: Sequence[str], first: Sequence[str], *, table: bool) -> str:
     """Return how lanes of doubles are added, which are no elements: what they are sums of was seen.
 
     `first` are the terms that each goes through; only what that leaves over is seen lane by lane.
     """
-    loads = " ".join(f"one.{term} = {term}_[j];" for term in terms)
-    stores = " ".join(f"{term}_[j] = one.{term};" for term in terms)
-    gathers = " ".join(f"s->{term} = CHF_GATHER(0, {term}_);" for term in terms)
-    attach = "one.table = s->table + j * s->stride;" if table else ""
     return f"""\
 #if CHF_STRIP
 static CHF_RARE void {c}_add_each({c}_states *s, {VECTOR} y)
 {{
-    {spread(["y"], "{}")} {spread(terms, "s->{}")}
-    for (int j = 0; j < CHF_LANES; j++) {{
-        {c}_t one;
-        {loads} {attach}
-        {c}_add(&one, y_[j]);
-        {stores}
-    }}
-    {gathers}
+{each_lane(c, f"{c}_add", "s", terms, table=table)}
 }}
 static void {c}_adds({c}_states *s, {VECTOR} y)
 {{
@@ -117,20 +124,26 @@ TINY = "CHF_TO(ulong, (CHF_AS(ulong, {0}) << 1) - 1 < (CHF_LEAST_BITS << 1) - 1)
 """Not 0 where a double is too small for its square's error to be one, but not 0 itself."""
 
 
+def elements(part: Component, accumulator: Accumulator) -> str:
+    """Return how lanes of elements are made doubles, `y`; of absent ones 0."""
+    field = part.fields[0]
+    absent = f"y = select(y, ({VECTOR})(0), CHF_TO(long, absent));" if part.skipna else ""
+    return f"""\
+    {promoted(accumulator)}
+    {mask(part, accumulator)}
+    {VECTOR} y;
+{assign_lanes(part, "y", "float64", f"lift of {field.name}", field.lift)}
+    {absent}"""
+
+
 def vector_step(c: str, part: Component, accumulator: Accumulator, taken: Taken) -> str:
     """Return how lanes of elements `y` are taken in, on trial and for good.
 
     On trial, the state is worthless where something was left over; for good, it is mended there.
     """
-    field = part.fields[0]
-    absent = f"y = select(y, ({VECTOR})(0), CHF_TO(long, absent));" if part.skipna else ""
     takes = f"({c}_states *state, const values_t *v, ulong i0, ulong di)"
     adds = f"""\
-    {promoted(accumulator)}
-    {mask(part, accumulator)}
-    {VECTOR} y;
-{assign_lanes(part, "y", "float64", f"lift of {field.name}", field.lift)}
-    {absent}
+{elements(part, accumulator)}
     {c}_states now = *state;
 {taken.added}"""
     return f"""\

@@ -21,8 +21,8 @@ many as 2**L, L = LOG_COUNT:
 from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator, Component
-from chunkfold.kernels.bake_expansion import VECTOR, terms_of
-from chunkfold.kernels.bake_lanes import assign_lanes, mask, on_vectors, promoted
+from chunkfold.kernels.bake_expansion import VECTOR, elements, terms_of
+from chunkfold.kernels.bake_lanes import mask, on_vectors, promoted
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.limbs import Limbs
@@ -192,7 +192,7 @@ static ulong {c}_grid_joins(const {c}_grid *g, int top, const {c}_states *s, dou
 
 def _step(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return how lanes of elements that are on the grid are added."""
-    field, limbs = part.fields[0], _limbs(part)
+    limbs = _limbs(part)
     cuts = cuts_of(limbs, short=_short(accumulator))
     if not cuts:
         adds = "    g->low0 += y;"
@@ -208,15 +208,10 @@ def _step(c: str, part: Component, accumulator: Accumulator) -> str:
     const {VECTOR} p = y * y, e = fma(y, y, -p);
 {_cut("p", 0)}
 {_cut("e", 1)}"""
-    absent = f"y = select(y, ({VECTOR})(0), CHF_TO(long, absent));" if part.skipna else ""
     return f"""\
 static void {c}_grid_step({c}_grid *g, const values_t *v)
 {{
-    {promoted(accumulator)}
-    {mask(part, accumulator)}
-    {VECTOR} y;
-{assign_lanes(part, "y", "float64", f"lift of {field.name}", field.lift)}
-    {absent}
+{elements(part, accumulator)}
 {adds}
 }}"""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
@@ -105,8 +105,9 @@ def settled(
 
 
 def _limited(device: Device, accumulator: Accumulator, wanted: Tuning, limit: int) -> Tuning:
-    size = work_group_size(device, accumulator, wanted.variant, wanted.local_size, limit)
-    return replace(wanted, local_size=size, column_size=min(limit, wanted.column_size))
+    most = max(wanted.flat.local_size, wanted.rows.local_size)
+    size = work_group_size(device, accumulator, wanted.variant, most, limit)
+    return wanted.at_most(size)
 
 
 def _attempts(found: Iterable[tuple[Tuning, ...]]) -> Iterable[tuple[Tuning, ...]]:

@@ -185,19 +185,19 @@ class Fold:
     def _add_flat(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
-        tuning = self.tuning
-        chunk = tuning.width * tuning.unroll * tuning.local_size
+        loads = self.tuning.flat
+        chunk = loads.width * loads.unroll * loads.local_size
         groups = max(1, min(self.splits, -(-box.elements // chunk)))
-        items = groups * tuning.local_size
+        items = groups * loads.local_size
         return self.launcher.launch(
             ("flat.cl", "fold_flat"),
-            (groups, tuning.local_size),
+            (groups, loads.local_size),
             inputs,
             wait_for,
             begin=box.offset,
             end=box.offset + box.elements,
             # Strips are whole loads long, so that only the run's ends are folded one by one.
-            strip=-(-box.elements // (items * tuning.width)) * tuning.width,
+            strip=-(-box.elements // (items * loads.width)) * loads.width,
             index=box.index,
             **self._held(groups),
         )
@@ -205,12 +205,12 @@ class Fold:
     def _add_rows(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
-        tuning = self.tuning.for_file("rows.cl")
-        team, splits, span = row_shape(tuning, box, self.splits)
+        size = self.tuning.rows.local_size
+        team, splits, span = row_shape(self.tuning, box, self.splits)
         jobs = splits * self.outputs
         return self.launcher.launch(
             ("rows.cl", "fold_rows"),
-            (max(1, min(tuning.groups, -(-jobs * team // tuning.local_size))), tuning.local_size),
+            (max(1, min(self.tuning.groups, -(-jobs * team // size))), size),
             inputs,
             wait_for,
             geo=self._upload_words(box),
@@ -240,7 +240,7 @@ class Fold:
         shape: ColumnShape,
         wait_for: Sequence[cl.Event],
     ) -> cl.Event:
-        size = shape.tuning.column_size
+        size = shape.tuning.columns.local_size
         return self.launcher.launch(
             ("columns.cl", "fold_columns"),
             (-(-shape.jobs // size), size),

@@ -60,8 +60,7 @@ class OpenedDevice:
         """
         if kernel_file == "passes.cl":
             accumulator = accumulator.for_passes()
-        tuning = tuning.for_file(kernel_file)
-        key = (kernel_file, accumulator, tuning, build_options(self.device))
+        key = (kernel_file, accumulator, tuning.options(kernel_file), build_options(self.device))
         with self._lock:
             if key not in self._programs:
                 self._programs[key] = self._build(kernel_file, accumulator, tuning)

@@ -69,7 +69,7 @@ class Passes:
         if splits == 1 and held == self.outputs:
             return self._reading(source, self._counters_behind(source))
         tuning = self.launcher.tuning
-        columns = self.outputs >= 2 * tuning.column_size * self._device.compute_units
+        columns = self.outputs >= 2 * tuning.columns.local_size * self._device.compute_units
         number = 0
         while True:
             number += 1
@@ -81,7 +81,7 @@ class Passes:
             if columns:
                 name, (groups, size) = "pass_columns", each_shape(tuning, left * self.outputs)
             else:
-                name, size = "pass_rows", tuning.local_size
+                name, size = "pass_rows", tuning.rows.local_size
                 groups = left * self.outputs
             event = self.launcher.launch(
                 ("passes.cl", name),

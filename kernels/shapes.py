@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.tuning import Tuning
+from chunkfold.kernels.tuning import Loads, Tuning
 
 _CPU_ACCUMULATORS = 1 << 16
 """Accumulators beyond the outputs' own that a CPU keeps, at most."""
@@ -43,22 +43,22 @@ def most_splits(tuning: Tuning, outputs: int, nbytes: int) -> int:
     room = max(1, SPLIT_BYTES // (max(outputs, 1) * max(nbytes, 1)))
     if outputs == 1:
         return min(tuning.groups, room)
-    items = _CPU_ACCUMULATORS if tuning.strip else tuning.groups * tuning.local_size
+    items = _CPU_ACCUMULATORS if tuning.strip else tuning.groups * tuning.rows.local_size
     return max(1, min(items // max(outputs, 1), room))
 
 
-def team_size(tuning: Tuning, run: int) -> int:
+def team_size(loads: Loads, run: int) -> int:
     """Return how many work-items share a run of neighbouring elements.
 
     The whole group, or a power of two that divides it.
     """
-    wanted = run // max(_TEAM_ELEMENTS, _TEAM_LOADS * tuning.width)
-    least = min(_LEAST_TEAM, run // (_LEAST_LOADS * tuning.width))
+    wanted = run // max(_TEAM_ELEMENTS, _TEAM_LOADS * loads.width)
+    least = min(_LEAST_TEAM, run // (_LEAST_LOADS * loads.width))
     wanted = max(wanted, least, 1)
-    if wanted >= tuning.local_size:
-        return tuning.local_size
+    if wanted >= loads.local_size:
+        return loads.local_size
     team = 1 << (wanted.bit_length() - 1)
-    return math.gcd(team, tuning.local_size)
+    return math.gcd(team, loads.local_size)
 
 
 def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
@@ -68,9 +68,9 @@ def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
     where an output's runs lie apart: outputs are then taken in memory's order, run after run.
     """
     run = box.reduced[-1].size if box.reduced else 1
-    team = team_size(tuning, run)
-    teams = tuning.groups * (tuning.local_size // team)
-    wanted = min(teams // box.outputs, -(-box.reduces // (team * tuning.width)))
+    team = team_size(tuning.rows, run)
+    teams = tuning.groups * (tuning.rows.local_size // team)
+    wanted = min(teams // box.outputs, -(-box.reduces // (team * tuning.rows.width)))
     runs = box.reduces // run
     if tuning.strip and wanted <= 1 < runs:
         each = -(-runs // min(splits, runs))
@@ -85,14 +85,14 @@ def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False)
     Where columns have `tables`, vectors do not cross from one folded row to the next.
     """
     column = box.kept[-1]
-    if tuning.column_lanes > 1 and not _in_vectors(tuning, box):
+    if tuning.columns.lanes > 1 and not _in_vectors(tuning, box):
         tuning = tuning.narrow()
-    tile = tuning.column_lanes * tuning.tile
-    items = tuning.groups * (1 if tuning.strip else tuning.local_size)
+    tile = tuning.columns.lanes * tuning.tile
+    items = tuning.groups * (1 if tuning.strip else tuning.rows.local_size)
     fold = (
         _tile_fold(tuning, box) if tuning.strip and tile > 1 else _narrow_fold(tuning, box, items)
     )
-    if tables and column.size % tuning.column_lanes:
+    if tables and column.size % tuning.columns.lanes:
         fold = 1
     fold = max(1, min(fold, splits))
     across = box.outputs // column.size * -(-fold * column.size // tile)
@@ -105,14 +105,14 @@ def _in_vectors(tuning: Tuning, box: Box) -> bool:
     if box.kept[-1].stride != 1:
         return False
     strides = [dim.stride for dim in (*box.kept[:-1], *box.reduced)]
-    return not tuning.aligned or all(n % tuning.column_lanes == 0 for n in (box.offset, *strides))
+    return not tuning.aligned or all(n % tuning.columns.lanes == 0 for n in (box.offset, *strides))
 
 
 def _narrow_fold(tuning: Tuning, box: Box, items: int) -> int:
     """Return how many rows make work-items enough, each with rows enough to keep in flight."""
     rows = box.reduced[-1].size if box.reduced else 1
-    wanted = items * tuning.column_lanes // box.outputs
-    return min(wanted, rows // (_ROWS_IN_FLIGHT * tuning.column_unroll))
+    wanted = items * tuning.columns.lanes // box.outputs
+    return min(wanted, rows // (_ROWS_IN_FLIGHT * tuning.columns.unroll))
 
 
 def _tile_fold(tuning: Tuning, box: Box) -> int:
@@ -122,14 +122,14 @@ def _tile_fold(tuning: Tuning, box: Box) -> int:
     column, row = box.kept[-1], box.reduced[-1]
     if (row.stride, row.index_stride) != (column.size, column.size * column.index_stride):
         return 1
-    step = tuning.column_lanes // math.gcd(column.size, tuning.column_lanes)
-    most = tuning.column_lanes * tuning.tile // column.size
+    step = tuning.columns.lanes // math.gcd(column.size, tuning.columns.lanes)
+    most = tuning.columns.lanes * tuning.tile // column.size
     return min(most, row.size) // step * step
 
 
 def each_shape(tuning: Tuning, count: int) -> tuple[int, int]:
     """Return groups, and work-items of one, of kernels that treat `count` things one by one."""
-    size = tuning.column_size
+    size = tuning.columns.local_size
     groups = -(-count // size)
     return (min(groups, tuning.groups) if tuning.strip else groups), size
 
@@ -139,6 +139,6 @@ def pass_span(tuning: Tuning, splits: int) -> int:
 
     One pass, where a work-group has not more than a few to each item; else two.
     """
-    if splits <= tuning.local_size * _LEAST_PASS:
+    if splits <= tuning.rows.local_size * _LEAST_PASS:
         return splits
-    return max(tuning.local_size * _LEAST_PASS, math.isqrt(splits))
+    return max(tuning.rows.local_size * _LEAST_PASS, math.isqrt(splits))

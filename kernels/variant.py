@@ -10,7 +10,7 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.tuning import VARIANTS, Tuning
+from chunkfold.kernels.tuning import VARIANTS, Loads, Tuning
 
 _COUNTER_BYTES = 4
 """Of a counter in local memory (kernels/tables.clh)."""
@@ -19,6 +19,8 @@ _TILE_BYTES = 64 << 10
 Intel's runtime and with PoCL 3.1."""
 _EXACT_TILE_BYTES = 16 << 10
 """The same of exact sums, whose sums on a grid are as much again."""
+_ROW_LANES = 8
+"""Of a CPU. With runs of 64 and 1,440 elements, 16 were up to 40% slower, 4 seldom faster."""
 
 
 def local_tables(device: Device, accumulator: Accumulator) -> bool:
@@ -56,44 +58,51 @@ def work_group_size(
     return size // multiple * multiple or size
 
 
-_GPU_LOADS = {1: (16, 2, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 2, 2)}
-"""Width, lanes and unroll by the element's bytes: the best of a sweep over sums, extremes and four
-statistics at once on an H200, with 8 groups a compute unit."""
+_GPU_FLAT = {1: (2, 16, 2), 2: (4, 4, 8), 4: (4, 4, 4), 8: (2, 4, 2)}
+_GPU_ROWS = {1: (2, 16, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 4, 2)}
+"""Lanes, width and unroll by the element's bytes: the best of sweeps over sums, extremes, variances
+and ten statistics at once on an H200, with 8 groups a compute unit."""
 _GPU_BYTES_IN_FLIGHT = 64
 """Of columns whose sums are exact, for each work-item."""
-_GPU_LOCAL = 256
-"""Work-items of a group. 512 and 1,024 were no faster there, and seldom had registers enough."""
+_GPU_FLAT_LOCAL, _GPU_ROWS_LOCAL = 512, 256
+"""Work-items of a group. As many again had seldom registers enough, and rows were slower."""
 
 
 def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
     itemsize = max(_itemsizes(accumulator))
-    width, lanes, unroll = _GPU_LOADS.get(itemsize, (1, 1, 2))
+
+    def loads(local_size: int, lanes: int, width: int, unroll: int) -> Loads:
+        size = work_group_size(device, accumulator, variant, local_size)
+        return Loads(size, lanes, width, unroll)
+
     swept = Tuning(
         variant=variant,
-        local_size=work_group_size(device, accumulator, variant, _GPU_LOCAL),
         groups=8 * device.compute_units,
-        lanes=lanes,
-        width=width,
-        unroll=unroll,
+        flat=loads(_GPU_FLAT_LOCAL, *_GPU_FLAT.get(itemsize, (1, 1, 2))),
+        rows=loads(_GPU_ROWS_LOCAL, *_GPU_ROWS.get(itemsize, (1, 1, 2))),
+        columns=_columns(min(128, device.max_work_group_size), max(1, 4 // itemsize), 8),
         strip=False,
-        aligned=width > 1,
-        column_size=min(128, device.max_work_group_size),
-        column_lanes=max(1, 4 // itemsize),
-        column_unroll=8,
+        aligned=itemsize in _GPU_FLAT,
         tile=1,
         local_tables=local_tables(device, accumulator),
     )
-    # One state instead of one a lane leaves registers to accumulators of many or wide fields: ten
-    # statistics at once went from 2.4 to 4.3 TB/s on an H200, but sums of bytes from 4.5 to 3.6.
-    single = replace(swept, lanes=1)
     if not accumulator.exact:
-        return swept, single
+        # One state instead of one a lane leaves registers to accumulators of many or wide fields:
+        # ten statistics at once went from 2.4 to 4.3 TB/s on an H200, but sums of bytes from 4.5
+        # to 3.6.
+        flat, rows = (replace(one, lanes=1) for one in (swept.flat, swept.rows))
+        return swept, replace(swept, flat=flat, rows=rows)
     # Compilers are slow on exact sums, and there is little to settle: of what was swept on the same
     # device, one of these was the best or within 5% of it.
     squares = any(field.limbs and field.limbs.degree > 1 for field in accumulator.sums.values())
     width, unroll = (8, 1) if squares or itemsize <= 2 else (4, 2)
-    rows = max(1, _GPU_BYTES_IN_FLIGHT // itemsize)
-    return (replace(single, width=width, unroll=unroll, aligned=True, column_unroll=min(16, rows)),)
+    same = loads(_GPU_ROWS_LOCAL, 1, width, unroll)
+    columns = replace(swept.columns, unroll=min(16, max(1, _GPU_BYTES_IN_FLIGHT // itemsize)))
+    return (replace(swept, flat=same, rows=same, columns=columns, aligned=True),)
+
+
+def _columns(local_size: int, lanes: int, unroll: int) -> Loads:
+    return Loads(local_size, lanes, width=lanes, unroll=unroll)
 
 
 def _cpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
@@ -108,20 +117,19 @@ def _cpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
 
 def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: int) -> Tuning:
     size = 1 if variant == "tree" else work_group_size(device, accumulator, variant, 64)
+    # Exact sums are looked at once for so many vectors.
+    unroll = 4 if accumulator.exact else 1
+    # Lanes are gathered at the end of each run, so those of rows, which may be short, are few.
+    few = min(lanes, _ROW_LANES)
     column_lanes, tile_bytes = (8, _EXACT_TILE_BYTES) if accumulator.exact else (16, _TILE_BYTES)
     return Tuning(
         variant=variant,
-        local_size=size,
         groups=4 * device.compute_units,
-        lanes=lanes,
-        width=lanes,
-        # Exact sums are looked at once for so many vectors.
-        unroll=4 if accumulator.exact else 1,
+        flat=Loads(size, lanes, lanes, unroll),
+        rows=Loads(size, few, few, unroll),
+        columns=_columns(1, column_lanes, _rows_in_flight(accumulator)),
         strip=True,
         aligned=False,
-        column_size=1,
-        column_lanes=column_lanes,
-        column_unroll=_rows_in_flight(accumulator),
         tile=max(1, tile_bytes // (column_lanes * max(1, accumulator.state_bytes))),
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,

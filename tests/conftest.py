@@ -52,16 +52,21 @@ def shaped(device: Device, accumulator: Accumulator, shape: str) -> Tuning | Non
         return None
     tuning = forced(device, accumulator, variant)[0]
     if form == "64":
-        return replace(tuning, local_size=64)
+        return reading(tuning, local_size=64)
     if form == "stride":
-        strides = {"strip": False, "unroll": 2, "lanes": 2, "width": 4, "column_size": 16}
-        return replace(tuning.narrow(), local_size=32, **strides)
+        columns = replace(tuning.narrow().columns, local_size=16)
+        tuning = replace(tuning.narrow(), strip=False, columns=columns)
+        return reading(tuning, local_size=32, lanes=2, width=4, unroll=2)
     if form == "odd":
-        return replace(tuning, local_size=24, groups=3)
+        return replace(reading(tuning, local_size=24), groups=3)
     if shape == "vectors":
-        vectors = {"strip": False, "unroll": 4, "lanes": 4, "width": 4}
-        return replace(tuning, local_size=16, **vectors)
+        return reading(replace(tuning, strip=False), local_size=16, lanes=4, width=4, unroll=4)
     return tuning
+
+
+def reading(tuning: Tuning, **loads: int) -> Tuning:
+    """Return a tuning whose work-items read so, where elements are neighbours."""
+    return replace(tuning, flat=replace(tuning.flat, **loads), rows=replace(tuning.rows, **loads))
 
 
 def tried(

@@ -16,7 +16,7 @@ from chunkfold.kernels.device import Device
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.opened import OpenedDevice
-from chunkfold.kernels.tuning import Tuning
+from chunkfold.kernels.tuning import Loads, Tuning
 from chunkfold.kernels.variant import why_not, work_group_size
 
 _LOCAL = 256
@@ -75,22 +75,19 @@ class RungFold(Fold):
         device = opened.device
         size = work_group_size(device, accumulator, rung.variant, _LOCAL)
         # Every rung starts from a power of two; the built-ins could do without.
+        loads = Loads(1 << (size.bit_length() - 1), lanes=1, width=1, unroll=1)
         tuning = Tuning(
             variant=rung.variant,
-            local_size=1 << (size.bit_length() - 1),
             groups=8 * device.compute_units,
-            lanes=1,
-            width=1,
-            unroll=1,
+            flat=loads,
+            rows=loads,
+            columns=replace(loads, local_size=min(128, device.max_work_group_size)),
             strip=False,
             aligned=False,
-            column_size=min(128, device.max_work_group_size),
-            column_lanes=1,
-            column_unroll=1,
             tile=1,
             local_tables=False,
         )
-        each = rung.elements * tuning.local_size
+        each = rung.elements * loads.local_size
         groups = max(1, -(-count // each)) if each else tuning.groups
         self.rung = rung
         super().__init__(opened, accumulator, replace(tuning, groups=groups))
@@ -103,7 +100,7 @@ class RungFold(Fold):
         held = self._held(self.splits)
         return self.launcher.launch(
             (self.rung.file, self.rung.kernel),
-            (self.splits, self.tuning.local_size),
+            (self.splits, self.tuning.flat.local_size),
             inputs,
             wait_for,
             n=box.elements,

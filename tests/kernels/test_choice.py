@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from chunkfold.kernels.choice import chosen, settled
 from chunkfold.kernels.race import race
 from chunkfold.kernels.trial import Request, verdict_of
 from chunkfold.kernels.variant import tiers
+from tests.conftest import reading
 from tests.processes import first_trial_dies
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
@@ -53,7 +53,7 @@ def test_a_measurement_can_be_done_without(device: Device, monkeypatch):
 
 def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
     good = table(device)[0]
-    broken = replace(good, lanes=5, width=5)  # OpenCL has no such load
+    broken = reading(good, lanes=5, width=5)  # OpenCL has no such load
     request = Request(device, SUM, (broken, good))
     assert race(OpenedDevice(device), request)[0] == 0
     verdict = verdict_of(request)

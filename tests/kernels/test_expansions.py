@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels import combine as combine_module
 from chunkfold.kernels.sums import exact_sums, rewritten
-from tests.conftest import DEVICES, SHAPES, ran, tried
+from tests.conftest import DEVICES, SHAPES, ran, reading, tried
 from tests.exactly import expected
 from tests.kernels.test_exact import (
     COUNT,
@@ -134,7 +133,7 @@ def test_a_launch_without_vectors_is_as_exact(opened: OpenedDevice):
     bound = every("float64")
 
     def plain(opened: OpenedDevice, form: Accumulator, kernel: str) -> Tuning:
-        return replace(chosen(opened, form, kernel).plain(), local_size=1)
+        return reading(chosen(opened, form, kernel).plain(), local_size=1)
 
     data = rows_of("cancelling", "float64", 9)
     for axes in ((1,), (0, 1)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -29,7 +28,7 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.geometry import c_strides
-from tests.conftest import ALL_SHAPES, SHAPES, ran, tried
+from tests.conftest import ALL_SHAPES, SHAPES, ran, reading, tried
 
 pytestmark = pytest.mark.unoptimised
 
@@ -466,7 +465,7 @@ def test_a_refused_launch_is_a_device_error_with_kernel_pass_and_code(opened: Op
     fold = Fold(opened, bound.accumulator, tuning)
     buffer = upload(opened, np.ones(100, "f4"))
     fold.add([buffer], box((100,), (0,)))
-    fold.tuning = replace(tuning, local_size=tuning.local_size * 4)  # not what was compiled
+    fold.tuning = reading(tuning, local_size=tuning.flat.local_size * 4)  # not what was compiled
     with pytest.raises(DeviceError, match=r"launching fold_flat in pass 0: INVALID.*\(-\d+\)"):
         fold.add([buffer], box((100,), (0,)))
 

@@ -225,7 +225,8 @@ def test_narrow_states_are_emptied_in_time(opened: OpenedDevice, op: str, dtype:
     """One stream takes in more of the greatest value than 32 bits hold."""
     bound = bind([as_monoid(op)], [np.dtype(dtype)])
     tuning = replace(choose(opened.device, bound.accumulator, kernels=(kernel,)), groups=1)
-    streams = 1 if kernel == "columns" else tuning.local_size * tuning.width
+    loads = tuning.rows if kernel == "rows" else tuning.flat
+    streams = 1 if kernel == "columns" else loads.local_size * loads.width
     each, outputs = CARRY_AFTER * streams * 9 // 8 + 5, 1 if kernel == "flat" else 3
     shape, axes = {
         "flat": ((each,), (0,)),

@@ -239,7 +239,7 @@ def test_accumulate_replaces_lift_with_state_of_its_own(opened: OpenedDevice):
     tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
     array = np.tile([1.0, 1e100, 1.0, -1e100], 1)
     (got,) = folded(opened, bound, tuning, array, box((4,), (0,)))["neumaier"]
-    lanes = tuning.local_size * tuning.lanes
+    lanes = tuning.flat.local_size * tuning.flat.lanes
     assert got == 2.0 or lanes > 1  # lanes share four elements out, and then the op alone adds
     array = np.full(100_000, 0.1)
     (got,) = folded(opened, bound, tuning, array, box((100_000,), (0,)))["neumaier"]

@@ -75,7 +75,7 @@ def test_a_crash_costs_one_request_and_the_next_candidate_is_taken(device: Devic
     ]
     assert "the compiler or the kernel crashed (signal 11)" in [v.reason for v in known]
     second = list(itertools.chain.from_iterable(tiers(device, SUM)))[1]
-    assert (tuning.variant, tuning.width) == (second.variant, second.width)
+    assert (tuning.variant, tuning.flat.width) == (second.variant, second.flat.width)
 
 
 @pytest.mark.usefixtures("_private_cache")
@@ -112,16 +112,17 @@ def test_kernels_that_allow_fewer_work_items_get_fewer(device: Device, monkeypat
     asked = []
 
     def limited(request):
-        asked.append(request.tunings[0].local_size)
-        fits = request.tunings[0].local_size <= 16
+        (tuning, *_) = request.tunings
+        largest = max(tuning.flat.local_size, tuning.rows.local_size, tuning.columns.local_size)
+        asked.append(largest)
+        fits = largest <= 16
         return Verdict(fits, "", local_limit=0 if fits else 16)
 
     monkeypatch.setattr(trial, "_tried", limited)
     gpu = replace(device, kind="gpu", max_work_group_size=256, max_work_item_size=256)
     tuning = choose(gpu, SUM, "tree")
     assert asked == [256, 16]
-    assert tuning.local_size == 16
-    assert tuning.column_size <= 16
+    assert tuning.flat.local_size == tuning.rows.local_size == tuning.columns.local_size == 16
 
 
 def test_a_build_leaves_nothing_in_the_temporary_folder(

@@ -28,6 +28,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels.histogram import histogram
 from chunkfold.kernels.ladder import LADDER, RungFold
 from chunkfold.kernels.partial import zero_partial
+from chunkfold.kernels.tuning import Loads
 from chunkfold.kernels.variant import forced
 
 OPS = ["sum", "min", "max", "mean", "prod", "var", "norm2"]
@@ -90,11 +91,18 @@ def fold_boxes(
     done = 0
     for local in (1, min(16, limit)):
         for strip in (True, False):
-            width = {"lanes": 2, "width": 4, "unroll": 2, "aligned": not strip}
-            columns = {"column_size": 4, "column_lanes": 2, "column_unroll": 2, "tile": 1 + strip}
-            shape_of = {"local_size": local, "groups": 3, "strip": strip}
-            tables = {"local_tables": not (strip or local == 1 or accumulator.exact)}
-            tuning = replace(base, **shape_of, **width, **columns, **tables)
+            loads = Loads(local, lanes=2, width=4, unroll=2)
+            tuning = replace(
+                base,
+                groups=3,
+                flat=loads,
+                rows=loads,
+                columns=Loads(4, lanes=2, width=2, unroll=2),
+                strip=strip,
+                aligned=not strip,
+                tile=1 + strip,
+                local_tables=not (strip or local == 1 or accumulator.exact),
+            )
             for shape, axes in boxes:
                 array = (np.arange(math.prod(shape)) * 37 % 11).astype(dtype).reshape(shape)
                 array *= np.array(scales).astype(dtype)[np.arange(shape[-1]) % len(scales)]

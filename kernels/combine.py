@@ -76,8 +76,8 @@ class Combiner:
         pack(accumulator, partials, staging.begin())
         source = staging.commit(nbytes).buffer
         # It has run when its results are here, so the staging memory is free again.
-        scalars = self._passes[outputs].start(source, splits, splits * outputs)()
-        scalars = replace(scalars, count=sum(partial.count for partial in partials))
+        count = sum(partial.count for partial in partials)
+        scalars = self._passes[outputs].start(source, splits, splits * outputs, count)()
         if self._tables is None:
             return remade(accumulator, scalars, partials)
         counts = self._tables.combine([table_counts(accumulator, partial) for partial in partials])

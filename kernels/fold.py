@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -107,14 +106,14 @@ class Fold:
             self._settle()
         used, count = self._used, self._count
         self._used = self._count = self._deposits = 0
-        scalars = self._passes.start(self._acc, used, self.splits * self.outputs)
+        scalars = self._passes.start(self._acc, used, self.splits * self.outputs, count)
         tables = None if self._tables is None else self._tables._finishing()
 
+        if tables is None:
+            return scalars
+
         def finish() -> Partial:
-            partial = replace(scalars(), count=count)
-            if tables is None:
-                return partial
-            partial = with_tables(self.accumulator, partial, tables())
+            partial = with_tables(self.accumulator, scalars(), tables())
             return partial if used == 1 else settled_partial(self.accumulator, partial)
 
         return finish

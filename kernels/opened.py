@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import threading
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
@@ -20,6 +21,12 @@ from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.host import all_devices, handle_of
 from chunkfold.kernels.tuning import Tuning
 from chunkfold.kernels.variant import build_options, language_pragmas
+
+if TYPE_CHECKING:
+    from chunkfold.kernels.landing import Landing
+
+_LANDINGS = 4
+"""Pieces of pinned memory kept that nobody has."""
 
 # Compilers chatter when all is well; when it is not, their log is in the BuildError.
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)
@@ -40,6 +47,8 @@ class OpenedDevice:
         self.handle = handle_of(device)
         with device_errors(device, "opening the device"):
             self.context = cl.Context([self.handle])
+        self.landings: deque[Landing] = deque(maxlen=_LANDINGS)
+        """Pinned memory that nobody has: see `kernels.landing`."""
         self._programs: dict[object, cl.Program] = {}
         self._lock = threading.Lock()
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.landing import landed
 from chunkfold.kernels.launch import Launcher
 from chunkfold.kernels.opened import device_errors
 from chunkfold.kernels.partial import Partial, unpack
 from chunkfold.kernels.shapes import each_shape, pass_span
-from chunkfold.kernels.staging import pinned
 
 _COPIED_BYTES = 64 << 10
 """Partials of no more are copied out of the memory that they arrive in."""
@@ -34,10 +34,6 @@ class Passes:
         self._device = launcher.opened.device
         self._context = launcher.opened.context
         self._due = [0, 0]
-        self._landing = np.empty(0, np.uint8)
-        """Pinned memory that partials arrive in."""
-        self._lent: weakref.ref[np.ndarray] | None = None
-        """The last one that did, as long as anybody has it."""
         self._targets: dict[int, cl.Buffer] = {}
         """What passes write to, by accumulators per output."""
         with device_errors(self._device, "allocating counters"):
@@ -54,11 +50,13 @@ class Passes:
         with device_errors(self._device, f"allocating {size} bytes of accumulators"):
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
 
-    def start(self, source: cl.Buffer, splits: int, held: int) -> Callable[[], Partial]:
+    def start(
+        self, source: cl.Buffer, splits: int, held: int, count: int | np.ndarray
+    ) -> Callable[[], Partial]:
         """Fold `splits` accumulators per output into one, pass by pass, between buffers.
 
-        `held` is the number of accumulators that `source` has room for. What is returned waits for
-        the passes and reads the partial back.
+        `held` is the number of accumulators that `source` has room for, `count` the partial's. What
+        is returned waits for the passes and reads the partial back.
 
         Raises
         ------
@@ -67,7 +65,7 @@ class Passes:
             they should.
         """
         if splits == 1 and held == self.outputs:
-            return self._reading(source, self._counters_behind(source))
+            return self._reading(source, self._counters_behind(source), count)
         tuning = self.launcher.tuning
         columns = self.outputs >= 2 * tuning.columns.local_size * self._device.compute_units
         number = 0
@@ -98,7 +96,7 @@ class Passes:
             )
             self._due[1] += splits * self.outputs
             if left == 1:
-                return self._reading(target, event)
+                return self._reading(target, event, count)
             source, splits, held = target, left, left * self.outputs
 
     def _counters_behind(self, source: cl.Buffer) -> cl.Event:
@@ -116,24 +114,32 @@ class Passes:
     def _counters_at(self, splits: int) -> int:
         return -(-self.launcher.accumulator.scalar_bytes * splits * self.outputs // 8) * 8
 
-    def _reading(self, source: cl.Buffer, written: cl.Event) -> Callable[[], Partial]:
-        """Read back what the last pass writes: the partial, and behind it the counters."""
-        counters_at, due = self._counters_at(1), tuple(self._due)
-        bring = self._bringing(source, counters_at + _COUNTERS.nbytes, written)
+    def _reading(
+        self, source: cl.Buffer, written: cl.Event, count: int | np.ndarray
+    ) -> Callable[[], Partial]:
+        """Read back what the last pass writes: the partial, and behind it the counters.
+
+        All that can be done before the device is, is.
+        """
+        accumulator, counters_at = self.launcher.accumulator, self._counters_at(1)
+        raw, arrived = self._bringing(source, counters_at + _COUNTERS.nbytes, written)
+        scalars = raw[: accumulator.scalar_bytes * self.outputs]
+        partial = replace(unpack(accumulator, scalars, self.outputs), count=count)
+        seen = raw[counters_at:]
+        due = np.array([number % 2**64 for number in self._due], np.uint64)
 
         def read() -> Partial:
-            raw = bring()
-            self._check(raw[counters_at:].view(np.uint64), due)
-            accumulator = self.launcher.accumulator
-            scalars = raw[: accumulator.scalar_bytes * self.outputs]
-            return unpack(accumulator, scalars, self.outputs)
+            arrived()
+            if seen.tobytes() != due.tobytes():
+                self._complain(seen.view(np.uint64), due)
+            return partial
 
         return read
 
     def _bringing(
         self, source: cl.Buffer, nbytes: int, written: cl.Event
-    ) -> Callable[[], np.ndarray]:
-        """Read bytes that a command writes.
+    ) -> tuple[np.ndarray, Callable[[], None]]:
+        """Read bytes that a command writes; return where they will be, and what waits for them.
 
         A read that waits itself has no deadline. Into pinned memory one follows the last pass by
         itself, at the link's speed; into other memory it took 0.36 ms more on an H200 if it was
@@ -141,42 +147,29 @@ class Passes:
         """
         queue = self.launcher.queue
         if self._device.unified_memory:
+            raw = np.empty(nbytes, np.uint8)
 
-            def bring() -> np.ndarray:
-                raw = np.empty(nbytes, np.uint8)
+            def copy() -> None:
                 self.launcher.wait(written, "the last pass")
                 with device_errors(self._device, "reading a partial back"):
                     cl.enqueue_copy(queue, raw, source, is_blocking=True)
-                return raw
 
-            return bring
-        landed = self._landed(nbytes)
-        with device_errors(self._device, "reading a partial back"):
-            event = cl.enqueue_copy(queue, landed, source, is_blocking=False)
+            return raw, copy
+        there, event = landed(self.launcher.opened, queue, source, nbytes)
+        raw = np.empty(nbytes, np.uint8) if nbytes <= _COPIED_BYTES else there
 
-        def land() -> np.ndarray:
+        def land() -> None:
             self.launcher.wait(event, "the last pass")
-            return landed.copy() if nbytes <= _COPIED_BYTES else landed
+            if raw is not there:
+                raw[:] = there
 
-        return land
+        return raw, land
 
-    def _landed(self, nbytes: int) -> np.ndarray:
-        """Return pinned memory that no partial stands in which somebody has."""
-        lent = self._lent is not None and self._lent() is not None
-        if lent or self._landing.nbytes < nbytes:
-            size = max(nbytes, _COPIED_BYTES)
-            self._landing = pinned(self.launcher.opened, self.launcher.queue, size)
-        # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
-        landed = np.frombuffer(self._landing.data[:nbytes], np.uint8)
-        self._lent = weakref.ref(landed)
-        return landed
-
-    def _check(self, seen: np.ndarray, expected: Sequence[int]) -> None:
-        for counted, due, what in zip(
-            seen.tolist(), expected, ("elements", "accumulators"), strict=True
-        ):
-            if counted != due % 2**64:
-                self.launcher.profile()  # a launch that failed says more
+    def _complain(self, seen: np.ndarray, expected: np.ndarray) -> None:
+        self.launcher.profile()  # a launch that failed says more
+        counts = zip(seen.tolist(), expected.tolist(), ("elements", "accumulators"), strict=True)
+        for counted, due, what in counts:
+            if counted != due:
                 raise DeviceError(
                     f"{self._device} reports no error, but its kernels folded {counted:,} "
                     f"{what} of {due:,}"

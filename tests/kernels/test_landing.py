@@ -1,0 +1,79 @@
+"""Landings: what is read stays where it is as long as anybody has it, and no longer."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from chunkfold.kernels import OpenedDevice
+from chunkfold.kernels.landing import landed
+from chunkfold.kernels.launch import wait
+from tests.kernels.test_fold import upload
+
+MANY = 300_000
+"""More bytes than the smallest landing has."""
+
+
+@pytest.fixture
+def opened(device) -> OpenedDevice:
+    return OpenedDevice(device)
+
+
+def read(opened: OpenedDevice, queue: cl.CommandQueue, data: np.ndarray) -> np.ndarray:
+    memory, event = landed(opened, queue, upload(opened, data), data.nbytes)
+    queue.flush()
+    wait(opened.device, event, "reading")
+    return memory
+
+
+def test_what_somebody_has_a_part_of_is_not_overwritten(opened: OpenedDevice):
+    queue, data = opened.queue(), np.arange(MANY, dtype="u1")
+    part = read(opened, queue, data)[1000:2000].view("u2")
+    others = [read(opened, queue, data + number) for number in range(3)]
+    gc.collect()
+    assert not opened.landings
+    assert np.array_equal(part.view("u1"), data[1000:2000])
+    assert all(np.array_equal(other, data + n) for n, other in enumerate(others))
+
+
+def test_what_nobody_has_is_used_again(opened: OpenedDevice):
+    queue, data = opened.queue(), np.arange(MANY, dtype="u1")
+    where = {read(opened, queue, data + number).ctypes.data for number in range(10)}
+    assert len(where) == len(opened.landings) == 1
+
+
+def test_small_reads_leave_large_landings_alone(opened: OpenedDevice):
+    queue, data = opened.queue(), np.arange(MANY, dtype="u1")
+    large = read(opened, queue, data).ctypes.data
+    small = read(opened, queue, data[:100])
+    assert small.ctypes.data != large
+    assert np.array_equal(small, data[:100])
+    assert read(opened, queue, data).ctypes.data == large
+
+
+def test_few_are_kept(opened: OpenedDevice):
+    queue, data = opened.queue(), np.arange(MANY, dtype="u1")
+    several = [read(opened, queue, data) for _ in range(10)]
+    del several
+    assert 0 < len(opened.landings) < 10
+
+
+def test_a_landing_is_not_used_before_its_read_has_ended(opened: OpenedDevice):
+    queue, data = opened.queue(), np.arange(MANY, dtype="u1")
+    gate = cl.UserEvent(opened.context)
+    source, other = upload(opened, data), upload(opened, data)
+    cl.enqueue_copy(queue, other, source, wait_for=[gate])
+    first, event = landed(opened, queue, source, data.nbytes)
+    queue.flush()
+    abandoned = first.ctypes.data
+    del first
+    assert len(opened.landings) == 1
+    second, _ = landed(opened, opened.queue(), upload(opened, data), data.nbytes)
+    try:
+        assert second.ctypes.data != abandoned
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        wait(opened.device, event, "reading")

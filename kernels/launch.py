@@ -51,7 +51,7 @@ class Launcher:
         self.accumulator = accumulator
         self.tuning = tuning
         self.queue = queue or opened.queue()
-        self._kernels: dict[tuple[str, str, Tuning], tuple[cl.Kernel, Signature]] = {}
+        self._kernels: dict[object, tuple[cl.Kernel, Signature]] = {}
         self._pending: list[tuple[PassName, cl.Event]] = []
         self._profile: dict[PassName, PassTimes] = {}
 
@@ -83,7 +83,7 @@ class Launcher:
             If the device refuses the launch; names device, kernel, pass and code.
         """
         name, (groups, size) = where[1], shape
-        kernel, takes = self._kernel(*where, tuning or self.tuning)
+        kernel, takes = self._kernel(where, tuning)
         arguments = takes.arguments(values)
         with device_errors(self.opened.device, f"launching {name} in pass {number}"):
             event: cl.Event = kernel(
@@ -94,10 +94,11 @@ class Launcher:
             self._read_off()
         return event
 
-    def _kernel(self, kernel_file: str, name: str, tuning: Tuning) -> tuple[cl.Kernel, Signature]:
-        key = (kernel_file, name, tuning)
+    def _kernel(self, where: tuple[str, str], tuning: Tuning | None) -> tuple[cl.Kernel, Signature]:
+        key = where if tuning is None else (where, tuning)  # to hash a tuning takes its time
         if key not in self._kernels:
-            program = self.opened.program(kernel_file, self.accumulator, tuning)
+            kernel_file, name = where
+            program = self.opened.program(kernel_file, self.accumulator, tuning or self.tuning)
             with device_errors(self.opened.device, f"making kernel {name}"):
                 kernel = cl.Kernel(program, name)
             takes = signature(kernel_file, name)

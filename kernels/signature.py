@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
 
@@ -27,6 +27,14 @@ class Signature:
     """Name and OpenCL C type of each: uint, ulong, or a pointer."""
     has_inputs: bool
 
+    @cached_property
+    def _kinds(self) -> dict[str, type]:
+        """What Python has for each parameter."""
+        return {
+            name: int if ctype in _SCALARS else cl.MemoryObjectHolder
+            for name, ctype in self.parameters
+        }
+
     def arguments(self, values: Mapping[str, Any]) -> list[Any]:
         """Put named values in order, for a kernel that went through `prepare`.
 
@@ -35,10 +43,15 @@ class Signature:
         TypeError
             If a parameter has no value, or a value no parameter or another type.
         """
-        names = [name for name, _ in self.parameters]
-        if set(values) != set(names):
-            raise TypeError(f"{self.kernel} takes {sorted(names)}, not {sorted(values)}")
-        return [self._argument(name, kind, values[name]) for name, kind in self.parameters]
+        if values.keys() != self._kinds.keys():
+            raise TypeError(f"{self.kernel} takes {sorted(self._kinds)}, not {sorted(values)}")
+        for name, kind in self._kinds.items():
+            if not isinstance(values[name], kind):
+                ctype = dict(self.parameters)[name]
+                raise TypeError(
+                    f"{name} of {self.kernel} is {ctype}, not {type(values[name]).__name__}"
+                )
+        return [values[name] for name in self._kinds]
 
     def prepare(self, kernel: cl.Kernel, inputs: int) -> None:
         """See that a built kernel takes what its source says, and tell pyopencl of its types.
@@ -58,12 +71,6 @@ class Signature:
                 f"{self.kernel} was built with {kernel.num_args} arguments of {len(types)}"
             )
         kernel.set_scalar_arg_dtypes(types)
-
-    def _argument(self, name: str, kind: str, value: Any) -> Any:
-        wanted = int if kind in _SCALARS else cl.MemoryObjectHolder
-        if not isinstance(value, wanted):
-            raise TypeError(f"{name} of {self.kernel} is {kind}, not {type(value).__name__}")
-        return value
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -43,10 +42,10 @@ def ours(
     `op` may be several, joined by "+", folded in one pass.
     """
     bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype], exact=exact)
-    outputs = math.prod(n for axis, n in enumerate(array.shape) if axis not in axes)
-    accumulator = bound.accumulator.for_outputs(outputs)
-    tuning = choose(opened.device, accumulator)
-    return folding(Fold(opened, accumulator, tuning, outputs=outputs), array, buffer, axes)
+    whole = box(array.shape, axes)
+    accumulator = bound.accumulator.for_outputs(whole.outputs)
+    tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
+    return folding(Fold(opened, accumulator, tuning, outputs=whole.outputs), array, buffer, axes)
 
 
 def rung(

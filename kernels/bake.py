@@ -250,12 +250,13 @@ def _memory(accumulator: Accumulator) -> str:
     gets, offset = [], 0
     # Expansions leave for memory in the one form that their value has.
     sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
-    puts = [f"    c{number}_settle(&a.c{number});" for number in sums]
+    settles = [f"    c{number}_settle(&a.c{number});" for number in sums]
+    stores = []
     for slot in accumulator.scalars:
         ctype = FIELD[slot.field.dtype]
         member = f"a.c{slot.component}.{slot.member}"
         gets.append(f"    {member} = ((__global const {ctype} *)(p + {offset}UL * n))[k];")
-        puts.append(f"    ((__global {ctype} *)(p + {offset}UL * n))[k] = {member};")
+        stores.append(f"    ((__global {ctype} *)(p + {offset}UL * n))[k] = {member};")
         offset += slot.dtype.itemsize
     return f"""\
 #define CHF_SLOT_BYTES {offset}
@@ -265,9 +266,14 @@ static acc_t chf_get(__global const uchar *p, ulong n, ulong k)
 {joined(gets)}
     return a;
 }}
+static void chf_store(__global uchar *p, ulong n, ulong k, acc_t a)
+{{
+{joined(stores)}
+}}
 static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
 {{
-{joined(puts)}
+{joined(settles)}
+    chf_store(p, n, k, a);
 }}"""
 
 

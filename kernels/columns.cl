@@ -103,6 +103,16 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         chf_begin(&single[e]);
 
     const ulong base = block * fold * outputs + output.output;
+#if CHF_RESUMES
+    /* Lanes are neighbouring accumulators, from which they go on: to add them up later may cost as
+     * much as folding eight rows. */
+    const int resumes = fold == 1 && column[3] == 1;
+    if (resumes && !fresh)
+        for (uint n = 0; n < vectors; n++)
+            chf_resume(&lanes[n], acc, acc_n, base + first + n * CHF_LANES);
+#else
+    const int resumes = 0;
+#endif
 #if CHF_ENTRIES
     for (uint n = 0; n < vectors; n++) {
         const ulong k = base + chf_at(first + n * CHF_LANES, columns, outputs, column[3]);
@@ -131,7 +141,12 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         from += run;
     }
 
-    for (uint n = 0; n < vectors + (rest > 0); n++) {
+#if CHF_RESUMES
+    if (resumes)
+        for (uint n = 0; n < vectors; n++)
+            chf_leave(&lanes[n], acc, acc_n, base + first + n * CHF_LANES);
+#endif
+    for (uint n = resumes ? vectors : 0; n < vectors + (rest > 0); n++) {
         acc_t out[CHF_LANES];
         if (n < vectors)
             chf_ends(&lanes[n], out);
@@ -142,7 +157,7 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         for (uint e = 0; e < count; e++) {
             const ulong k = base + chf_at(first + n * CHF_LANES + e, columns, outputs, column[3]);
             chf_keep(&out[e]);
-            chf_put(acc, acc_n, k, fresh ? out[e] : chf_op(chf_get(acc, acc_n, k), out[e]));
+            chf_store(acc, acc_n, k, fresh ? out[e] : chf_op(chf_get(acc, acc_n, k), out[e]));
         }
     }
     if (job == 0)

@@ -55,7 +55,7 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
     if (get_local_id(0) == 0) {
         const ulong group = get_group_id(0);
         chf_keep(&a);
-        chf_put(acc, acc_n, group, fresh ? a : chf_op(chf_get(acc, acc_n, group), a));
+        chf_store(acc, acc_n, group, fresh ? a : chf_op(chf_get(acc, acc_n, group), a));
     }
 #if CHF_ENTRIES && CHF_TABLE_LOCAL
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -2,8 +2,10 @@
  *
  * Accumulator (split, output) stands at split * outputs + output of a partial; the input is one of
  * source_n accumulators. It is not overwritten. An empty span leaves the zero element, one of a
- * single accumulator leaves that: to add it to the zero may cost a fifth of what folding did.
+ * single accumulator leaves that: to add it to the zero may cost a tenth of what folding did.
  * `seen` counts accumulators, and is copied behind what a pass writes, so that one read brings both.
+ *
+ * Folds leave expansions as they come; passes give them the one form that their value has.
  */
 #include "tuning.clh"
 #include "monoid.clh"
@@ -59,8 +61,8 @@ void pass_rows(__global const uchar *source, ulong source_n, ulong splits, ulong
     const ulong to = min(from + span, splits);
     if (from + 1 == to) {
         if (get_local_id(0) == 0)
-            chf_store(out, out_splits * outputs, k,
-                      chf_get(source, source_n, from * outputs + output));
+            chf_put(out, out_splits * outputs, k,
+                    chf_get(source, source_n, from * outputs + output));
     } else {
         acc_t a = chf_zero();
         for (ulong split = from + get_local_id(0); split < to; split += CHF_LOCAL)
@@ -84,7 +86,7 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
         const ulong from = min(k / outputs * span, splits);
         const ulong to = min(from + span, splits);
         if (from + 1 == to) {
-            chf_store(out, count, k, chf_get(source, source_n, from * outputs + output));
+            chf_put(out, count, k, chf_get(source, source_n, from * outputs + output));
             continue;
         }
         acc_t a = chf_zero();
@@ -94,4 +96,14 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
     }
     if (get_global_id(0) == 0)
         chf_seen(seen, splits * outputs, out, count);
+}
+
+/* The pass of accumulators that are one per output already: in place. */
+__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
+void pass_settle(__global uchar *acc, ulong outputs, __global ulong *seen)
+{
+    CHF_EACH(k, outputs)
+        chf_put(acc, outputs, k, chf_get(acc, outputs, k));
+    if (get_global_id(0) == 0)
+        chf_seen(seen, outputs, acc, outputs);
 }

@@ -64,9 +64,18 @@ class Passes:
             If the device fails, or, while it is waited for, if its kernels have not seen all that
             they should.
         """
-        if splits == 1 and held == self.outputs:
-            return self._reading(source, self._counters_behind(source), count)
         tuning = self.launcher.tuning
+        if splits == 1 and held == self.outputs:
+            event = self.launcher.launch(
+                ("passes.cl", "pass_settle"),
+                each_shape(tuning, self.outputs),
+                number=1,
+                acc=source,
+                outputs=self.outputs,
+                seen=self.seen,
+            )
+            self._due[1] += self.outputs
+            return self._reading(source, event, count)
         columns = self.outputs >= 2 * tuning.columns.local_size * self._device.compute_units
         number = 0
         while True:
@@ -98,18 +107,6 @@ class Passes:
             if left == 1:
                 return self._reading(target, event, count)
             source, splits, held = target, left, left * self.outputs
-
-    def _counters_behind(self, source: cl.Buffer) -> cl.Event:
-        """Put the counters behind accumulators that are a partial already, as passes do."""
-        with device_errors(self._device, "copying counters"):
-            event: cl.Event = cl.enqueue_copy(
-                self.launcher.queue,
-                source,
-                self.seen,
-                dst_offset=self._counters_at(1),
-                byte_count=_COUNTERS.nbytes,
-            )
-        return event
 
     def _counters_at(self, splits: int) -> int:
         return -(-self.launcher.accumulator.scalar_bytes * splits * self.outputs // 8) * 8

@@ -86,7 +86,7 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
         a = chf_team_reduce(a, scratch, team);
         if (lid % team == 0 && job < jobs) {
             chf_keep(&a);
-            chf_put(acc, acc_n, k, fresh ? a : chf_op(chf_get(acc, acc_n, k), a));
+            chf_store(acc, acc_n, k, fresh ? a : chf_op(chf_get(acc, acc_n, k), a));
         }
     }
     if (get_global_id(0) == 0)

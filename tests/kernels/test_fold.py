@@ -470,7 +470,7 @@ def test_a_refused_launch_is_a_device_error_with_kernel_pass_and_code(opened: Op
         fold.add([buffer], box((100,), (0,)))
 
 
-def test_one_accumulator_an_output_is_a_partial_without_a_pass(opened: OpenedDevice):
+def test_one_accumulator_an_output_becomes_a_partial_where_it_is(opened: OpenedDevice):
     rows, columns = 3, 100_000
     bound = bound_of(("sum",), "float32")
     tuning = choose(opened.device, bound.accumulator, kernels=("columns",))
@@ -480,7 +480,7 @@ def test_one_accumulator_an_output_is_a_partial_without_a_pass(opened: OpenedDev
     for _ in range(2):
         fold.add([buffer], box(data.shape, (0,)))
         partial = fold.finish()
-        assert [name for name, _ in fold.profile()] == ["fold_columns"]
+        assert [name for name, _ in fold.profile()] == ["fold_columns", "pass_settle"]
         assert np.array_equal(bound.statistics[0].finish(partial), data.sum(axis=0))
     assert Combiner(opened, bound.accumulator, tuning).combine([partial]) is partial
 

@@ -62,7 +62,8 @@ def test_the_generated_header_defines_what_the_example_does():
     example = (FOLDER / "monoid.clh").read_text()
     both = [as_monoid("sum"), histogram([0, 1])]
     made = header(bind(both, [np.dtype("f4")]).accumulator)
-    made += header(bind(both[:1], [np.dtype("f4")], exact=True).accumulator)
+    exact = bind(both[:1], [np.dtype("f4")], exact=True).accumulator
+    made += header(exact) + header(exact.for_outputs(2))
     names = set(re.findall(r"\b(?:chf|CHF)_\w+", example))
     assert {"chf_step", "chf_put", "CHF_INPUTS"} <= names
     for name in names - {"CHF_STAGE", "CHF_WIDTH"}:

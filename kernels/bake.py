@@ -198,7 +198,7 @@ static void chf_ends(const states_t *states, acc_t *out)
         {" ".join(f"out[j].{c} = {c}_end({c}_out[j]);" for c in held) or "out[j].none = 0;"}
     }}
 }}
-static void chf_keep(const acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
+static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
 
 
 def _batches(accumulator: Accumulator) -> str:

@@ -58,7 +58,8 @@ def _expansion(c: str, limbs: Limbs) -> str:
     took = " ".join(f"{c}_add(&a, b.{term});" for term in terms)
     added_up = indented(cascade("left", terms, "s->{}", "now.{}", "double"))
     kept = " ".join(
-        f"chf_deposit(s->table, {limbs.count}, {limbs.low}, s->{term});" for term in terms
+        f"chf_deposit(s->table, {limbs.count}, {limbs.low}, s->{term}); s->{term} = 0;"
+        for term in terms
     )
     return f"""\
 typedef struct {{ {" ".join(f"double {term};" for term in terms)} CHF_TABLE table; }} {c}_t;
@@ -88,7 +89,7 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
     {took}
     return a;
 }}
-static void {c}_keep(const {c}_t *s) {{ {kept} }}"""
+static void {c}_keep({c}_t *s) {{ {kept} }}"""
 
 
 def _take(c: str, limbs: Limbs) -> str:
@@ -195,7 +196,7 @@ typedef struct {{ CHF_TABLE table; }} {c}_t;
 typedef {c}_t {c}_state;
 static {c}_t {c}_zero(void) {{ {c}_t z; z.table = 0; return z; }}
 static {c}_t {c}_op({c}_t a, {c}_t b) {{ return a; }}
-static void {c}_keep(const {c}_t *s) {{}}
+static void {c}_keep({c}_t *s) {{}}
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 {head(c, part, accumulator)}
     float y;

@@ -2,7 +2,8 @@
  *
  * Accumulator (split, output) stands at split * outputs + output of a partial; the input is one of
  * source_n accumulators. It is not overwritten. An empty span leaves the zero element, one of a
- * single accumulator leaves that: to add it to the zero may cost a tenth of what folding did.
+ * single accumulator leaves that, where outputs are many: to add it to the zero may cost a tenth of
+ * what folding did.
  * `seen` counts accumulators, and is copied behind what a pass writes, so that one read brings both.
  *
  * Folds leave expansions as they come; passes give them the one form that their value has.
@@ -59,18 +60,12 @@ void pass_rows(__global const uchar *source, ulong source_n, ulong splits, ulong
     const ulong output = k % outputs;
     const ulong from = min(k / outputs * span, splits);
     const ulong to = min(from + span, splits);
-    if (from + 1 == to) {
-        if (get_local_id(0) == 0)
-            chf_put(out, out_splits * outputs, k,
-                    chf_get(source, source_n, from * outputs + output));
-    } else {
-        acc_t a = chf_zero();
-        for (ulong split = from + get_local_id(0); split < to; split += CHF_LOCAL)
-            a = chf_op(a, chf_get(source, source_n, split * outputs + output));
-        a = chf_group_reduce(a, scratch);
-        if (get_local_id(0) == 0)
-            chf_put(out, out_splits * outputs, k, a);
-    }
+    acc_t a = chf_zero();
+    for (ulong split = from + get_local_id(0); split < to; split += CHF_LOCAL)
+        a = chf_op(a, chf_get(source, source_n, split * outputs + output));
+    a = chf_group_reduce(a, scratch);
+    if (get_local_id(0) == 0)
+        chf_put(out, out_splits * outputs, k, a);
     if (get_global_id(0) == 0)
         chf_seen(seen, splits * outputs, out, out_splits * outputs);
 }

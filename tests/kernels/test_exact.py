@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pyopencl as cl
@@ -29,6 +31,7 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels import fold as fold_module
+from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.limbs import SPECIALS, integers, settled
 from chunkfold.kernels.sums import any_lost, restored
 from tests.exactly import expected, scaled
@@ -181,6 +184,31 @@ def test_adversarial_sums(opened: OpenedDevice, dtype: str):
             assert got[0] != 0 or not np.signbit(got[0])
 
     check()
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("kernel", FOLDS)
+def test_buffers_in_any_order_next_to_overflow(opened: OpenedDevice, kernel: str):
+    """What a work-item ends with does not add up to a double, and is in limbs once."""
+    most = float(np.finfo("f8").max)
+    brink = [2.0**1023, 2.0**1022 + 2.0**970, 2.0**1022 - 2.0**971]
+    buffers = [[0.0, 0.0, 0.0], brink, [-most, 0.0, 0.0]]
+    want = float(sum(Fraction(x) for x in itertools.chain(*buffers)))
+    bound = bind([as_monoid("sum")], [np.dtype("f8")], exact=True)
+    outputs = 1 if kernel == "flat" else 3
+    box_of = {"flat": ((3,), (0,)), "rows": ((3, 3), (1,)), "columns": ((3, 3), (0,))}[kernel]
+    form = bound.accumulator if kernel == "flat" else bound.accumulator.with_limbs()
+    tuning = choose(opened.device, form, kernels=(kernel,))
+    for order in itertools.permutations(buffers):
+        fold = Fold(opened, form, tuning, outputs)
+        for values in order:
+            data = np.tile(values, (outputs, 1))
+            data = data.T if kernel == "columns" else data
+            whole = box(*box_of)
+            assert whole.kernel == kernel
+            fold.add([upload(opened, np.ascontiguousarray(data).reshape(-1))], whole)
+        got = bound.statistics[0].finish(fold.finish())
+        assert np.array_equal(got, np.full(outputs, want)), order
 
 
 @pytest.mark.unoptimised

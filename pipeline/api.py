@@ -7,6 +7,7 @@ from typing import Any
 
 from distributed import Client, get_client
 
+from chunkfold.axes import Axis
 from chunkfold.backend import Backend, InProcess
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
@@ -27,7 +28,7 @@ def reduce(
     source: Any,
     op: Op | Sequence[Op] = "sum",
     *,
-    axis: int | Sequence[int] | None = None,
+    axis: Axis = None,
     keepdims: bool = False,
     dtype: Any = None,
     ddof: float = 0,
@@ -50,7 +51,7 @@ def reduce(
     op
         A reduction, by name or as a `Monoid`; or several, which share one read of the data.
     axis
-        Axes to reduce; None for all.
+        Axes to reduce, by number or by the names that the array gives them; None for all.
     keepdims
         Keep reduced axes with size one.
     dtype
@@ -99,7 +100,7 @@ def submit(
     source: Any,
     op: Op | Sequence[Op] = "sum",
     *,
-    axis: int | Sequence[int] | None = None,
+    axis: Axis = None,
     keepdims: bool = False,
     dtype: Any = None,
     ddof: float = 0,
@@ -158,7 +159,7 @@ def plan(
     source: Any,
     op: Op | Sequence[Op] = "sum",
     *,
-    axis: int | Sequence[int] | None = None,
+    axis: Axis = None,
     dtype: Any = None,
     ddof: float = 0,
     skipna: bool = False,

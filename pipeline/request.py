@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from dask.utils import parse_bytes
 
+from chunkfold.axes import Axis, axis_numbers
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Bound, Monoid, as_monoid, bind
@@ -42,7 +43,7 @@ class Request:
         source: Any,
         op: Op | Sequence[Op],
         *,
-        axis: int | Sequence[int] | None = None,
+        axis: Axis = None,
         dtype: Any = None,
         ddof: float = 0,
         skipna: bool = False,
@@ -58,6 +59,7 @@ class Request:
             If there is anything wrong with them.
         """
         sources, monoids = _sources(source), tuple(_monoids(op, skipna=skipna))
+        axis = axis_numbers(sources[0], axis)
         return cls(sources, monoids, axis, selection, dtype, ddof, mode, _bytes(memory))
 
     def bound(self, *, fp64: bool = True) -> Bound:

@@ -13,12 +13,13 @@ import zarr
 from distributed import Client, get_client
 
 from chunkfold.api import submit
+from chunkfold.axes import axis_names, axis_numbers
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.opening import open_source
 from chunkfold.source import Source
-from chunkfold.workflows.axes import axis_names, axis_numbers, carried_attributes
+from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown, staged
 from chunkfold.workflows.results import normalization_json
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.api import submit
+from chunkfold.axes import axis_numbers
 from chunkfold.opening import open_node, open_source
 from chunkfold.request import Op
 from chunkfold.source import Source
-from chunkfold.workflows.axes import axis_numbers
 from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 from chunkfold.workflows.reduced import Reduced, check_results, refuse_own_axes
 

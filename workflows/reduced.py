@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import zarr
 
+from chunkfold.axes import axis_names
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.finishes import BIN
 from chunkfold.planning import Plan
 from chunkfold.request import Op
 from chunkfold.source import Source
-from chunkfold.workflows.axes import axis_names, carried_attributes
+from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.outputs import format_of, shown
 
 _SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")

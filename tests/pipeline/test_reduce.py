@@ -409,3 +409,14 @@ def test_chunks_beyond_the_largest_allocation_are_split(monkeypatch):
         np.testing.assert_allclose(cf.reduce(source, "sum", axis=axis), want, rtol=1e-6)
         got = cf.reduce(source, "argmax", axis=axis) if isinstance(axis, int) else 0
         assert np.array_equal(got, cube.argmax(axis=axis) if isinstance(axis, int) else 0)
+
+
+def test_axes_go_by_name_too():
+    array = np.arange(24.0).reshape(2, 3, 4)
+    source = stored(array, chunks=(1, 3, 2), dimension_names=("time", "lat", "lon"))
+    for axis, numbers in (("time", 0), (("lat", "lon"), (1, 2)), (["lon", 0], (0, 2))):
+        np.testing.assert_array_equal(cf.reduce(source, "sum", axis=axis), array.sum(axis=numbers))
+    with pytest.raises(cf.PlanError, match="no axis 'depth'; its axes have: 'time', 'lat', 'lon'"):
+        cf.plan(source, "sum", axis="depth")
+    with pytest.raises(cf.PlanError, match="no axis 'time'; its axes have: no names"):
+        cf.plan(stored(array, chunks=(1, 3, 2)), "sum", axis="time")

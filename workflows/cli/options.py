@@ -10,12 +10,12 @@ import click
 from distributed import Client
 
 from chunkfold.api import ON_BAD_CHUNK
+from chunkfold.axes import axis_numbers
 from chunkfold.cluster import connect
 from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE
 from chunkfold.request import MODES
 from chunkfold.source import Source
-from chunkfold.workflows.axes import axis_numbers
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.parsing import axis, parse_selection, with_edges, words
 from chunkfold.workflows.style import err

@@ -11,13 +11,13 @@ from typing import Any
 from distributed import Client
 
 from chunkfold.api import check, plan, submit
+from chunkfold.axes import axis_numbers
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid
 from chunkfold.planning import Plan
 from chunkfold.run import Run
 from chunkfold.source import Source
-from chunkfold.workflows.axes import axis_numbers
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_crew
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.schema import Job

@@ -163,13 +163,24 @@ best first."""
 
 
 def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | None:
-    """Say why a variant cannot fold this accumulator on this device by rule; None if it can."""
+    """Say why a variant cannot fold this accumulator on this device by rule; None if it can.
+
+    What the device lacks comes first: nothing helps against that.
+    """
     if variant == "tree":
         return None
+    lacks = _lacks(device, variant)
+    if lacks:
+        return lacks
     if accumulator.exact:
         return f"{variant}_reduce_add rounds, which exact sums do not: use mode 'fast'"
     if not accumulator.collective:
         return f"{variant}_reduce_<op> exists for add, min and max only"
+    return None
+
+
+def _lacks(device: Device, variant: str) -> str | None:
+    """Say what a device lacks for a variant with built-ins."""
     if variant == "work_group":
         features, collective = device.features, "__opencl_c_work_group_collective_functions"
         if (2, 0) <= device.version < (3, 0) or collective in features:

@@ -144,8 +144,19 @@ def test_other_ops_use_the_tree():
     prod = bind([as_monoid("prod")], [np.dtype("int32")]).accumulator
     for device in DEVICES:
         assert {tuning.variant for tier in tiers(device, prod) for tuning in tier} == {"tree"}
+    able = _device(version=(2, 0), extensions=frozenset({"cl_khr_subgroups"}), features=frozenset())
+    for variant in ("work_group", "sub_group"):
         with pytest.raises(DeviceError, match="add, min and max only"):
-            forced(device, prod, "sub_group")
+            forced(able, prod, variant)
+
+
+def test_what_a_device_lacks_is_said_before_what_a_mode_could_mend():
+    exact = bind([as_monoid("sum")], [np.dtype("float32")], exact=True).accumulator
+    able = _device(version=(2, 0), extensions=frozenset(), features=frozenset())
+    with pytest.raises(DeviceError, match="use mode 'fast'"):
+        forced(able, exact, "work_group")
+    with pytest.raises(DeviceError, match=r"neither .*cl_khr_subgroups"):
+        forced(able, exact, "sub_group")
 
 
 def test_a_forced_variant_says_what_is_missing():

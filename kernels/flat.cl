@@ -51,7 +51,7 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
 #else
     chf_fold_run(CHF_INPUT_NAMES, begin, end, index, 1, item, get_global_size(0), &lanes, &rest);
 #endif
-    const acc_t a = chf_group_reduce(chf_gathered(&lanes, &rest), scratch);
+    acc_t a = chf_group_reduce(chf_gathered(&lanes, &rest), scratch);
     if (get_local_id(0) == 0) {
         const ulong group = get_group_id(0);
         chf_keep(&a);

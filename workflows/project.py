@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.api import submit
-from chunkfold.axes import axis_numbers
 from chunkfold.opening import open_node, open_source
 from chunkfold.request import Op
 from chunkfold.source import Source
@@ -52,8 +51,7 @@ def project(
     """
     found = open_source(source)
     check_projection(found, out, op, given.get("dtype"), overwrite=overwrite)
-    axes = axis_numbers(found, [axis] if isinstance(axis, (int, str)) else axis)
-    run = submit(found, op, axis=axes, **given)
+    run = submit(found, op, axis=axis, **given)
     results = run.result()
     several = isinstance(results, Mapping)
     reduced = Reduced(run.plan, results if several else {run.plan.ops[0]: results}, given)

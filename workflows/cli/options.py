@@ -10,12 +10,10 @@ import click
 from distributed import Client
 
 from chunkfold.api import ON_BAD_CHUNK
-from chunkfold.axes import axis_numbers
 from chunkfold.cluster import connect
 from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE
 from chunkfold.request import MODES
-from chunkfold.source import Source
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.parsing import axis, parse_selection, with_edges, words
 from chunkfold.workflows.style import err
@@ -169,7 +167,6 @@ def tell_dashboard(client: Client, *, quiet: bool) -> None:
 
 
 def arguments(
-    source: Source,
     *,
     ops: tuple[str, ...],
     edges: str | None,
@@ -181,10 +178,10 @@ def arguments(
     selection: str | None,
     memory: str | None,
 ) -> dict[str, Any]:
-    """Turn the options of a reduction of `source` into the library's arguments."""
+    """Turn the options of a reduction into the library's arguments."""
     return {
         "op": with_edges(words(ops) or ["sum"], edges),
-        "axis": axis_numbers(source, [axis(word) for word in words(axes)] if axes else None),
+        "axis": [axis(word) for word in words(axes)] if axes else None,
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,
         "mode": mode,

@@ -37,7 +37,7 @@ def command(
       chunkfold plan store.zarr/temperature --memory 500MB --json
     """
     opened = [open_source(source) for source in sources]
-    given = options.arguments(opened[0], **reduction)
+    given = options.arguments(**reduction)
     if scheduler is None:
         workers = len(chosen_devices(list(specs) or None))
         made = plan(opened, workers=workers, threads=THREADS, **given)

@@ -47,7 +47,7 @@ def command(
     if not reduction["ops"]:
         raise PlanError("name a reduction: --op max, or several")
     opened = open_source(source)
-    given = options.arguments(opened, **reduction)
+    given = options.arguments(**reduction)
     if given["axis"] is None:
         raise PlanError("name the axes to reduce: --axis 0; over all of them, reduce prints it")
     check(opened, **given)

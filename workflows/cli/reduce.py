@@ -90,7 +90,7 @@ def command(
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     opened = [open_source(source) for source in sources]
-    given = options.arguments(opened[0], **reduction)
+    given = options.arguments(**reduction)
     # Bad input is found before a cluster is started for it.
     check(opened, **given)
     if output is not None:

@@ -11,7 +11,6 @@ from typing import Any
 from distributed import Client
 
 from chunkfold.api import check, plan, submit
-from chunkfold.axes import axis_numbers
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid
@@ -102,7 +101,7 @@ def _refuse_clashes(job: Job, sources: Mapping[str, Source]) -> None:
 def _check_source(job: Job, key: str, source: Source) -> None:
     """Find out whether an array can be reduced as is asked; name it, and how to do without it."""
     try:
-        check(source, **_asked(job, source))
+        check(source, **_asked(job))
     except PlanError as error:
         name = "" if source.name in str(error) else f"{source.name}: "
         raise PlanError(f"{name}{error}; or leave it out: exclude = [{key!r}]") from error
@@ -117,9 +116,7 @@ def plan_job(job: Job) -> dict[str, Plan]:
         If anything is wrong.
     """
     terms = planned_crew(job.cluster)
-    return {
-        key: plan(source, **_asked(job, source), **terms) for key, source in check_job(job).items()
-    }
+    return {key: plan(source, **_asked(job), **terms) for key, source in check_job(job).items()}
 
 
 def run_job(
@@ -156,7 +153,7 @@ def run_job(
                 limit = job.limits.time
                 deadline = None if limit is None else time.monotonic() + limit
                 for key, source in sources.items():
-                    given = _asked(job, source) | _limits(job)
+                    given = _asked(job) | _limits(job)
                     run = submit(source, client=client, on_event=on_event, **given)
                     record.runs[key] = run
                     results = _result(run, job, deadline)
@@ -166,12 +163,12 @@ def run_job(
     return Outcome(reduced, record)
 
 
-def _asked(job: Job, source: Source) -> dict[str, Any]:
+def _asked(job: Job) -> dict[str, Any]:
     """Return what `check`, `plan` and `submit` are all given."""
     asked = job.reduce
     return {
         "op": asked.ops,
-        "axis": axis_numbers(source, asked.axes),
+        "axis": asked.axes,
         "selection": asked.selection,
         "ddof": asked.ddof,
         "skipna": asked.skipna,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import resources
 
 import numpy as np
@@ -14,7 +14,8 @@ from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_grid import grid_steps, grid_sums, has_grid
 from chunkfold.kernels.bake_inputs import inputs
-from chunkfold.kernels.bake_lanes import carries, on_vectors
+from chunkfold.kernels.bake_lanes import carries
+from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
 
@@ -39,7 +40,7 @@ def header(accumulator: Accumulator) -> str:
         ),
         _whole(accumulator),
         _attaching(accumulator),
-        _memory(accumulator),
+        memory(accumulator),
         _collectives(accumulator),
     ]
     return "\n".join(parts)
@@ -243,67 +244,6 @@ static void chf_attach_lanes(states_t *s, CHF_TABLE table, ulong stride)
 {joined(lanes)}
 }}
 static void chf_settle(CHF_TABLE table) {{ {" ".join(settles)} }}"""
-
-
-def _memory(accumulator: Accumulator) -> str:
-    """Read and write the scalars of a partial: one array per slot, behind one another."""
-    gets, offset = [], 0
-    # Expansions leave for memory in the one form that their value has.
-    sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
-    settles = [f"    c{number}_settle(&a.c{number});" for number in sums]
-    stores, resumes, leaves = [], [], []
-    for slot in accumulator.scalars:
-        ctype = FIELD[slot.field.dtype]
-        member = f"a.c{slot.component}.{slot.member}"
-        gets.append(f"    {member} = ((__global const {ctype} *)(p + {offset}UL * n))[k];")
-        stores.append(f"    ((__global {ctype} *)(p + {offset}UL * n))[k] = {member};")
-        lanes = f"s->c{slot.component}.{slot.member}"
-        resumes.append(
-            f"    {lanes} = CHF_GATHER(0, (__global const {ctype} *)(p + {offset}UL * n) + k);"
-        )
-        leaves.append(f"    CHF_SPREAD({lanes}, (__global {ctype} *)(p + {offset}UL * n) + k);")
-        offset += slot.dtype.itemsize
-    return f"""\
-#define CHF_SLOT_BYTES {offset}
-static acc_t chf_get(__global const uchar *p, ulong n, ulong k)
-{{
-    acc_t a{" = chf_zero()" if accumulator.in_limbs or not gets else ""};
-{joined(gets)}
-    return a;
-}}
-static void chf_store(__global uchar *p, ulong n, ulong k, acc_t a)
-{{
-{joined(stores)}
-}}
-static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
-{{
-{joined(settles)}
-    chf_store(p, n, k, a);
-}}
-{_resuming(accumulator, resumes, leaves)}"""
-
-
-def _resuming(accumulator: Accumulator, resumes: Sequence[str], leaves: Sequence[str]) -> str:
-    """Let lanes go on from accumulators, where both are the same fields."""
-    if any(
-        part.table or part.state or not on_vectors(part, accumulator)
-        for part in accumulator.components
-    ):
-        return "#define CHF_RESUMES 0"
-    return f"""\
-#define CHF_RESUMES 1
-static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
-{{
-{joined(resumes)}
-}}
-static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k)
-{{
-#if CHF_GRID
-    if (s->grid.count)
-        chf_leave_grid(s);
-#endif
-{joined(leaves)}
-}}"""
 
 
 def _collectives(accumulator: Accumulator) -> str:

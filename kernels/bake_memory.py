@@ -1,0 +1,75 @@
+"""Bake how accumulators are read from and written to the scalars of a partial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake_lanes import on_vectors
+from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.dtypes import FIELD
+
+
+def memory(accumulator: Accumulator) -> str:
+    """Return the source of accumulators in memory: one array per slot, behind one another.
+
+    `chf_put` leaves what the next fold or the host may read; `chf_store` leaves sums as they are.
+    """
+    slots = list(_slots(accumulator))
+    # Expansions leave for memory in the one form that their value has.
+    sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
+    settles = [f"    c{number}_settle(&a.c{number});" for number in sums]
+    gets = [f"    a.{member} = ((__global const {ctype} *){at})[k];" for member, ctype, at in slots]
+    stores = [f"    ((__global {ctype} *){at})[k] = a.{member};" for member, ctype, at in slots]
+    return f"""\
+#define CHF_SLOT_BYTES {sum(slot.dtype.itemsize for slot in accumulator.scalars)}
+static acc_t chf_get(__global const uchar *p, ulong n, ulong k)
+{{
+    acc_t a{" = chf_zero()" if accumulator.in_limbs or not gets else ""};
+{joined(gets)}
+    return a;
+}}
+static void chf_store(__global uchar *p, ulong n, ulong k, acc_t a)
+{{
+{joined(stores)}
+}}
+static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
+{{
+{joined(settles)}
+    chf_store(p, n, k, a);
+}}
+{_resuming(accumulator)}"""
+
+
+def _resuming(accumulator: Accumulator) -> str:
+    """Let lanes go on from accumulators, where both are the same fields."""
+    if any(
+        part.table or part.state or not on_vectors(part, accumulator)
+        for part in accumulator.components
+    ):
+        return "#define CHF_RESUMES 0"
+    slots = list(_slots(accumulator))
+    resumes = [f"    s->{m} = CHF_GATHER(0, (__global const {t} *){at} + k);" for m, t, at in slots]
+    leaves = [f"    CHF_SPREAD(s->{m}, (__global {t} *){at} + k);" for m, t, at in slots]
+    return f"""\
+#define CHF_RESUMES 1
+static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
+{{
+{joined(resumes)}
+}}
+static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k)
+{{
+#if CHF_GRID
+    if (s->grid.count)
+        chf_leave_grid(s);
+#endif
+{joined(leaves)}
+}}"""
+
+
+def _slots(accumulator: Accumulator) -> Iterator[tuple[str, str, str]]:
+    """Yield of each scalar its member of an accumulator, its C type, and where its array starts."""
+    offset = 0
+    for slot in accumulator.scalars:
+        yield f"c{slot.component}.{slot.member}", FIELD[slot.field.dtype], f"(p + {offset}UL * n)"
+        offset += slot.dtype.itemsize

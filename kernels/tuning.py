@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 VARIANTS = ("tree", "work_group", "sub_group")
@@ -79,19 +79,22 @@ class Tuning:
 
     def plain(self) -> Tuning:
         """Return the tuning without vectors, for compilers that do not survive them."""
-        flat, rows, columns = (
-            replace(loads, lanes=1, width=1, unroll=1)
-            for loads in (self.flat, self.rows, self.columns)
-        )
-        return replace(self, flat=flat, rows=rows, columns=columns, tile=1, aligned=False)
+        one_by_one = self._each(lambda loads: replace(loads, lanes=1, width=1, unroll=1))
+        return replace(one_by_one, tile=1, aligned=False)
 
     def at_most(self, work_items: int) -> Tuning:
         """Return the tuning with no work-group larger than `work_items`."""
-        flat, rows, columns = (
-            replace(loads, local_size=min(loads.local_size, work_items))
-            for loads in (self.flat, self.rows, self.columns)
+        return self._each(
+            lambda loads: replace(loads, local_size=min(loads.local_size, work_items))
         )
-        return replace(self, flat=flat, rows=rows, columns=columns)
+
+    def _each(self, changed: Callable[[Loads], Loads]) -> Tuning:
+        return replace(
+            self,
+            flat=changed(self.flat),
+            rows=changed(self.rows),
+            columns=changed(self.columns),
+        )
 
     def __str__(self) -> str:
         order = "strips" if self.strip else "grid stride"

@@ -38,7 +38,44 @@ static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
 {joined(settles)}
     chf_store(p, n, k, a);
 }}
+{_settling(accumulator)}
 {_resuming(accumulator)}"""
+
+
+def _settling(accumulator: Accumulator) -> str:
+    """Settle the sums of eight accumulators side by side: one by one takes a CPU long."""
+    sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
+    if not sums:
+        return "#define CHF_SETTLES 0"
+    slots = list(_slots(accumulator))
+    lines = []
+    for number in sums:
+        places = [at for member, _, at in slots if member.startswith(f"c{number}.")]
+        loads = ", ".join(f"vload8(0, (__global const double *){at} + k)" for at in places)
+        stores = [
+            f"            vstore8(a[{n}], 0, (__global double *){at} + k);"
+            for n, at in enumerate(places)
+        ]
+        lines.append(f"""\
+    {{
+        double8 a[] = {{ {loads} }};
+        if (chf_settle_eight(a, {len(places)})) {{
+{joined(stores)}
+        }} else {{
+            odd = 1;
+        }}
+    }}""")
+    return f"""\
+#define CHF_SETTLES 1
+#if CHF_STRIP
+static void chf_put_eight(__global uchar *p, ulong n, ulong k)
+{{
+    int odd = 0;
+{joined(lines)}
+    for (int j = 0; odd && j < 8; j++)
+        chf_put(p, n, k + j, chf_get(p, n, k + j));
+}}
+#endif"""
 
 
 def _resuming(accumulator: Accumulator) -> str:

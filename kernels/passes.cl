@@ -14,14 +14,36 @@
 
 /* Every k below `count`, shared by all work-items: a CPU's take a strip each. */
 #if CHF_STRIP
-#define CHF_EACH(k, count) \
-    const ulong each = ((count) + get_global_size(0) - 1) / get_global_size(0); \
-    const ulong end = min((get_global_id(0) + 1) * each, (count)); \
-    for (ulong k = get_global_id(0) * each; k < end; k++)
+#define CHF_STEP 1
+static ulong chf_own_strip(ulong number, ulong count)
+{
+    return min((count + get_global_size(0) - 1) / get_global_size(0) * number, count);
+}
+static ulong chf_own_first(ulong count) { return chf_own_strip(get_global_id(0), count); }
+static ulong chf_own_end(ulong count) { return chf_own_strip(get_global_id(0) + 1, count); }
 #else
-#define CHF_EACH(k, count) \
-    for (ulong k = get_global_id(0); k < (count); k += get_global_size(0))
+#define CHF_STEP get_global_size(0)
+static ulong chf_own_first(ulong count) { return get_global_id(0); }
+static ulong chf_own_end(ulong count) { return count; }
 #endif
+#define CHF_EACH(k, count) \
+    for (ulong k = chf_own_first(count), end = chf_own_end(count); k < end; k += CHF_STEP)
+
+/* Give those of `count` accumulators that are this work-item's the one form that their value has. */
+static void chf_settle_each(__global uchar *acc, ulong count)
+{
+#if CHF_SETTLES && CHF_STRIP
+    const ulong first = chf_own_first(count), end = chf_own_end(count);
+    const ulong whole = first + (end - first) / 8 * 8;
+    for (ulong k = first; k < whole; k += 8)
+        chf_put_eight(acc, count, k);
+    for (ulong k = whole; k < end; k++)
+        chf_put(acc, count, k, chf_get(acc, count, k));
+#elif CHF_SETTLES
+    CHF_EACH(k, count)
+        chf_put(acc, count, k, chf_get(acc, count, k));
+#endif
+}
 
 /* `count` accumulators from `begin` on become the zero element. */
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
@@ -80,15 +102,18 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
         const ulong output = k % outputs;
         const ulong from = min(k / outputs * span, splits);
         const ulong to = min(from + span, splits);
-        if (from + 1 == to) {
-            chf_put(out, count, k, chf_get(source, source_n, from * outputs + output));
-            continue;
-        }
-        acc_t a = chf_zero();
-        for (ulong split = from; split < to; split++)
+        acc_t a = from < to ? chf_get(source, source_n, from * outputs + output) : chf_zero();
+        for (ulong split = from + 1; split < to; split++)
             a = chf_op(a, chf_get(source, source_n, split * outputs + output));
+#if CHF_STRIP
+        chf_store(out, count, k, a); /* to be settled with others */
+#else
         chf_put(out, count, k, a);
+#endif
     }
+#if CHF_STRIP
+    chf_settle_each(out, count);
+#endif
     if (get_global_id(0) == 0)
         chf_seen(seen, splits * outputs, out, count);
 }
@@ -97,8 +122,7 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
 __kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
 void pass_settle(__global uchar *acc, ulong outputs, __global ulong *seen)
 {
-    CHF_EACH(k, outputs)
-        chf_put(acc, outputs, k, chf_get(acc, outputs, k));
+    chf_settle_each(acc, outputs);
     if (get_global_id(0) == 0)
         chf_seen(seen, outputs, acc, outputs);
 }

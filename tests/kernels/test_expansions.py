@@ -66,19 +66,25 @@ def test_exact_sums_ran_in_every_shape_that_they_may_have():
         assert ran[f"exact {shape}"] == everywhere
 
 
+def ties(dtype: str) -> np.ndarray:
+    """Return rows of which half a unit of the sum, and a little more or less, is left over.
+
+    Then the next double, or none, is nearest.
+    """
+    rows = np.zeros((8, COUNT), dtype)
+    units = (2.0, 2.0**-10, 2.0**-24) if dtype == "float16" else (2.0**60, 2.0**7, 2.0**-60)
+    for row, signs in enumerate(itertools.product((1, -1), repeat=3)):
+        rows[row, : len(signs)] = np.multiply(units, signs)
+    return rows
+
+
 @pytest.mark.parametrize("dtype", _FORMS)
 def test_expansions_have_the_form_that_limbs_give_them(opened: OpenedDevice, dtype: str):
     """Of each value there is one form, whoever made it."""
     bound = every(dtype)
     accumulator = bound.accumulator.for_outputs(2)
     limbs = accumulator.with_limbs()
-    data, _ = hard_rows(dtype)
-    # Half a unit of the sum and a little more, or less: then the next double, or none, is nearest.
-    ties = np.zeros((8, COUNT), dtype)
-    units = (2.0, 2.0**-10, 2.0**-24) if dtype == "float16" else (2.0**60, 2.0**7, 2.0**-60)
-    for row, signs in enumerate(itertools.product((1, -1), repeat=3)):
-        ties[row, : len(signs)] = np.multiply(units, signs)
-    data = np.concatenate([data, ties])
+    data = np.concatenate([hard_rows(dtype)[0], ties(dtype)])
     partials = []
     for form in (accumulator, limbs):
         fold = Fold(opened, form, chosen(opened, form, "rows"), outputs=len(data))
@@ -89,6 +95,35 @@ def test_expansions_have_the_form_that_limbs_give_them(opened: OpenedDevice, dty
         again = rewritten(partials[0], name, field.limbs, held, partials[1].arrays[name][held])
         assert len(held) > len(data) // 4
         assert bits(again) == bits(partials[0])
+
+
+@pytest.mark.parametrize("dtype", _FORMS)
+def test_expansions_beside_others_have_the_form_that_they_have_alone(
+    opened: OpenedDevice, dtype: str
+):
+    """CPUs settle those of neighbouring outputs together, if none of them is odd."""
+    form = every(dtype).accumulator.for_outputs(2)
+    columns = np.concatenate([rows_of(kind, dtype, 13, rows=8) for kind in KINDS] + [ties(dtype)]).T
+    beside = np.repeat(columns, 24, axis=1)  # so that wherever eights begin some are all alike
+    tuning = chosen(opened, form, "columns")
+    fold = Fold(opened, form, tuning, outputs=beside.shape[1])
+    fold.add([upload(opened, beside)], box(beside.shape, (0,)))
+    together = fold.finish()
+    fold = Fold(opened, form, tuning)
+    compared = 0
+    for number, column in enumerate(columns.T):
+        fold.add([upload(opened, column[:, None])], box((len(column), 1), (0,)))
+        alone = fold.finish()
+        for name in form.sums:
+            mine = slice(number * 24, (number + 1) * 24)
+            terms = [n for n in alone.arrays if n.startswith(name)]
+            here = np.array([together.arrays[term][mine] for term in terms])
+            there = np.array([alone.arrays[term] for term in terms])
+            lost = [np.isfinite(one[0]) & np.isnan(one[-1]) for one in (here, there)]
+            if not any(one.any() for one in lost):  # which depends on the order
+                assert here.tobytes() == np.repeat(there, 24, axis=1).tobytes(), (name, column)
+                compared += 1
+    assert compared > columns.shape[1]
 
 
 @pytest.mark.parametrize("dtype", _FORMS[1:])

@@ -78,8 +78,13 @@ _NOWHERE = np.iinfo(np.int64).max
 def position(fields: Fields, context: Context) -> np.ndarray:
     """Turn global indices into positions among the reduced axes."""
     index = fields["i"]
-    if (index == _NOWHERE).any():
-        raise MonoidError("argmin and argmax of nothing but NaN have no value")
+    nowhere = int((index == _NOWHERE).sum())
+    if nowhere:
+        which = f"{nowhere:,} of {index.size:,} results" if index.size > 1 else "the result"
+        raise MonoidError(
+            f"argmin and argmax of nothing but NaN have no value, and {which} would be of that; "
+            "where NaN is not skipped it is the position of the first NaN"
+        )
     return context.position(index)
 
 

@@ -13,6 +13,16 @@ from chunkfold.kernels.monoid import Monoid
 
 _DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 """Those to which declarations are adapted, beside floats, which are as declared."""
+_ELSEWHERE = {
+    "average": "mean",
+    "avg": "mean",
+    "product": "prod",
+    "stddev": "std",
+    "stdev": "std",
+    "total": "sum",
+    "variance": "var",
+}
+"""What other tools call reductions of the catalogue, to suggest ours."""
 
 
 def _declared(monoid: Monoid) -> str:
@@ -51,6 +61,7 @@ def as_monoid(op: str | Monoid) -> Monoid:
         raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
     if op in CATALOGUE:
         return CATALOGUE[op]
-    near = difflib.get_close_matches(op.lower(), CATALOGUE, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    known = _ELSEWHERE | {name: name for name in CATALOGUE}
+    near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.4)
+    hint = f"; did you mean {known[near[0]]!r}?" if near else "."
     raise MonoidError(f"no reduction is called {op!r}{hint} There are: {', '.join(CATALOGUE)}")

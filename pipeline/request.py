@@ -13,13 +13,15 @@ from dask.utils import parse_bytes
 from chunkfold.axes import Axis, axis_numbers
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Selection
-from chunkfold.kernels import Bound, Monoid, as_monoid, bind
+from chunkfold.kernels import CATALOGUE, Bound, Monoid, as_monoid, bind
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.opening import open_source
 from chunkfold.planning import Plan, make_plan
 from chunkfold.source import Source
 
 MODES = ("exact", "fast")
+_WITH_DDOF = ("var", "std", "nanvar", "nanstd")
+"""Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
 
 
@@ -137,6 +139,9 @@ def _bound(
     plain = isinstance(ddof, (int, float)) and not isinstance(ddof, bool)
     if not plain or not -(2**63) <= ddof < 2**63:
         raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a number of 64 bits at most")
+    if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
+        named = ", ".join(monoid.name for monoid in monoids)
+        raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")
     try:
         cast = None if dtype is None else np.dtype(dtype)
         if cast is not None and cast.kind != "O":

@@ -133,9 +133,12 @@ def test_a_carry_that_empties_nothing_is_found_out(opened: OpenedDevice):
         choose(opened.device, accumulator, kernels=("flat",))
 
 
-def test_an_unknown_reduction_suggests_the_nearest():
-    with pytest.raises(MonoidError, match=r"'summ'; did you mean 'sum'\?.*There are: sum"):
-        as_monoid("summ")
+@pytest.mark.parametrize(
+    ("given", "meant"), [("summ", "sum"), ("avg", "mean"), ("Variance", "var"), ("max ", "max")]
+)
+def test_an_unknown_reduction_suggests_the_nearest(given: str, meant: str):
+    with pytest.raises(MonoidError, match=rf"'{given}'; did you mean '{meant}'\?.*There are: sum"):
+        as_monoid(given)
 
 
 def test_statistics_share_what_they_have_in_common():

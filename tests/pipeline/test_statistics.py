@@ -71,7 +71,7 @@ def test_skipna_is_numpys_nan_form():
         np.testing.assert_allclose(got[op], want, rtol=1e-12)
         np.testing.assert_array_equal(got[op], named[f"nan{op}"])
     assert cf.reduce(source, "count", skipna=True) == np.count_nonzero(~np.isnan(array))
-    with pytest.raises(cf.MonoidError, match="of nothing but NaN"):
+    with pytest.raises(cf.MonoidError, match="and 1 of 9 results would be of that"):
         cf.reduce(source, "argmin", axis=1, skipna=True)
 
 
@@ -194,6 +194,13 @@ def test_nothing_has_positions_nowhere():
     assert cf.reduce([nothing, nothing], "first_mismatch") == -1
     assert cf.reduce(nothing, "argmin", axis=1).shape == (0,)
     assert np.isnan(cf.reduce(nothing, "std", axis=0)).all()
+
+
+def test_ddof_is_refused_where_nothing_has_it():
+    source = stored(np.arange(4.0), chunks=(2,))
+    with pytest.raises(cf.PlanError, match="ddof is 1, but sum, nanmean has none; var and std do"):
+        cf.reduce(source, ["sum", "nanmean"], ddof=1)
+    assert cf.reduce(source, ["sum", "nanvar"], ddof=1)["nanvar"] == np.var(np.arange(4), ddof=1)
 
 
 @pytest.mark.parametrize("ddof", ["one", None, float("nan")])

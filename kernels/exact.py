@@ -74,6 +74,11 @@ def _terms(sums: Sequence[ExactSums], at: Where) -> Terms:
     return [[term[at] for term in one.terms] for one in sums]
 
 
+def _each(numbers: np.ndarray, at: Where) -> np.ndarray:
+    """Return one for all outputs, where it is the same: conversions and memory take longest."""
+    return numbers[:1] if numbers.strides == (0,) else numbers[at]
+
+
 def _pieces(numbers: np.ndarray) -> list[np.ndarray]:
     return [numbers[n : n + _PIECE] for n in range(0, len(numbers), _PIECE)]
 
@@ -97,8 +102,7 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Divide exact sums by whole numbers; 0 / 0 is NaN, and what is no number stays that."""
 
     def divisors(at: Where) -> np.ndarray:
-        # One for all outputs, where it is the same: conversions and memory cost more than division.
-        least: np.ndarray = np.maximum(by[:1] if by.strides == (0,) else by[at], 1)
+        least: np.ndarray = np.maximum(_each(by, at), 1)
         return least
 
     def exactly(at: np.ndarray) -> np.ndarray:
@@ -149,17 +153,18 @@ def _complex_mean(fields: Fields, context: Context) -> np.ndarray:
 
 def variance(fields: Fields, context: Context) -> np.ndarray:
     """Return variances from the exact sums `s` and `q`, of squares, and the count `n`."""
-    return _spread(ratio, lambda near: near, fields, context)
+    return _spread(ratio, lambda near: near, np.positive, fields, context)
 
 
 def deviation(fields: Fields, context: Context) -> np.ndarray:
     """Return the roots of variances, rounded once."""
-    return _spread(root, nearly.root, fields, context)
+    return _spread(root, nearly.root, np.sqrt, fields, context)
 
 
 def _spread(
     rounded: Callable[[int, int, int, np.dtype], float],
     near: Callable[[Nearly], Nearly],
+    fast: Callable[[np.ndarray], np.ndarray],
     fields: Fields,
     context: Context,
 ) -> np.ndarray:
@@ -183,16 +188,25 @@ def _spread(
         done = np.array([of_one(*row) for row in rows], np.float64)
         return np.where(specials(tables) == 0, done, np.nan).astype(dtype)
 
+    def divisors(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return n * (n - ddof) as doubles, and where they are that, and above zero."""
+        by = count * (count - ddof)
+        whole = by == count.astype(np.int64) * (count.astype(np.int64) - int(ddof))
+        return by, (by > 0) & whole & float(ddof).is_integer()
+
     def quickly(terms: Terms, at: Where) -> Nearly:
         count = n[at].astype(float)
         over = nearly.spread(count, *terms)
-        by = count * (count - ddof)
+        by, apt = divisors(count)
         done = near(quotient([over.value, over.off], np.where(by > 0, by, 1), over.within))
-        whole = by == n[at] * (n[at] - int(ddof)) if float(ddof).is_integer() else False
-        certain = done.certain & over.certain & (by > 0) & whole
-        return replace(done, certain=certain | (count == 0))
+        return replace(done, certain=(done.certain & over.certain & apt) | (count == 0))
 
-    done = _finished([s, q], quickly, exactly, dtype)
+    def leading(terms: Terms, at: Where) -> np.ndarray:
+        count = _each(n, at).astype(float)
+        by, apt = divisors(count)
+        return fast(nearly.leading_spread(count, *terms) / np.where(apt, by, np.nan))
+
+    done = _finished([s, q], quickly, exactly, dtype, leading)
     done[~q.finite | (n == 0)] = np.nan
     return done
 

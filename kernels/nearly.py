@@ -71,6 +71,13 @@ def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
 
 
+def square(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the square and its error, as `two_product` does."""
+    product = a * a
+    high, low = _halves(a)
+    return product, ((high * high - product) + 2 * high * low) + low * low
+
+
 def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     wide = _SPLIT * a
     high = wide - (wide - a)
@@ -106,6 +113,23 @@ def root(of: Nearly) -> Nearly:
     within = of.within + np.abs(rest) * 2.0**-50 + step * step * 2
     total, off = two_sum(value, step)
     return Nearly(total, off, within / scale * (1 + 2.0**-50), of.certain)
+
+
+def leading_spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> np.ndarray:
+    """Return n * sum(q) - sum(s)**2 of counts and expansions, NaN where it is not known well.
+
+    Else to 3/4 of 2**-52, so that of a quotient of it, and of the root of that, `KNOWN` holds: half
+    a unit is the last addition's, and the rest is less than 2**-100 of both products, of which so
+    much as 2**46 may cancel. Terms behind the second, and what the sum of small ones loses, are
+    less than 2**-102 of them.
+    """
+    (more, more_off), (less, less_off) = two_product(n, q[0]), square(s[0])
+    value, off = two_sum(more, -less)
+    value = value + (off + ((more_off - less_off) + (n * q[1] - 2 * s[0] * s[1])))
+    size = more + less
+    known = (size < 2.0**46 * value) & (size < _MOST)
+    known &= (more > _LEAST) & ((less > _LEAST) | (s[0] == 0))
+    return np.where(known, value, np.nan)
 
 
 def spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> Nearly:

@@ -97,6 +97,8 @@ def test_roots(dtype: str, terms: list[float]):
 )
 @example(values=[2.0**-149] * 3 + [0.0], shift=0.0)
 @example(values=[1e30, -1e30, 1e-30], shift=0.0)
+@example(values=[0.1, 2.0**-16, 0.3, 2.0**-19], shift=1e6)
+@example(values=[1.1e-16, 2.3e-13, 3.7e-12], shift=1e6)
 def test_spreads(dtype: str, values: list[float], shift: float):
     elements = [Fraction(float(np.float32(x)) + shift) for x in values]
     first, second = sum(elements), sum(x * x for x in elements)
@@ -107,9 +109,17 @@ def test_spreads(dtype: str, values: list[float], shift: float):
     with np.errstate(all="ignore"):
         near = nearly.spread(np.array([float(n)]), arrays(sums[0]), arrays(sums[1]))
         variance = nearly.quotient([near.value, near.off], np.array([float(n * n)]), near.within)
+        leading = nearly.leading_spread(np.array([float(n)]), arrays(sums[0]), arrays(sums[1]))
+        leading = leading / (n * n)
+    want = (n * second - first * first) / (n * n)
+    if not np.isnan(leading[0]):
+        assert abs(Fraction(leading[0]) / want - 1) < Fraction(5, 2**54)
+    if dtype != "float64":
+        check(leading, dtype, nearest(want, dtype))
+        with np.errstate(invalid="ignore"):
+            check(np.sqrt(leading), dtype, nearest_root(want, dtype))
     if not near.certain[0]:
         return
-    want = (n * second - first * first) / (n * n)
     check(variance, dtype, nearest(want, dtype))
     with np.errstate(all="ignore"):
         check(nearly.root(variance), dtype, nearest_root(want, dtype))
@@ -137,6 +147,17 @@ def test_ordinary_results_are_certain(dtype: str):
             assert result.rounded(np.dtype(dtype))[1].mean() > 0.999
         if dtype != "float64":
             assert nearly.narrowed(terms[0] / by, np.dtype(dtype))[1].mean() > 0.999
+
+
+def test_leading_doubles_decide_ordinary_spreads():
+    elements = 280 + 15 * np.random.default_rng(0).standard_normal((64, 500)).astype("f4")
+    sums = [map(Fraction, map(float, column)) for column in elements.T]
+    pairs = [[sum(row), sum(x * x for x in row)] for row in map(list, sums)]
+    s, q = (np.transpose([rational_form(pair[n]) for pair in pairs]) for n in range(2))
+    leading = nearly.leading_spread(np.array([64.0]), s, q)
+    got, sure = nearly.narrowed(np.sqrt(leading / 64**2), np.dtype("float32"))
+    assert sure.mean() > 0.99
+    np.testing.assert_allclose(got, elements.astype(float).std(axis=0), rtol=2.0**-23)
 
 
 def test_leading_doubles_do_not_decide_ties():

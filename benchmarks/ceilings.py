@@ -6,6 +6,7 @@ memory, and without what a launch costs. An op that is not much faster there is 
 it does with elements.
 
     python benchmarks/ceilings.py [--device SPEC] [--mib 4096] [--cached-mib 40] [--below 0.85]
+        [--dtype float32 --dtype ...]
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ def main() -> None:
     parser.add_argument("--cached-mib", type=int, default=40, help="what the cache holds")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--below", type=float, default=9.0, help="only ops below this share of sum")
+    parser.add_argument("--dtype", action="append", choices=DTYPES, help="all by default")
     options = parser.parse_args()
     (device, *_) = devices(options.device)
     opened = OpenedDevice(device)
     print(f"GB/s on {device}: of {options.mib} MiB in memory, and of {options.cached_mib} in cache")
     print(f"{'dtype':10} {'op':14}" + "".join(f"{name:>10}" for name in COLUMNS))
     best = 0.0
-    for dtype in DTYPES:
+    for dtype in options.dtype or DTYPES:
         some = np.arange(1 << 15).astype(dtype)
         values = np.resize(some, (options.mib << 20) // some.itemsize)
         buffer = placed(opened, values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,11 @@ import pyopencl as cl
 from chunkfold.kernels.bench.ceiling import read_kernels
 from chunkfold.kernels.bench.peers import numpy_of, ours, placed, reduction_kernel, rung
 from chunkfold.kernels.bench.timing import Timed, medians
+from chunkfold.kernels.bind import bind
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.ladder import LADDER
+from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
@@ -49,7 +52,11 @@ def bench_kernels(
     ------
     DeviceError
         If the device cannot hold `nbytes` or lacks a dtype.
+    MonoidError
+        If there is no such op, or not for a dtype; found before anything is measured.
     """
+    for op, dtype in itertools.product(ops, map(_measurable, dtypes)):
+        bind([as_monoid(name) for name in op.split("+")], [dtype])
     opened = OpenedDevice(device)
     for dtype in dtypes:
         array, buffer = _data(opened, dtype, nbytes)
@@ -132,12 +139,16 @@ def _data(opened: OpenedDevice, dtype: str, nbytes: int) -> tuple[np.ndarray, cl
         raise DeviceError(
             f"{device} allows buffers of {device.max_alloc_bytes} bytes, not {nbytes}; measure less"
         )
+    pattern = np.random.default_rng(0).integers(0, 100, _PATTERN).astype(_measurable(dtype))
+    array = np.resize(pattern, nbytes // pattern.itemsize)
+    return array, placed(opened, array)
+
+
+def _measurable(dtype: str) -> np.dtype:
     try:
         kind = np.dtype(dtype)
     except TypeError as error:
         raise DeviceError(f"dtype {dtype!r}: {error}") from None
     if kind.kind not in "iuf":
         raise DeviceError(f"dtype {dtype!r} is not measured: take an integer or a float")
-    pattern = np.random.default_rng(0).integers(0, 100, _PATTERN).astype(kind)
-    array = np.resize(pattern, nbytes // pattern.itemsize)
-    return array, placed(opened, array)
+    return kind

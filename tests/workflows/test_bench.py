@@ -6,6 +6,9 @@ import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from chunkfold.errors import DeviceError
+from chunkfold.kernels.bench.measure import bench_kernels
+from chunkfold.workflows.cli import bench
 from tests.workflows.test_cli import chunkfold
 
 
@@ -27,6 +30,19 @@ def test_kernels_as_json():
     for row in done["rows"]:
         assert {"chunkfold", "read ceiling", "numpy", "ReductionKernel"} == set(row["rates"])
     assert set(done["faster_from"]) == {row["device"] for row in done["rows"]}
+
+
+def test_rows_that_were_measured_before_a_device_failed_are_printed(here, monkeypatch):
+    def fails(*given):
+        yield from bench_kernels(*given)
+        raise DeviceError("the device is gone")
+
+    monkeypatch.setattr(bench, "bench_kernels", fails)
+    words = ("--mib", "1", "--rounds", "1", "--op", "sum", "--dtype", "int32")
+    code, out, said = here("bench", "kernels", "cpu", *words)
+    assert code == 2
+    assert "the device is gone" in said
+    assert "int32" in out
 
 
 def test_transfer_prints_every_way_and_draws(tmp_path: Path):
@@ -53,4 +69,12 @@ def test_bad_input_is_found_first(tmp_path: Path, here):
     ):
         code, _, said = here("bench", "ladder", *words)
         assert code == 2
+        assert sentence in " ".join(said.split()), words
+    small = ("bench", "kernels", "cpu", "--mib", "1", "--rounds", "1", "--op", "sum")
+    for words, sentence in (
+        (("--op", "sum+nothing"), "no reduction is called 'nothing'"),
+        (("--dtype", "int8", "--dtype", "complex64"), "'complex64' is not measured"),
+    ):
+        code, out, said = here(*small, *words)
+        assert (code, out) == (2, "")
         assert sentence in " ".join(said.split()), words

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import click
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import ChunkfoldError, PlanError
 from chunkfold.kernels import Device
 from chunkfold.kernels import devices as find
 from chunkfold.kernels.bench.measure import (
@@ -94,11 +94,17 @@ def kernels(
             "and --dtype"
         )
     rows: list[Row] = []
-    with err.status("measuring") as status:
-        for device in found:
-            status.update(f"measuring {device}")
-            rows += bench_kernels(device, ops or _OPS, dtypes or _DTYPES, mib << 20, rounds)
-        faster = {device.spec: crossover(device, "sum", "float32", 5) for device in found}
+    try:
+        with err.status("measuring") as status:
+            for device in found:
+                for row in bench_kernels(device, ops or _OPS, dtypes or _DTYPES, mib << 20, rounds):
+                    rows.append(row)
+                    status.update(f"measuring {device}: {len(rows)} of {panels} rows")
+            faster = {device.spec: crossover(device, "sum", "float32", 5) for device in found}
+    except (ChunkfoldError, KeyboardInterrupt):
+        if rows and not as_json:
+            _print_kernels(rows, mib)  # minutes of work
+        raise
     if as_json:
         click.echo(json.dumps({"rows": [asdict(row) for row in rows], "faster_from": faster}))
     else:

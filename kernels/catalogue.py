@@ -265,7 +265,7 @@ _CATALOGUE = (
     Monoid(
         "first_mismatch", inputs=2, fields={"i": "int64"}, zero="highest", op="min",
         lift="x0 == x1 || (x0 != x0 && x1 != x1) ? 9223372036854775807L : (long)i",
-        kinds="biufmM", finish=finishes.position_or_none, casts=False,
+        kinds="biufmM", finish=finishes.position, casts=False,
     ),
     histogram(),
 )  # fmt: skip

@@ -8,7 +8,6 @@ import numpy as np
 
 from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.dtypes import from_order, kind_of
-from chunkfold.kernels.errors import MonoidError
 
 
 def _float_of(context: Context) -> np.dtype:
@@ -76,20 +75,7 @@ _NOWHERE = np.iinfo(np.int64).max
 
 
 def position(fields: Fields, context: Context) -> np.ndarray:
-    """Turn global indices into positions among the reduced axes."""
-    index = fields["i"]
-    nowhere = int((index == _NOWHERE).sum())
-    if nowhere:
-        which = f"{nowhere:,} of {index.size:,} results" if index.size > 1 else "the result"
-        raise MonoidError(
-            f"argmin and argmax of nothing but NaN have no value, and {which} would be of that; "
-            "where NaN is not skipped it is the position of the first NaN"
-        )
-    return context.position(index)
-
-
-def position_or_none(fields: Fields, context: Context) -> np.ndarray:
-    """Turn global indices into positions; -1 where there is none."""
+    """Turn global indices into positions among the reduced axes; -1 where there is none."""
     index = fields["i"]
     found = index != _NOWHERE
     out = np.full(index.shape, -1, np.int64)

@@ -50,6 +50,19 @@ class Normalization:
         span = high if self.by == "mean-std" else high - low
         return np.where(span == 0, 1.0, span)
 
+    @property
+    def why_not(self) -> str:
+        """Say why it cannot be applied; nothing if it can."""
+        for what, values in (("offset", self.offset), ("scale", self.scale)):
+            channels = np.flatnonzero(~np.isfinite(values))
+            if len(channels):
+                of = f" of {len(channels)} of {len(values)} channels"
+                cause = "there are NaN, which skipna takes for absent, or infinities"
+                if what == "scale":
+                    cause = "there are no more values than ddof"
+                return f"the {what}{'' if self.channels is None else of} is not finite: {cause}"
+        return ""
+
 
 def normalization(
     source: Any,
@@ -178,6 +191,9 @@ def apply(
     """
     opened = open_source(source)
     made_of = check_applied(opened, out, dtype, overwrite=overwrite)
+    why = found.why_not
+    if why:
+        raise PlanError(f"{opened.name}: {why}; nothing was written")
     array, shape = opened.array, [1] * len(opened.shape)
     if found.channels is not None:
         there = opened.shape[found.channels] if found.channels < len(shape) else 0

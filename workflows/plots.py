@@ -51,10 +51,10 @@ def bar_chart(
         colors = [_HIGHLIGHT if name == highlight else _OTHER for name in names]
         axes.barh(names, values, color=colors, height=0.7)
         for place, value in enumerate(values):
-            axes.text(value, place, f" {value:.3g}", va="center", fontsize=8, color=_INK)
+            axes.text(value, place, f" {_rate(value)}", va="center", fontsize=8, color=_INK)
         if line in bars:
             axes.axvline(bars[line], color=_LINE, linewidth=1, linestyle="--")
-            axes.text(bars[line], -0.8, f"{line} {bars[line]:.3g} ", ha="right", fontsize=8)
+            axes.text(bars[line], -0.8, f"{line} {_rate(bars[line])} ", ha="right", fontsize=8)
         axes.invert_yaxis()
         axes.set_xlim(0, 1.15 * max(bars.values(), default=1.0))
         axes.set_title(title, fontsize=10, loc="left", color=_INK, pad=16)
@@ -63,6 +63,15 @@ def bar_chart(
         axes.spines[["top", "right", "left"]].set_visible(False)
     figure.tight_layout()
     figure.savefig(path)
+
+
+def _rate(value: float) -> str:
+    """Write three digits, or all of a larger number.
+
+    >>> _rate(3933.8), _rate(6.393), _rate(0.051)
+    ('3,934', '6.39', '0.051')
+    """
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _figure(inches: tuple[float, float]) -> Any:

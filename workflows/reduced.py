@@ -17,11 +17,12 @@ from chunkfold.kernels.finishes import BIN
 from chunkfold.planning import Plan
 from chunkfold.request import Op
 from chunkfold.source import Source
-from chunkfold.workflows.attributes import carried_attributes
+from chunkfold.workflows.attributes import PACKING, carried_attributes
 from chunkfold.workflows.outputs import format_of, shown
 
 _SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")
-_SAME_PACKING = ("min", "max", "mean")
+_PACKING = {"min": PACKING, "max": PACKING, "mean": PACKING, "std": ("scale_factor",)}
+"""How results of packed values are packed; others are of the numbers that are stored."""
 _WITH_AXES = ("histogram", "minmax")
 """Reductions whose results have axes beside those that are left."""
 _TOLD = ("selection", "ddof", "skipna", "dtype", "mode")
@@ -58,9 +59,10 @@ class Reduced:
     def attributes(self, op: str) -> dict[str, Any]:
         """Return the attributes of a result: the source's, and what was done."""
         plain = op.removeprefix("nan")
-        kept = carried_attributes(
-            self.source, units=plain in _SAME_UNITS, packed=plain in _SAME_PACKING
-        )
+        packing = _PACKING.get(plain, ())
+        packed = not set(PACKING).isdisjoint(self.source.array.attrs)
+        units = plain in _SAME_UNITS and bool(packing or not packed)
+        kept = carried_attributes(self.source, units=units, packing=packing)
         reduced = [n for n in self._alive() if n in self.plan.layout.reduced]
         names = self.names_of(reduced) or reduced
         made_of = {"source": self.plan.name, "op": op, "axes": list(names)}

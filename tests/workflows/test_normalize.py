@@ -82,6 +82,27 @@ def test_bad_input_leaves_nothing(images, tmp_path: Path):
     assert set(tmp_path.iterdir()) == before
 
 
+def test_what_is_no_number_is_not_applied(tmp_path: Path, here):
+    values = np.arange(8, dtype="f4").reshape(2, 4)
+    values[1, 2] = np.nan
+    made = zarr.create_array(str(tmp_path / "a.zarr"), data=values)
+    out = tmp_path / "out.zarr"
+    words = ("normalize", tmp_path / "a.zarr", "--channels", "0", "--apply", out)
+    for more, why in (
+        ((), "the offset of 1 of 2 channels is not finite: there are NaN, which skipna"),
+        (
+            ("--skipna", "--ddof", "3"),
+            "the scale of 1 of 2 channels is not finite: there are no more values",
+        ),
+    ):
+        code, _, said = here(*words, *more)
+        assert code == 2
+        assert why in " ".join(said.split())
+        assert not out.exists()
+    apply(made, normalization(made, channels=0, skipna=True), out)
+    assert np.isnan(zarr.open_array(out)[...]).sum() == 1
+
+
 def test_short_floats_have_long_means():
     found = normalization(zarr.create_array({}, data=np.array([2**24, 2**24 + 2], "f4")))
     assert found.offset.tolist() == [2**24 + 1]

@@ -45,6 +45,32 @@ def test_units_stay_where_they_are_the_same(scan, tmp_path: Path):
     assert [name for name, one in made.arrays() if "units" in one.attrs] == ["mean"]
 
 
+def test_what_is_made_of_packed_values_says_how_it_is_packed(scan, tmp_path: Path):
+    packed = zarr.open_array(scan[0], mode="a")
+    packed.attrs.update(scale_factor=0.1, add_offset=273, cell_methods="time: point")
+    made = project(packed, tmp_path / "p.zarr", ["mean", "std", "var", "sum"], axis=0)
+    left = {name: dict(one.attrs) for name, one in made.arrays()}
+    for attributes in left.values():
+        del attributes["chunkfold"]
+    assert left == {
+        "mean": {"units": "counts", "scale_factor": 0.1, "add_offset": 273},
+        "std": {"units": "counts", "scale_factor": 0.1},
+        "var": {},
+        "sum": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(-32768, "-32768"), ("4yB5z/kSaEc=", "1e+36"), ("AAAAAAAA+H8=", None)]
+)
+def test_values_that_an_attribute_calls_missing_are_named(scan, tmp_path: Path, here, value, said):
+    """Floats are written in base 64 by xarray; NaN is what skipna leaves out."""
+    zarr.open_array(scan[0], mode="a").attrs["_FillValue"] = value
+    code, _, err = here("project", scan[0], tmp_path / "p.zarr", "--op", "max", "--axis", "0")
+    assert code == 0
+    assert (f"_FillValue {said} is folded like any other value" in err) == (said is not None)
+
+
 def test_several_make_a_group(scan, tmp_path: Path):
     source, values = scan
     made = project(

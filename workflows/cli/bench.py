@@ -29,6 +29,7 @@ from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.units import size_text
 from chunkfold.workflows.cli.options import Decorator, stacked
 from chunkfold.workflows.outputs import check_writable
+from chunkfold.workflows.parsing import words
 from chunkfold.workflows.plots import bar_chart, check_plot
 from chunkfold.workflows.style import err, out, show, table
 
@@ -86,7 +87,7 @@ def kernels(
       chunkfold bench kernels cpu --op sum --dtype float32 --mib 512 --plot kernels.svg
     """
     _prepare(plot)
-    found = find(spec or "all")
+    found, ops = find(spec or "all"), tuple(words(ops))
     panels = len(ops or _OPS) * len(dtypes or _DTYPES) * len(found)
     if plot is not None and panels > _MOST_PANELS:
         raise PlanError(

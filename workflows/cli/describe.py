@@ -46,6 +46,7 @@ def command(
       chunkfold describe s3://bucket/store.zarr --on-bad-chunk skip
     """
     arrays = open_all(source)
+    options.tell_unread(arrays, quiet=quiet)
     skipped = Counter[str]()
     made: list[Any] = []
     given: Any = {"memory": memory, "on_bad_chunk": on_bad_chunk}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import click
-import numpy as np
 
 from chunkfold.api import check
 from chunkfold.opening import open_source
@@ -76,6 +75,7 @@ def command(
     check(opened, list(MEASURES[by]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
     if out is not None:
         check_applied(opened, out, dtype, overwrite=overwrite)
+    options.tell_unread([opened], quiet=quiet)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = normalization(
@@ -89,8 +89,8 @@ def command(
                 on_event=watch,
             )
         click.echo(json.dumps(normalization_json(found)))
-        if not quiet and any(np.isnan(values).any() for values in found.statistics.values()):
-            err.print("there are NaN in it: --skipna takes them for absent", markup=False)
+        if not quiet and out is None and found.why_not:
+            err.print(found.why_not, markup=False)
         if out is not None:
             with client.as_current(), err.status(f"writing {out}"):
                 apply(opened, found, out, dtype, overwrite=overwrite)

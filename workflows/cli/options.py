@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ from chunkfold.cluster import connect
 from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE
 from chunkfold.request import MODES
+from chunkfold.source import Source
+from chunkfold.workflows.attributes import unread_attributes
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.parsing import axis, parse_selection, with_edges, words
 from chunkfold.workflows.style import err
@@ -164,6 +166,13 @@ def tell_dashboard(client: Client, *, quiet: bool) -> None:
     link = None if quiet else dashboard(client)
     if link:
         err.print(f"dashboard {link}", markup=False)
+
+
+def tell_unread(sources: Iterable[Source], *, quiet: bool) -> None:
+    """Say which values are folded though an attribute calls them missing."""
+    for source in () if quiet else sources:
+        for said in unread_attributes(source):
+            err.print(said, markup=False)
 
 
 def arguments(

@@ -100,6 +100,7 @@ def command(
     for file in (output, manifest, report, performance):
         refuse_sources(file, opened)
     quiet = quiet or json_lines
+    options.tell_unread(opened, quiet=quiet)
     record = Record(" and ".join(source.name for source in opened), _settings())
     with (
         reported(record, report),

@@ -76,6 +76,7 @@ def command(
     if check:
         for key, plan in plan_job(job).items():
             out.print(f"{key}\n{plan}\n", markup=False)
+            options.tell_unread(plan.sources, quiet=quiet)
         return
 
     def tell(client: Client) -> None:
@@ -87,6 +88,7 @@ def command(
         click.echo(json.dumps(outcome.record.manifest))
     elif not silent:
         _print(outcome)
+    options.tell_unread((one.source for one in outcome.reduced.values()), quiet=quiet)
     if not quiet:
         err.print(f"wrote {job.output.path} and {manifest_path(job)}", markup=False)
     if outcome.skipped:

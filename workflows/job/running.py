@@ -65,8 +65,9 @@ def check_job(job: Job) -> dict[str, Source]:
         If anything is.
     """
     sources = job_sources(job.sources, job.exclude or (), job.output.path)
-    for key, source in sources.items():
-        _check_source(job, key, source)
+    wrong = [why for key, source in sources.items() if (why := _why_not(job, key, source))]
+    if wrong:
+        raise PlanError("\n".join(wrong))
     beside = (job.output.path, manifest_path(job), job.output.report)
     for out in beside:
         refuse_sources(out, sources.values())
@@ -98,13 +99,14 @@ def _refuse_clashes(job: Job, sources: Mapping[str, Source]) -> None:
                 )
 
 
-def _check_source(job: Job, key: str, source: Source) -> None:
-    """Find out whether an array can be reduced as is asked; name it, and how to do without it."""
+def _why_not(job: Job, key: str, source: Source) -> str:
+    """Say why an array cannot be reduced as is asked, and how to do without it."""
     try:
         check(source, **_asked(job))
     except PlanError as error:
         name = "" if source.name in str(error) else f"{source.name}: "
-        raise PlanError(f"{name}{error}; or leave it out: exclude = [{key!r}]") from error
+        return f"{name}{error}; or leave it out: exclude = [{key!r}]"
+    return ""
 
 
 def plan_job(job: Job) -> dict[str, Plan]:

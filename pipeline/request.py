@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -136,9 +137,10 @@ def _bound(
 ) -> Bound:
     if mode not in MODES:
         raise PlanError(f"mode is {mode!r}; there are: {', '.join(map(repr, MODES))}")
-    plain = isinstance(ddof, (int, float)) and not isinstance(ddof, bool)
-    if not plain or not -(2**63) <= ddof < 2**63:
-        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a number of 64 bits at most")
+    plain = isinstance(ddof, Real) and not isinstance(ddof, bool)
+    if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
+        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
+    ddof = int(ddof) if isinstance(ddof, Integral) else float(ddof)
     if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
         named = ", ".join(monoid.name for monoid in monoids)
         raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")

@@ -126,6 +126,13 @@ def _monoids(op: Op | Sequence[Op], *, skipna: bool) -> list[Monoid]:
     return monoids
 
 
+def _number(ddof: Any) -> float:
+    plain = isinstance(ddof, Real) and not isinstance(ddof, bool)
+    if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
+        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
+    return int(ddof) if isinstance(ddof, Integral) else float(ddof)
+
+
 def _bound(
     sources: tuple[Source, ...],
     monoids: Sequence[Monoid],
@@ -137,10 +144,7 @@ def _bound(
 ) -> Bound:
     if mode not in MODES:
         raise PlanError(f"mode is {mode!r}; there are: {', '.join(map(repr, MODES))}")
-    plain = isinstance(ddof, Real) and not isinstance(ddof, bool)
-    if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
-        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
-    ddof = int(ddof) if isinstance(ddof, Integral) else float(ddof)
+    ddof = _number(ddof)
     if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
         named = ", ".join(monoid.name for monoid in monoids)
         raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")

@@ -36,20 +36,36 @@ def _small_leaves(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
 
 
-@pytest.mark.parametrize(("dtype", "times"), [("float32", 20), ("float64", 5)])
-def test_chunks_do_not_change_a_bit_and_all_are_right(dtype: str, times: int):
+@pytest.fixture
+def roots(monkeypatch) -> list[str]:
+    """The bits of the root partials of runs, in their order."""
+    seen: list[str] = []
+
+    def kept(*given):
+        root = assembled(*given)
+        seen.append(repr(sorted(bits(root).items())))
+        return root
+
+    monkeypatch.setattr(run, "assembled", kept)
+    return seen
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_chunks_do_not_change_a_bit_and_all_are_right(dtype: str, roots: list[str]):
     array = hard(dtype)
     wanted = [expected(op, array.ravel().tolist(), dtype) for op in OPS]
     columns = array.reshape(SHAPE[0], -1).T.tolist()
     means = np.array([expected("mean", column, dtype) for column in columns], dtype)
     rng = np.random.default_rng(1)
-    for _ in range(times):
+    for _ in range(20):
         chunks = tuple(int(rng.integers(1, n + 1)) for n in SHAPE)
         source = stored(array, chunks=chunks)
         results = cf.reduce(source, OPS, mode="exact")
         assert [results[op].tobytes() for op in OPS] == [one.tobytes() for one in wanted]
         along = cf.reduce(source, "mean", axis=0, mode="exact")
         assert along.tobytes() == means.tobytes()
+    assert len(roots) == 40
+    assert len(set(roots)) == 2  # one of all elements, one of the columns
 
 
 def test_sums_that_expansions_lose_are_the_same_for_any_chunks(monkeypatch):
@@ -84,7 +100,7 @@ def test_sums_that_expansions_lose_are_the_same_for_any_chunks(monkeypatch):
     assert len(patterns) == 1
 
 
-def test_workers_do_not_change_a_bit(tmp_path: Path):
+def test_workers_do_not_change_a_bit(tmp_path: Path, roots: list[str]):
     """One to four workers, of one runtime and of several."""
     array = hard("float32", seed=2)
     made = zarr.create_array(str(tmp_path / "a.zarr"), shape=SHAPE, chunks=(2, 3, 4), dtype="f4")
@@ -98,6 +114,8 @@ def test_workers_do_not_change_a_bit(tmp_path: Path):
         ):
             results = cf.reduce(tmp_path / "a.zarr", OPS, mode="exact", client=client)
         assert [results[op].tobytes() for op in OPS] == wanted
+    assert len(roots) == 4
+    assert len(set(roots)) == 1
 
 
 def test_fast_is_close_where_exact_is_right():

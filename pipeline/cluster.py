@@ -99,18 +99,23 @@ class LocalOpenCLCluster(LocalCluster):
         self._limit = memory_limit or MEMORY_LIMIT // len(self.devices)
         self._threads = threads_per_worker
         kwargs.setdefault("dashboard_address", ":0")
-        super().__init__(  # type: ignore[no-untyped-call] # distributed has no types here
-            n_workers=0, threads_per_worker=threads_per_worker, **kwargs
-        )
-        if not self.asynchronous:
-            try:
+        try:
+            super().__init__(  # type: ignore[no-untyped-call] # distributed has no types here
+                n_workers=0, threads_per_worker=threads_per_worker, **kwargs
+            )
+            if not self.asynchronous:
                 self.scale(len(self.devices))
-                self.sync(self._correct_state, callback_timeout=START_DEADLINE_S)
+                self.sync(self._start_workers, callback_timeout=START_DEADLINE_S)
                 self._check_workers()
-            except BaseException:
-                with contextlib.suppress(Exception):  # what ended the start is what is told
-                    self.close()
-                raise
+        except BaseException:
+            # Left to Dask it is closed when the interpreter is, which takes it ten seconds.
+            with contextlib.suppress(Exception):  # what ended the start is what is told
+                self.close()
+            raise
+
+    async def _start_workers(self) -> None:
+        # An interrupt cancels this, but not what it waits for: closing waits for that, too.
+        await asyncio.shield(self._correct_state())
 
     def _check_workers(self) -> None:
         """Refuse to be a cluster some of whose workers never started."""

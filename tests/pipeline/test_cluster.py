@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
+import asyncio
 import contextlib
+import multiprocessing
 import os
 import signal
 import sys
@@ -16,6 +19,7 @@ import numpy as np
 import pytest
 import zarr
 from distributed import Client, LocalCluster
+from distributed.core import Status
 
 import chunkfold as cf
 from chunkfold import blocks, engine, planning
@@ -304,6 +308,21 @@ def test_a_cluster_does_not_scale_beyond_its_devices():
         pytest.raises(cf.ClusterError, match="beyond 1 worker"),
     ):
         made.new_worker_spec()
+
+
+def test_an_interrupt_while_workers_start_closes_the_cluster():
+    made = []
+
+    class Interrupted(cf.LocalOpenCLCluster):
+        async def _start_workers(self) -> None:
+            made.append(self)
+            asyncio.get_running_loop().call_later(0.2, _thread.interrupt_main)
+            await super()._start_workers()
+
+    with pytest.raises(KeyboardInterrupt):
+        Interrupted(DEVICES[0].spec, dashboard_address=None)
+    assert made[0].status is Status.closed
+    assert not multiprocessing.active_children()
 
 
 def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path):

@@ -104,6 +104,15 @@ def array_of(folder: Path) -> zarr.Array:
     return zarr.open(str(folder / "2026.zarr/a"))
 
 
+def test_an_interrupt_stays_one_where_slurm_is_asked():
+    """dask-jobqueue takes SIGINT for itself when it is imported, and exits with 0."""
+    code = (
+        "import signal; from chunkfold.workflows.job import clusters; clusters._jobqueue(); "
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_large_results_and_secrets_do_not_stand_in_the_manifest(folder: Path, scheduler: str):
     zarr.create_array(str(folder / "2026.zarr/w"), data=np.ones((3, 200)), chunks=(1, 200))
     asked = job(folder, scheduler, "o.zarr", "reduce.axes=0", "sources='2026.zarr/w'")

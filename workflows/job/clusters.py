@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -134,6 +135,7 @@ def _kubernetes(cluster: Kubernetes) -> Iterator[Client]:
 
 
 def _jobqueue() -> Any:
+    interrupted = signal.getsignal(signal.SIGINT)
     try:
         import dask_jobqueue
     except ImportError as error:
@@ -141,6 +143,9 @@ def _jobqueue() -> Any:
             f"cluster.kind 'slurm' needs another package ({error}); "
             "try pip install 'chunkfold[slurm]'"
         ) from error
+    if signal.getsignal(signal.SIGINT) is not interrupted:
+        # The import has it end the process as if all were well.
+        signal.signal(signal.SIGINT, interrupted)
     return dask_jobqueue
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_lanes import on_vectors
@@ -10,12 +10,20 @@ from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD
 
 
+class Slot(NamedTuple):
+    """One scalar of an accumulator: its member, its C type, and where its array starts."""
+
+    member: str
+    ctype: str
+    at: str
+
+
 def memory(accumulator: Accumulator) -> str:
     """Return the source of accumulators in memory: one array per slot, behind one another.
 
     `chf_put` leaves what the next fold or the host may read; `chf_store` leaves sums as they are.
     """
-    slots = list(_slots(accumulator))
+    slots = _slots(accumulator)
     # Expansions leave for memory in the one form that their value has.
     sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
     settles = [f"    c{number}_settle(&a.c{number});" for number in sums]
@@ -38,16 +46,14 @@ static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
 {joined(settles)}
     chf_store(p, n, k, a);
 }}
-{_settling(accumulator)}
-{_resuming(accumulator)}"""
+{_settling(sums, slots)}
+{_resuming(accumulator, slots)}"""
 
 
-def _settling(accumulator: Accumulator) -> str:
+def _settling(sums: list[int], slots: list[Slot]) -> str:
     """Settle the sums of eight accumulators side by side: one by one takes a CPU long."""
-    sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
     if not sums:
         return "#define CHF_SETTLES 0"
-    slots = list(_slots(accumulator))
     lines = []
     for number in sums:
         places = [at for member, _, at in slots if member.startswith(f"c{number}.")]
@@ -78,14 +84,13 @@ static void chf_put_eight(__global uchar *p, ulong n, ulong k)
 #endif"""
 
 
-def _resuming(accumulator: Accumulator) -> str:
+def _resuming(accumulator: Accumulator, slots: list[Slot]) -> str:
     """Let lanes go on from accumulators, where both are the same fields."""
     if any(
         part.table or part.state or not on_vectors(part, accumulator)
         for part in accumulator.components
     ):
         return "#define CHF_RESUMES 0"
-    slots = list(_slots(accumulator))
     resumes = [f"    s->{m} = CHF_GATHER(0, (__global const {t} *){at} + k);" for m, t, at in slots]
     leaves = [f"    CHF_SPREAD(s->{m}, (__global {t} *){at} + k);" for m, t, at in slots]
     return f"""\
@@ -104,9 +109,11 @@ static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k)
 }}"""
 
 
-def _slots(accumulator: Accumulator) -> Iterator[tuple[str, str, str]]:
-    """Yield of each scalar its member of an accumulator, its C type, and where its array starts."""
+def _slots(accumulator: Accumulator) -> list[Slot]:
+    slots = []
     offset = 0
     for slot in accumulator.scalars:
-        yield f"c{slot.component}.{slot.member}", FIELD[slot.field.dtype], f"(p + {offset}UL * n)"
+        member = f"c{slot.component}.{slot.member}"
+        slots.append(Slot(member, FIELD[slot.field.dtype], f"(p + {offset}UL * n)"))
         offset += slot.dtype.itemsize
+    return slots

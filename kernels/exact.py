@@ -170,7 +170,9 @@ def _spread(
 ) -> np.ndarray:
     """Return variances, or their roots: (n * q - s * s) / (n * (n - ddof)).
 
-    There is no rounding before the last, so nothing cancels.
+    There is no rounding before the last, so nothing cancels. What is made of that ratio is said
+    three times: `rounded` makes it of integers, `near` of reals whose error is known, and `fast`
+    of doubles alone.
     """
     s, q, n = fields["s"], fields["q"], fields["n"]
     dtype, ddof, unit = context.dtype, context.ddof, s.limbs.low

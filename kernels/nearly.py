@@ -71,13 +71,6 @@ def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
 
 
-def square(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the square and its error, as `two_product` does."""
-    product = a * a
-    high, low = _halves(a)
-    return product, ((high * high - product) + 2 * high * low) + low * low
-
-
 def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     wide = _SPLIT * a
     high = wide - (wide - a)
@@ -123,7 +116,7 @@ def leading_spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarra
     much as 2**46 may cancel. Terms behind the second, and what the sum of small ones loses, are
     less than 2**-102 of them.
     """
-    (more, more_off), (less, less_off) = two_product(n, q[0]), square(s[0])
+    (more, more_off), (less, less_off) = two_product(n, q[0]), two_product(s[0], s[0])
     value, off = two_sum(more, -less)
     value = value + (off + ((more_off - less_off) + (n * q[1] - 2 * s[0] * s[1])))
     size = more + less

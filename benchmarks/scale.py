@@ -1,4 +1,4 @@
-"""What many chunks cost: listing, planning, and scheduling, without reading data to speak of.
+"""What many chunks cost: listing, planning, scheduling, and passing over those not stored.
 
 python benchmarks/scale.py [--chunks 1000 100000 1000000] [--tasks 1000]
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import statistics
 import tempfile
 import threading
 import time
@@ -53,9 +54,10 @@ def planned(chunks: int, stored: str, axis: int | None) -> tuple[float, float, P
 
 def planning_caches_cleared() -> None:
     """Forget the pieces of axes, so that their memory is counted."""
-    from chunkfold.grid import _pieces
+    from chunkfold.grid import _pieces, _touched
 
     _pieces.cache_clear()
+    _touched.cache_clear()
 
 
 def listing(folder: Path) -> float:
@@ -74,18 +76,58 @@ def listing(folder: Path) -> float:
     return 1e6 * seconds / LISTED
 
 
+def passing_over(folder: Path, rounds: int = 5) -> str:
+    """Time sums of arrays that have all of 1,000 chunks, and 1,000 of 1,000,000."""
+    rng = np.random.default_rng(0)
+    full = zarr.create_array(
+        str(folder / "all"), shape=(100, 5 * CHUNK[1], 2 * CHUNK[2]), chunks=CHUNK, dtype="f4"
+    )
+    full[...] = np.rint(rng.normal(280, 15, full.shape) * 100) / 100
+    files = sorted(file for file in (folder / "all/c").rglob("*") if file.is_file())
+    grid = (100_000, 5, 2)
+    middle, every = 500_000, 1_000_000
+    chosen = {
+        "in a row": np.arange(middle, middle + len(files)),
+        "scattered": np.sort(rng.choice(every, len(files), replace=False)),
+    }
+    for name, numbers in chosen.items():
+        shape = (grid[0], *full.shape[1:])
+        made = zarr.create_array(str(folder / name), shape=shape, chunks=CHUNK, dtype="f4")
+        places = np.transpose(np.unravel_index(numbers, grid)).tolist()
+        for file, place in zip(files, places, strict=True):
+            target = folder / name / made.metadata.encode_chunk_key(tuple(place))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.hardlink_to(file)
+    taken: dict[str, list[float]] = {"all": []} | {name: [] for name in chosen}
+    with (
+        cf.LocalOpenCLCluster(dashboard_address=None) as cluster,
+        connect(cluster.scheduler_address) as client,
+    ):
+        for _ in range(rounds + 1):
+            for name, times in taken.items():
+                began = time.perf_counter()
+                cf.reduce(folder / name, client=client)
+                times.append(time.perf_counter() - began)
+    seconds = {name: statistics.median(times[1:]) for name, times in taken.items()}
+    others = ", ".join(f"{name} {seconds[name]:.2f} s" for name in chosen)
+    return f"{seconds['all']:.2f} s where there are no others; of 1,000,000: {others}"
+
+
+UNFINISHED = {"no-worker", "processing", "queued", "waiting"}
+
+
 def scheduling(folder: Path, tasks: int) -> tuple[float, list[int], int]:
     """Return milliseconds a task, most tasks that the scheduler held at once, and the window.
 
-    Of those tasks first the ones that run, wait or have results; then also those that are done and
-    were let go of, whose records Dask keeps to run them again if a worker dies.
+    Of those tasks first the ones that are to be done; then also those whose results are there; then
+    also those that were let go of, whose records Dask keeps to run them again if a worker dies.
     """
     array = zarr.create_array(
         str(folder / "small"), shape=(tasks * 1024,), chunks=(1024,), dtype="i4", compressors=None
     )
     array[:] = 1
     planning.LEAF_BYTES, blocks.BLOCK_BYTES = 4096, (4096, 4096)
-    most, ended = [0, 0], threading.Event()
+    most, ended = [0, 0, 0], threading.Event()
     with (
         cf.LocalOpenCLCluster(dashboard_address=None) as cluster,
         connect(cluster.scheduler_address) as client,
@@ -93,9 +135,10 @@ def scheduling(folder: Path, tasks: int) -> tuple[float, list[int], int]:
 
         def watch() -> None:
             while not ended.wait(0.005):
-                tasks = list(cluster.scheduler.tasks.values())
-                alive = sum(task.state != "released" for task in tasks)
-                most[:] = max(most[0], alive), max(most[1], len(tasks))
+                states = [task.state for task in list(cluster.scheduler.tasks.values())]
+                unfinished = sum(state in UNFINISHED for state in states)
+                alive = len(states) - states.count("released")
+                most[:] = map(max, most, (unfinished, alive, len(states)))
 
         cf.reduce(folder / "small", selection=slice(0, 4096), client=client)
         threading.Thread(target=watch, daemon=True).start()
@@ -128,10 +171,11 @@ def main() -> None:
                       f"{task:>15,}")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="chunkfold-bench-") as folder:
         print(f"listing: {listing(Path(folder)):.1f} us a stored chunk on a local disk")
+        print(f"reading 1,000 chunks of 1 MiB: {passing_over(Path(folder))}")
         each, most, window = scheduling(Path(folder), options.tasks)
-        print(f"scheduling: {each:.2f} ms a task of one 4 KiB chunk; the scheduler held at most "
-              f"{most[0]} tasks of {options.tasks:,} alive, {most[1]:,} with records; "
-              f"blocks in a window of {window}")  # fmt: skip
+        print(f"scheduling: {each:.2f} ms a task of one 4 KiB chunk; of {options.tasks:,} the "
+              f"scheduler held at most {most[0]} that were to be done (window {window}), {most[1]} "
+              f"with those that had results, {most[2]:,} with records of the others")  # fmt: skip
 
 
 if __name__ == "__main__":

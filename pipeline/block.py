@@ -43,7 +43,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     began, since = time.time(), time.monotonic()
     stream = Stream(owned, work, block, watch)
     try:
-        tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], {}))
+        tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
         prepared = time.monotonic() - since
         partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
     finally:

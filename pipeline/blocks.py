@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
-
-from chunkfold.layout import Layout
 
 BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
@@ -30,8 +28,7 @@ class Block:
     """A bit for each leaf, tile by tile, which is 1 where nothing of it is stored; empty: none."""
     gaps: Mapping[tuple[int, int, int], bytes] = field(default_factory=dict)
     """Of leaves that are stored in part, by tile, part and input: a bit for each object that the
-    leaf touches, in C order, which is 1 where it is stored. Only of inputs where asking for what is
-    not there costs much."""
+    leaf touches, in C order, which is 1 where it is stored. Only where that saves much."""
 
     def absent_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile are not stored: bool, (parts,)."""
@@ -70,30 +67,6 @@ def cut_blocks(
         bits = np.packbits(within).tobytes() if within.any() else b""
         blocks.append(Block(number, tiles, parts, bits))
     return tuple(blocks)
-
-
-def with_gaps(
-    blocks: Sequence[Block],
-    layout: Layout,
-    objects: Mapping[int, tuple[np.ndarray, Sequence[int]]],
-) -> tuple[Block, ...]:
-    """Note in each block which objects are missing.
-
-    `objects` has the stored bytes of an input's objects, over their grid, and the shape of one, for
-    those inputs that this is to be known of.
-    """
-    found: dict[int, dict[tuple[int, int, int], bytes]] = {}
-    for number, (sizes, shape) in objects.items():
-        held = layout.leaf_sums((sizes > 0).astype(np.int64), shape)
-        touched = layout.leaf_sums(np.ones_like(sizes), shape)
-        partly = (held > 0) & (held < touched)
-        for block in blocks:
-            within = partly[slice(*block.tiles), slice(*block.parts)]
-            first = np.array([block.tiles[0], block.parts[0]])
-            for tile, part in (np.argwhere(within) + first).tolist():
-                bits = np.packbits(sizes[layout.leaf_objects(tile, part, shape)] > 0).tobytes()
-                found.setdefault(block.number, {})[tile, part, number] = bits
-    return tuple(replace(block, gaps=found.get(block.number, {})) for block in blocks)
 
 
 Run = tuple[int, int]

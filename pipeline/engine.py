@@ -106,7 +106,7 @@ class Engine:
         return roots
 
     def _fill_window(self) -> None:
-        while self._waiting and self._folding < self._window:
+        while self._waiting and self._folding + len(self._combining) < self._window:
             node, block = self._waiting.popleft()
             self._folding += 1
             self._backend.fold(block, self._done(node))

@@ -91,8 +91,7 @@ class Axis:
         >>> [n.tolist() for n in Axis(Cells(10, 4), 1, 10, 1).touched(3)]
         [[0, 1, 2], [2, 3, 4]]
         """
-        starts, _, lengths = _pieces(self)
-        return starts // cell, (starts + (lengths - 1) * self.step) // cell + 1
+        return _touched(self, cell)
 
     def piece(self, number: int) -> Piece:
         """Return what is selected of the `number`-th such cell."""
@@ -135,6 +134,12 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     keep = lengths > 0
     positions = positions[:-1][keep]
     return axis.start + positions * axis.step, positions, lengths[keep]
+
+
+@lru_cache(maxsize=64)
+def _touched(axis: Axis, cell: int) -> tuple[np.ndarray, np.ndarray]:
+    starts, _, lengths = _pieces(axis)
+    return starts // cell, (starts + (lengths - 1) * axis.step) // cell + 1
 
 
 def leaf_factors(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,13 +57,24 @@ class Layout:
 
     def leaf(self, tile: int, part: int) -> tuple[Piece, ...]:
         """Return the pieces of one leaf, axis by axis."""
-        numbers = dict(zip(self.kept, self._numbers(self.kept, tile), strict=True))
-        numbers |= zip(self.reduced, self._numbers(self.reduced, part), strict=True)
-        return tuple(axis.piece(numbers[n]) for n, axis in enumerate(self.axes))
+        numbers = self._by_axis(tile, part)
+        return tuple(axis.piece(number) for axis, number in zip(self.axes, numbers, strict=True))
 
     def leaf_elements(self) -> np.ndarray:
         """Return the elements of every leaf: int64, (tiles, parts)."""
         return self._by_leaf([axis.lengths for axis in self.axes])
+
+    def part_depths(self, parts: np.ndarray) -> np.ndarray:
+        """Return how many elements parts of a tile have for each of its outputs: int64."""
+        numbers = self._numbers(self.reduced, parts)
+        depths = np.ones(len(parts), np.int64)
+        for n, number in zip(self.reduced, numbers, strict=True):
+            depths *= self.axes[n].lengths[number]
+        return depths
+
+    def depth(self, within: Sequence[slice]) -> int:
+        """Return how many elements a box has for each of its outputs."""
+        return math.prod(within[n].stop - within[n].start for n in self.reduced)
 
     def leaf_sums(self, held: np.ndarray, cell: Sequence[int]) -> np.ndarray:
         """Add up for every leaf what the cells of a grid hold that it touches: (tiles, parts)."""
@@ -74,10 +86,17 @@ class Layout:
 
     def leaf_objects(self, tile: int, part: int, shape: Sequence[int]) -> tuple[slice, ...]:
         """Return which objects of a grid a leaf touches."""
-        return tuple(
-            slice(piece.source.start // size, (piece.source.stop - 1) // size + 1)
-            for piece, size in zip(self.leaf(tile, part), shape, strict=True)
-        )
+        return next(self.leaves_objects(np.array([tile]), np.array([part]), shape))
+
+    def leaves_objects(
+        self, tiles: np.ndarray, parts: np.ndarray, shape: Sequence[int]
+    ) -> Iterator[tuple[slice, ...]]:
+        """Yield which objects of a grid each of some leaves touches."""
+        along = []
+        for axis, size, number in zip(self.axes, shape, self._by_axis(tiles, parts), strict=True):
+            first, behind = axis.touched(size)
+            along.append(map(slice, first[number].tolist(), behind[number].tolist()))
+        return zip(*along, strict=True) if along else iter([()] * len(tiles))
 
     def _by_leaf(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         """Multiply a number for each piece of each axis out, over all leaves."""
@@ -126,6 +145,12 @@ class Layout:
         )
         return box(shape, self.reduced, index_strides=strides, index=index)
 
-    def _numbers(self, axes: Sequence[int], flat: int) -> tuple[int, ...]:
+    def _by_axis(self, tile: Any, part: Any) -> list[Any]:
+        numbers = dict(zip(self.kept, self._numbers(self.kept, tile), strict=True))
+        numbers |= zip(self.reduced, self._numbers(self.reduced, part), strict=True)
+        return [numbers[n] for n in range(len(self.axes))]
+
+    def _numbers(self, axes: Sequence[int], flat: Any) -> tuple[Any, ...]:
+        """Return the numbers of pieces along axes: of one leaf's, or of many."""
         shape = tuple(self.axes[n].pieces for n in axes)
-        return tuple(int(n) for n in np.unravel_index(flat, shape)) if shape else ()
+        return tuple(np.unravel_index(flat, shape)) if shape else ()

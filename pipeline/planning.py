@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from chunkfold.blocks import Block, cut_blocks, with_gaps
+from chunkfold.blocks import Block, cut_blocks
 from chunkfold.errors import PlanError
+from chunkfold.gaps import Holdings
 from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
 from chunkfold.kernels import Accumulator, Bound
 from chunkfold.layout import Layout
@@ -49,7 +50,7 @@ class Plan:
     leaf_bytes: int
     """Most decoded bytes of a leaf of one input."""
     nbytes: int
-    """Decoded bytes that will be read and folded: not those of leaves that are not stored."""
+    """Decoded bytes that will be read: not those of objects that are known not to be stored."""
     absent: int
     """Leaves of which nothing is stored: they are not read."""
     memory: Memory
@@ -178,15 +179,14 @@ def make_plan(
             f"{size_text(leaf_bytes)}, but plans have room for {MOST_LEAVES:,}: select less, or "
             "use larger chunks"
         )
-    decoded = layout.leaf_elements() * sum(source.dtype.itemsize for source in sources)
     stored = stored or [None] * len(sources)
-    held = _held(layout, sources, stored)
-    absent = np.zeros(decoded.shape, bool) if held is None else held == 0
+    holdings = Holdings.of(layout, sources, stored)
     if any(source.remote for source in sources):
         readers = READERS[1]
     partial_bytes = accumulator.nbytes * layout.most_outputs
-    costs = _costs(layout, accumulator, decoded, held)
-    blocks = _blocks(layout, sources, stored, costs, absent, workers, partial_bytes)
+    costs = _costs(layout, accumulator, holdings)
+    blocks = cut_blocks(costs, holdings.absent, workers, partial_bytes) if layout.elements else ()
+    blocks = holdings.noted(blocks)
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
     bounds = [
@@ -203,8 +203,8 @@ def make_plan(
         layout=layout,
         blocks=blocks,
         leaf_bytes=leaf_bytes,
-        nbytes=int(decoded[~absent].sum()),
-        absent=int(absent.sum()),
+        nbytes=round(holdings.decoded.sum()),
+        absent=int(holdings.absent.sum()),
         memory=bounds[max(0, fitting - 1)],
         workers=workers,
         threads=threads,
@@ -242,52 +242,17 @@ def _longest(axis: Axis) -> int:
     return min(axis.length, -(-axis.cells.cell // axis.step))
 
 
-def _blocks(
-    layout: Layout,
-    sources: Sequence[Source],
-    stored: Sequence[np.ndarray | None],
-    costs: np.ndarray,
-    absent: np.ndarray,
-    workers: int,
-    partial_bytes: int,
-) -> tuple[Block, ...]:
-    if not layout.elements:
-        return ()
-    # A file that is not there costs no more to ask for than to know of.
-    known = {
-        n: (sizes, source.object_shape)
-        for n, (source, sizes) in enumerate(zip(sources, stored, strict=True))
-        if source.remote and sizes is not None
-    }
-    return with_gaps(cut_blocks(costs, absent, workers, partial_bytes), layout, known)
-
-
-def _held(
-    layout: Layout, sources: Sequence[Source], stored: Sequence[np.ndarray | None]
-) -> np.ndarray | None:
-    """Return the stored bytes that every leaf touches: int64, (tiles, parts); None if unknown."""
-    if any(sizes is None for sizes in stored):
-        return None
-    sums = [
-        layout.leaf_sums(sizes, source.object_shape)
-        for source, sizes in zip(sources, stored, strict=True)
-        if sizes is not None
-    ]
-    return np.asarray(sum(sums))
-
-
-def _costs(
-    layout: Layout, accumulator: Accumulator, decoded: np.ndarray, held: np.ndarray | None
-) -> np.ndarray:
+def _costs(layout: Layout, accumulator: Accumulator, holdings: Holdings) -> np.ndarray:
     """Return what leaves cost, in decoded bytes that take as long: float64, (tiles, parts).
 
     The decoded bytes of what is stored are shared out as stored bytes are. Fill values cost where
     they must be made, and the accumulators of a tile wherever they come from.
     """
-    costs = decoded.astype(float)
+    costs, held = holdings.decoded, holdings.held
     if held is not None:
-        costs = held * (decoded[held > 0].sum() / max(1, held.sum()))
-        if accumulator.uses_index:
-            costs += (held == 0) * decoded / VIRTUAL_COST
+        costs = held * (costs.sum() / max(1, held.sum()))
+    if accumulator.uses_index:
+        itemsize = sum(source.dtype.itemsize for source in holdings.sources)
+        costs = costs + holdings.absent * layout.leaf_elements() * itemsize / VIRTUAL_COST
     outputs = layout.outputs / max(1, layout.tiles)
     return np.asarray(costs + outputs * accumulator.nbytes / max(1, layout.parts))

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from chunkfold.blocks import Block
 from chunkfold.grid import Piece, slabs
 from chunkfold.kernels import Box
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.objects import Known
+from chunkfold.parts import Part, Place
 from chunkfold.work import Work
 
 _MOST_SHAPES = 64
 """Of leaves, that are looked at one by one."""
-Place = tuple[slice, ...]
-"""A box, axis by axis."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +27,8 @@ class Read:
     shape: tuple[int, ...]
     box: Box
     """What it is to the kernels."""
-    absent: bool
-    """Whether nothing of it is stored."""
+    nbytes: int
+    """Decoded bytes of all inputs that are stored of it, as far as it is known; 0: nothing is."""
     known: tuple[Known | None, ...]
     """Of each input, which of the leaf's objects are stored, if that is known."""
 
@@ -42,8 +38,8 @@ class Window:
     """A box of a tile's outputs, and what is folded into them."""
 
     tile: int
-    parts: Mapping[int, bool]
-    """Parts of the tile, in the order they are folded, and whether nothing of them is stored."""
+    parts: Sequence[Part]
+    """In the order they are folded."""
     place: Place
     """The box, along the kept axes."""
     by_cell: bool = False
@@ -64,21 +60,19 @@ class Window:
         return replace(self, place=_shifted(self.place, inner))
 
 
-def whole_window(work: Work, tile: int, parts: Mapping[int, bool]) -> Window:
+def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
     """Return all outputs of a tile."""
     return Window(tile, parts, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
 
 
-def windows_within(
-    work: Work, tile: int, parts: Mapping[int, bool], buffer_bytes: int
-) -> list[Window]:
+def windows_within(work: Work, tile: int, parts: Sequence[Part], buffer_bytes: int) -> list[Window]:
     """Cut a tile's outputs so that a buffer holds an element of each of a window's."""
     shape = work.layout.tile_shape(tile)
     return [Window(tile, parts, place) for place in slabs(shape, _itemsize(work), buffer_bytes)]
 
 
 def windows_by_cell(
-    work: Work, tile: int, parts: Mapping[int, bool], buffer_bytes: int
+    work: Work, tile: int, parts: Sequence[Part], buffer_bytes: int
 ) -> list[Window]:
     """Cut them further, so that no cell is of some of a window's outputs, and not of others."""
     pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), strict=True)
@@ -91,7 +85,7 @@ def windows_by_cell(
     ]
 
 
-def reads_of(work: Work, block: Block, window: Window, buffer_bytes: int) -> Iterator[Read]:
+def reads_of(work: Work, window: Window, buffer_bytes: int) -> Iterator[Read]:
     """Yield what is read for a window, in pieces that staging buffers of a size hold."""
     layout = work.layout
     kept = dict(zip(layout.kept, window.place, strict=True))
@@ -102,21 +96,26 @@ def reads_of(work: Work, block: Block, window: Window, buffer_bytes: int) -> Ite
             return [kept[axis]]
         return piece.cut(work.cells_along(axis)) if window.by_cell else [slice(0, piece.length)]
 
-    for part, absent in window.parts.items():
-        pieces = layout.leaf(window.tile, part)
-        known = _known(work, block, window.tile, part)
-        for whole in itertools.product(*itertools.starmap(cuts_along, enumerate(pieces))):
+    def boxes(part: Part, pieces: Sequence[Piece]) -> Iterable[Place]:
+        if part.cells is None:
+            return itertools.product(*itertools.starmap(cuts_along, enumerate(pieces)))
+        return (tuple(kept.get(n, cut) for n, cut in enumerate(cell)) for cell in part.cells)
+
+    for part in window.parts:
+        pieces = layout.leaf(window.tile, part.number)
+        for whole in boxes(part, pieces):
             shape = [along.stop - along.start for along in whole]
             # All outputs at a time.
             for slab in slabs([shape[n] for n in layout.reduced], row_bytes, buffer_bytes):
                 cuts = dict(zip(layout.reduced, slab, strict=True))
                 within = _shifted(whole, [cuts.get(n, slice(0, m)) for n, m in enumerate(shape)])
+                box = layout.leaf_box(pieces, within, indexed=work.accumulator.uses_index)
                 yield Read(
                     region=tuple(map(_in_array, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
-                    box=layout.leaf_box(pieces, within, indexed=work.accumulator.uses_index),
-                    absent=absent,
-                    known=known,
+                    box=box,
+                    nbytes=-(-part.nbytes * box.elements // part.elements),
+                    known=part.known,
                 )
 
 
@@ -128,6 +127,8 @@ def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
     """
     layout = work.layout
     extents = [{int(axis.lengths.min()), int(axis.lengths.max())} for axis in layout.axes]
+    for axis, cell in itertools.product(layout.reduced, _cells(window)):
+        extents[axis].add(cell[axis].stop - cell[axis].start)
     for axis, along in zip(layout.kept, window.place, strict=True):
         extents[axis] = {along.stop - along.start}
     cut = window.by_cell or work.leaf_bytes > buffer_bytes
@@ -140,6 +141,10 @@ def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
     )
 
 
+def _cells(window: Window) -> Iterator[Place]:
+    return itertools.chain.from_iterable(part.cells or () for part in window.parts)
+
+
 def _itemsize(work: Work) -> int:
     return max(source.dtype.itemsize for source in work.sources)
 
@@ -148,22 +153,6 @@ def _in_array(piece: Piece, cut: slice) -> slice:
     """Return where elements of a piece stand in the array."""
     start, step = piece.source.start, piece.source.step
     return slice(start + cut.start * step, start + (cut.stop - 1) * step + 1, step)
-
-
-def _known(work: Work, block: Block, tile: int, part: int) -> tuple[Known | None, ...]:
-    """Return what a block knows of a leaf's objects, input by input."""
-    found: list[Known | None] = []
-    for number, source in enumerate(work.sources):
-        bits = block.gaps.get((tile, part, number))
-        if bits is None:
-            found.append(None)
-            continue
-        box = work.layout.leaf_objects(tile, part, source.object_shape)
-        shape = [along.stop - along.start for along in box]
-        flat = np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape))
-        first = tuple(along.start for along in box)
-        found.append(Known(first, flat.reshape(shape).astype(bool)))
-    return tuple(found)
 
 
 def _shifted(whole: Sequence[slice], part: Sequence[slice]) -> Place:

@@ -85,7 +85,7 @@ class Stream:
         fold = Fold(self.owned.opened, accumulator, tuning, window.outputs, self._queue)
         reads = deque[tuple[Read, Slot, Future[ReadTimes]]]()
         try:
-            for read in reads_of(self.work, self.block, window, self.buffer_bytes):
+            for read in reads_of(self.work, window, self.buffer_bytes):
                 if len(reads) == self._most - 2:
                     self._consume(fold, window, *reads[0])
                     reads.popleft()
@@ -151,7 +151,7 @@ class Stream:
         for source, staged, known in zip(self.work.sources, memory, read.known, strict=True):
             nbytes = read.box.elements * source.dtype.itemsize
             elements = staged[:nbytes].view(source.dtype).reshape(read.shape)
-            if read.absent:
+            if not read.nbytes:
                 elements[...] = source.fill
             else:
                 source.read(read.region, elements, known)
@@ -191,7 +191,7 @@ class Stream:
         self._free.append(slot)
         if counts:
             self.elements += read.box.elements
-            self.nbytes += sum(sizes)
+            self.nbytes += read.nbytes
         if time.monotonic() - self._told > PROGRESS_EVERY_S:
             self._told = time.monotonic()
             self._watch.progress(self.nbytes, False)

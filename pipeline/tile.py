@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,33 +12,29 @@ from chunkfold.kernels import Partial
 from chunkfold.kernels.partial import assembled
 from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.memory import AGAIN_BYTES
-from chunkfold.reads import Place, Window, windows_by_cell, windows_within
+from chunkfold.parts import Part, Place, parts_of
+from chunkfold.reads import Window, windows_by_cell, windows_within
 from chunkfold.stream import Stream
 
 
 def fold_tile(stream: Stream, tile: int) -> Partial:
     """Fold those parts of a tile that are of the stream's block."""
-    accumulator, block = stream.work.accumulator, stream.block
-    parts, absent = np.arange(*block.parts), block.absent_parts(tile)
-    if accumulator.uses_index or not absent.any():
-        return _fold_parts(stream, tile, dict(zip(parts.tolist(), absent.tolist(), strict=True)))
-    filled = _fold_fill(stream, tile, parts[absent].tolist())
-    if absent.all():
-        return filled
-    present = _fold_parts(stream, tile, dict.fromkeys(parts[~absent].tolist(), False))
-    return stream.combine([present, filled])
+    parts, owed = parts_of(stream.work, stream.block, tile)
+    if not owed:
+        return _fold_parts(stream, tile, parts)
+    filled = _fold_fill(stream, tile, owed)
+    return stream.combine([_fold_parts(stream, tile, parts), filled]) if parts else filled
 
 
-def _fold_fill(stream: Stream, tile: int, parts: Sequence[int]) -> Partial:
-    """Fold as many fill values as parts that are not stored would have, without any data."""
+def _fold_fill(stream: Stream, tile: int, count: int) -> Partial:
+    """Fold the fill values that each output of a tile is owed, without any data."""
     work, outputs = stream.work, stream.work.layout.tile_outputs(tile)
-    elements = sum(math.prod(p.length for p in work.layout.leaf(tile, part)) for part in parts)
-    stream.elements += elements
-    return stream.fills.of(work.accumulator, elements // outputs, outputs)
+    stream.elements += count * outputs
+    return stream.fills.of(work.accumulator, count, outputs)
 
 
-def _fold_parts(stream: Stream, tile: int, parts: Mapping[int, bool]) -> Partial:
-    """Fold some parts of a tile; chunks that cannot be read are left out, if they are to be."""
+def _fold_parts(stream: Stream, tile: int, parts: Sequence[Part]) -> Partial:
+    """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
     work, counted = stream.work, (stream.elements, stream.nbytes)
     try:
         return _fold_windows(stream, tile, windows_within(work, tile, parts, stream.buffer_bytes))

@@ -6,11 +6,11 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkfold.blocks import Block
 from chunkfold.grid import Cells, select
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.layout import Layout
 from chunkfold.opening import open_source
+from chunkfold.parts import Part
 from chunkfold.reads import kernels_of, reads_of, windows_by_cell, windows_within
 from chunkfold.work import Work
 
@@ -27,17 +27,17 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
     accumulator = bind([as_monoid(op)], [source.dtype]).accumulator
     leaf_bytes = 4 * int(layout.leaf_elements().max())
     work = Work("run", (source,), layout, leaf_bytes, accumulator, None, 2, by_cell)
-    block = Block(0, (0, layout.tiles), (0, layout.parts))
-    parts = dict.fromkeys(range(layout.parts), False)
     kernels, foreseen = set(), set()
     windows_of = windows_by_cell if by_cell else windows_within
     for tile in range(layout.tiles):
+        elements = layout.leaf_elements()[tile].tolist()
+        parts = [Part(n, many, 4 * many, (None,)) for n, many in enumerate(elements)]
         for one in windows_of(work, tile, parts, buffer_bytes):
             starts = [data.draw(st.integers(0, extent - 1)) for extent in one.shape]
             inner = tuple(slice(start, start + 1) for start in starts)
             window = one.within(inner) if data.draw(st.booleans()) else one
             least = kernels_of(work, window, buffer_bytes)
-            reads = list(reads_of(work, block, window, buffer_bytes))
+            reads = list(reads_of(work, window, buffer_bytes))
             read = {part.box.kernel for part in reads}
             assert {part.box.outputs for part in reads} == {window.outputs}
             assert max(part.box.elements for part in reads) * 4 <= buffer_bytes

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import blocks, planning, report, stream
+from chunkfold import blocks, parts, planning, report, stream
 from chunkfold.cluster import connect
 from tests.conftest import DEVICES
 from tests.exactly import expected
@@ -26,6 +26,7 @@ def _small_leaves(monkeypatch):
     """Several chunks to a leaf, several leaves to a block."""
     monkeypatch.setattr(planning, "LEAF_BYTES", 4 * 9 * 8)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1200, 2400))
+    monkeypatch.setattr(parts, "READ_BYTES", 100)  # a chunk has 72
 
 
 def damaged(folder: Path, array: np.ndarray, bad: np.ndarray, **layout) -> np.ma.MaskedArray:
@@ -44,6 +45,15 @@ def damaged(folder: Path, array: np.ndarray, bad: np.ndarray, **layout) -> np.ma
     return np.ma.MaskedArray(array, mask)
 
 
+def removed(folder: Path, rest: np.ma.MaskedArray, gone: np.ndarray) -> None:
+    """Remove the chunks that `gone` says, and put the fill value, 0, in their place."""
+    made = zarr.open_array(folder)
+    unit = made.shards or made.chunks
+    for place in np.argwhere(gone):
+        (folder / made.metadata.encode_chunk_key(tuple(map(int, place)))).unlink()
+        rest[tuple(slice(n * u, (n + 1) * u) for n, u in zip(place, unit, strict=True))] = 0
+
+
 LAYOUTS = {
     "zstd": {"chunks": (3, 3)},
     "uncompressed": {"chunks": (3, 3), "compressors": None},
@@ -57,17 +67,19 @@ LAYOUTS = {
     st.sampled_from(list(LAYOUTS)),
     st.sampled_from([None, 0, 1]),
     st.floats(0, 0.7),
+    st.sampled_from([0, 0, 0.5, 0.9]),
     st.booleans(),
 )
-@settings(max_examples=40)
+@settings(max_examples=60)
 def test_the_rest_is_reduced_exactly(
-    tmp_path_factory, seed: int, layout: str, axis, share: float, cut: bool
+    tmp_path_factory, seed: int, layout: str, axis, share: float, gone: float, cut: bool
 ):
     folder = tmp_path_factory.mktemp("bad") / "a"
     rng = np.random.default_rng(seed)
     array = rng.standard_normal((17, 11))
     grid = (3 if layout == "shards" else 6, 4)
     rest = damaged(folder, array, rng.random(grid) < share, **LAYOUTS[layout])
+    removed(folder, rest, rng.random(grid) < gone)
     selection = (slice(1, None, 2), slice(2, 10)) if cut else None
     left = rest if selection is None else rest[selection]
     ops = ["sum", "mean", "std", "count"]

@@ -9,15 +9,18 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import obstore
 import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold import blocks, planning, stored
-from chunkfold.blocks import cut_blocks, even_runs, with_gaps
+from chunkfold import blocks, parts, planning, stored
+from chunkfold.blocks import cut_blocks, even_runs
 from chunkfold.direct import Direct
+from chunkfold.gaps import SPARSE, Holdings, known_objects
 from chunkfold.grid import Cells, select
 from chunkfold.kernels import Combiner, as_monoid, bind
 from chunkfold.layout import Layout
@@ -148,12 +151,24 @@ OPS = ["sum", "nansum", "mean", "var", "nanstd", "minmax", "norm2", "count"]
     st.floats(0, 1),
     st.booleans(),
     st.booleans(),
+    st.sampled_from([256, 512, 2048]),
+    st.sampled_from([0, 300]),
 )
-@settings(max_examples=40)
+@settings(max_examples=60)
 def test_what_is_not_stored_counts_as_if_it_were(
-    tmp_path_factory, seed: int, fill: float, axis, share: float, whole: bool, positions: bool
-):
+    tmp_path_factory, seed: int, fill: float, axis, share: float, whole: bool, positions: bool,
+    leaf_bytes: int, read_bytes: int,
+):  # fmt: skip
     """Bit for bit what the same array gives that has all of its chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "LEAF_BYTES", leaf_bytes)
+        patch.setattr(parts, "READ_BYTES", read_bytes)
+        _check_fill(tmp_path_factory, seed, fill, axis, share, whole, positions)
+
+
+def _check_fill(
+    tmp_path_factory, seed: int, fill: float, axis, share: float, whole: bool, positions: bool
+) -> None:
     folder = tmp_path_factory.mktemp("sparse")
     rng = np.random.default_rng(seed)
     array = np.ldexp(rng.standard_normal((7, 6, 5)), rng.integers(-40, 40))
@@ -169,7 +184,11 @@ def test_what_is_not_stored_counts_as_if_it_were(
     assert (stored_sizes(made) == 0).any() == (not kept.all())
     cut = None if whole else (slice(1, None, 2), slice(None), slice(0, 4))
     ops = [*OPS, "argmin"] if positions else OPS
-    got, want = (cf.reduce(one, ops, axis=axis, selection=cut) for one in (made, dense))
+    run = cf.submit(made, ops, axis=axis, selection=cut)
+    got, want = run.result(), cf.reduce(dense, ops, axis=axis, selection=cut)
+    if not positions:  # what is filled in for indices is not stored
+        read = sum(device.nbytes for device in run.profile.values())
+        assert 0 <= read - run.plan.nbytes <= run.plan.layout.elements
     for op in ops:
         assert got[op].tobytes() == want[op].tobytes(), (op, got[op], want[op])
     if whole and not np.isnan(full).any():
@@ -241,6 +260,49 @@ def test_nothing_absent_is_read(tmp_path: Path, monkeypatch):
     assert run.plan.nbytes == 2 * 64 * 4
     assert run.plan.absent == 998
     assert "nothing is stored of 998" in str(run.plan)
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_of_a_leaf_that_is_stored_in_part_only_that_is_read(tmp_path: Path, monkeypatch, axis):
+    regions: list = []
+    true_read = Direct.read
+
+    def counted(self: Direct, name: str, region, *given) -> None:
+        regions.append(tuple((cut.start, cut.stop) for cut in region))
+        true_read(self, name, region, *given)
+
+    monkeypatch.setattr(Direct, "read", counted)
+    monkeypatch.setattr(planning, "LEAF_BYTES", 16 * 8 * 4)  # 16 chunks, 8 outputs
+    monkeypatch.setattr(parts, "READ_BYTES", 7 * 32)  # 2 are worth it of 16, 3 are not
+    array, kept = np.arange(1.0, 801, dtype="f4").reshape(100, 8), np.zeros((100, 1), bool)
+    kept[[3, 8, 33, 37, 41, 96]] = True
+    made, full = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 8), fill_value=0.5)
+    run = cf.submit(made, "sum", axis=axis)
+    np.testing.assert_array_equal(run.result(), full.sum(axis=axis, dtype="f8"))
+    rows = [(3, 4), (8, 9), (32, 48), (96, 100)]
+    assert sorted(regions) == [(along, (0, 8)) for along in rows]
+    assert run.plan.nbytes == 32 * 6
+
+
+def test_two_inputs_are_read_where_either_is_stored(tmp_path: Path, monkeypatch):
+    """Whatever the chunks of each: where neither is, the products of their fills are counted."""
+    monkeypatch.setattr(planning, "LEAF_BYTES", 2048)
+    monkeypatch.setattr(parts, "READ_BYTES", 0)
+    rng = np.random.default_rng(0)
+    array = rng.integers(1, 99, (18, 20)).astype("f8")
+    for number in range(20):
+        share = rng.random() * 0.6
+        one, full = sparse(
+            tmp_path / f"a{number}.zarr", array, rng.random((9, 10)) < share, chunks=(2, 2),
+            fill_value=2.0,
+        )  # fmt: skip
+        two, other = sparse(
+            tmp_path / f"b{number}.zarr", array, rng.random((6, 4)) < share, chunks=(3, 5),
+            fill_value=5.0,
+        )  # fmt: skip
+        for axis in (None, 0, 1):
+            got = cf.reduce([one, two], "dot", axis=axis)
+            np.testing.assert_array_equal(got, (full * other).sum(axis=axis))
 
 
 def test_fill_is_folded_once_for_many_tiles(tmp_path: Path, monkeypatch):
@@ -326,24 +388,37 @@ def test_blocks_of_many_tiles_keep_their_absent_leaves():
     assert (seen == 1).all()
 
 
-@given(st.integers(0, 2**32), st.sampled_from([(3, 4), (6, 8), (5, 5)]), st.floats(0, 1))
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([(3, 4), (6, 8), (5, 5)]),
+    st.floats(0, 1),
+    st.booleans(),
+)
 @settings(max_examples=30)
-def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float):
+def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float, remote: bool):
     rng = np.random.default_rng(seed)
     sizes = np.where(rng.random((7, 8)) < share, 9, 0)
     axes = select([Cells(20, leaf[0]), Cells(30, leaf[1])], (slice(1, 19, 2), slice(None)))
     layout = Layout(axes, (0,))
-    held = layout.leaf_sums(sizes, (3, 4))
-    made = cut_blocks(np.full(held.shape, 900), held == 0, 2, 0)
-    for block in with_gaps(made, layout, {0: (sizes, (3, 4))}):
+    store = ObjectStore(obstore.store.MemoryStore()) if remote else {}
+    source = open_source(zarr.create_array(store, shape=(20, 30), chunks=(3, 4), dtype="f8"))
+    assert source.remote == remote
+    holdings = Holdings.of(layout, [source], [sizes])
+    made = cut_blocks(np.full(holdings.absent.shape, 900), holdings.absent, 2, 0)
+    for block in holdings.noted(made):
         for tile in range(*block.tiles):
             for part in range(*block.parts):
                 there = sizes[layout.leaf_objects(tile, part, (3, 4))] > 0
-                bits = block.gaps.get((tile, part, 0))
-                assert (bits is not None) == (there.any() and not there.all())
-                if bits is not None:
-                    flat = np.unpackbits(np.frombuffer(bits, np.uint8), count=there.size)
-                    np.testing.assert_array_equal(flat, there.reshape(-1))
+                (known,) = known_objects(layout, [source], block, tile, part)
+                most = 1 if remote else SPARSE
+                noted = there.any() and not there.all() and there.mean() <= most
+                assert (known is not None) == noted
+                if known is not None:
+                    np.testing.assert_array_equal(known.stored, there)
+                    assert (
+                        holdings.decoded[tile, part]
+                        == 8 * layout.leaf_elements()[tile, part] * there.mean()
+                    )
                 rows = [piece.source for piece in layout.leaf(tile, part)]
                 touched = {(r // 3, c // 4) for r in range(20)[rows[0]] for c in range(30)[rows[1]]}
                 box = layout.leaf_objects(tile, part, (3, 4))

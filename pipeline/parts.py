@@ -1,0 +1,102 @@
+"""Which parts of a tile are read, and how much of it is fill: pure functions of a run's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from chunkfold.blocks import Block
+from chunkfold.gaps import known_objects
+from chunkfold.grid import Piece
+from chunkfold.objects import Known
+from chunkfold.work import Work
+
+READ_BYTES = 1 << 20
+"""Decoded bytes that cost as much to fill and to fold as one read more does."""
+Place = tuple[slice, ...]
+"""A box, axis by axis."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A leaf of a tile, and what is to be read of it."""
+
+    number: int
+    elements: int
+    """That are read."""
+    nbytes: int
+    """Decoded bytes of all inputs that are stored of these, as far as it is known."""
+    known: tuple[Known | None, ...]
+    """Of each input, which of its objects are stored, if that is known."""
+    cells: tuple[Place, ...] | None = None
+    """The boxes that are read, if others are not; None: all of it."""
+
+    @property
+    def absent(self) -> bool:
+        """Whether nothing of it is stored: it is filled, not read."""
+        return not self.nbytes
+
+
+def parts_of(work: Work, block: Block, tile: int) -> tuple[tuple[Part, ...], int]:
+    """Return what a block reads of a tile, and how many fill values more each output is owed.
+
+    A reduction that reads indices has to be given every element, stored or not.
+    """
+    numbers, absent = np.arange(*block.parts), block.absent_parts(tile)
+    outputs, itemsizes = work.layout.tile_outputs(tile), [s.dtype.itemsize for s in work.sources]
+    depths = work.layout.part_depths(numbers)
+    owed, parts = 0, []
+    for number, lacks, depth in zip(
+        numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
+    ):
+        if lacks and not work.accumulator.uses_index:
+            owed += depth
+            continue
+        known = known_objects(work.layout, work.sources, block, tile, number)
+        shares = [0.0 if lacks else 1.0 if one is None else one.share for one in known]
+        nbytes = outputs * depth * np.dot(shares, itemsizes)
+        cells = None if work.accumulator.uses_index else _stored_cells(work, known, tile, number)
+        read = depth if cells is None else sum(map(work.layout.depth, cells))
+        owed += depth - read
+        parts.append(Part(number, read * outputs, round(nbytes), known, cells))
+    return tuple(parts), owed
+
+
+def _stored_cells(
+    work: Work, known: Sequence[Known | None], tile: int, part: int
+) -> tuple[Place, ...] | None:
+    """Return the cells of a leaf of which any input has something; None if all are to be read.
+
+    So they are where it is not known what is missing, where too little is, and where cells cut the
+    outputs: then those would be owed unlike numbers of fill values.
+    """
+    if any(one is None for one in known):
+        return None
+    pieces = work.layout.leaf(tile, part)
+    cuts = [piece.cut(work.cells_along(axis)) for axis, piece in enumerate(pieces)]
+    if any(len(cuts[axis]) > 1 for axis in work.layout.kept):
+        return None
+    stored = np.zeros([len(along) for along in cuts], bool)
+    for source, one in zip(work.sources, known, strict=True):
+        if one is not None:
+            objects = map(_objects, pieces, cuts, source.object_shape, one.first)
+            stored |= one.stored[np.ix_(*objects)]
+    extents = np.ix_(*([cut.stop - cut.start for cut in along] for along in cuts))
+    sizes = reduce(np.multiply, extents, np.ones((), np.int64))
+    lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
+    if lacking < READ_BYTES * int(stored.sum()):
+        return None
+    return tuple(
+        tuple(along[n] for along, n in zip(cuts, place, strict=True))
+        for place in np.argwhere(stored).tolist()
+    )
+
+
+def _objects(piece: Piece, cuts: Sequence[slice], size: int, first: int) -> np.ndarray:
+    """Return in which objects cells lie along an axis, counted from the first of the leaf."""
+    starts = np.array([cut.start for cut in cuts], np.int64)
+    objects: np.ndarray = (piece.source.start + starts * piece.source.step) // size - first
+    return objects

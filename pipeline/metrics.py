@@ -6,6 +6,7 @@ prometheus_client is installed.
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import Any
 
@@ -35,8 +36,14 @@ def count_block(device: str, times: BlockTimes, skipped: int) -> None:
         "fold_seconds": times.fold_s,
         "skipped_elements": skipped,
     }
-    for name, counter in _counters().items():
+    with _making:
+        counters = _counters()
+    for name, counter in counters.items():
         counter.labels(device).inc(max(0.0, amounts[name]))
+
+
+_making = threading.Lock()
+"""Two blocks may end at once, and a counter can be made once only."""
 
 
 @cache

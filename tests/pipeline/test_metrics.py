@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
+import prometheus_client
 import zarr
 
 import chunkfold as cf
+from chunkfold import metrics
+from chunkfold.report import BlockTimes
 from tests.conftest import DEVICES
 
 
@@ -30,3 +36,20 @@ def test_a_worker_s_endpoint_counts_what_it_folded(tmp_path):
     assert (counted["blocks"], counted["bytes"], counted["skipped_elements"]) == (2, 14400, 200)
     assert counted["decode_seconds"] > 0
     assert "dask_worker_tasks" in text
+
+
+def test_blocks_that_end_at_once_are_all_counted(monkeypatch):
+    """The first ones of a worker, which make the counters: each can be made once only."""
+    registry, true_counter = prometheus_client.CollectorRegistry(), prometheus_client.Counter
+
+    def slowly(*given) -> prometheus_client.Counter:
+        time.sleep(0.05)
+        return true_counter(*given, registry=registry)
+
+    monkeypatch.setattr(metrics, "_counters", cache(metrics._counters.__wrapped__))
+    with monkeypatch.context() as patch, ThreadPoolExecutor(4) as pool:
+        patch.setattr(prometheus_client, "Counter", slowly)
+        times = BlockTimes(*[0.0] * 7, 8)
+        for done in [pool.submit(metrics.count_block, "device", times, 0) for _ in range(4)]:
+            done.result(60)
+    assert registry.get_sample_value("chunkfold_blocks_total", {"device": "device"}) == 4

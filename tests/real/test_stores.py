@@ -23,6 +23,7 @@ from chunkfold import planning, remote
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import run_job
 from tests.real.azurite import azurite, make_container
+from tests.real.google import google
 from tests.real.servers import SECRET, Ceph, ceph, nginx
 from tests.workflows.test_cli import chunkfold
 
@@ -97,12 +98,12 @@ def test_what_a_listing_lacks_is_not_asked_for(environment: Ceph, monkeypatch):
         return true_open(self, key, *given)
 
     monkeypatch.setattr(remote.RemoteObjects, "open", counted)
-    for leaf_bytes, nbytes in ((8 * 100 * 200 * 4, VALUES[:32].nbytes), (16 << 20, VALUES.nbytes)):
+    for leaf_bytes in (8 * 100 * 200 * 4, 16 << 20):
         monkeypatch.setattr(planning, "LEAF_BYTES", leaf_bytes)
         run = cf.submit("s3://climate/zstd", "count")
         assert run.result() == FULL.size
         # Leaves of which nothing is stored are left out; of others, what is not.
-        assert run.plan.nbytes == nbytes
+        assert run.plan.nbytes == VALUES[:32].nbytes
         assert sorted(asked) == [f"c/{n}/0/0" for n in range(4)]
         asked.clear()
 
@@ -158,6 +159,33 @@ def test_google_s_client_reads_what_anybody_may_read(
     monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(key))
     monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
     check_bits("gs://public")
+
+
+@pytest.mark.usefixtures("_small_leaves")
+@pytest.mark.parametrize("kind", ["service_account", "authorized_user"])
+def test_google_s_credentials_are_found_and_shown(
+    s3: Ceph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    """Those of a machine's account, and those that `gcloud auth application-default login` left."""
+    write_layouts(str(tmp_path / "data"))
+    s3.publish(kind.replace("_", "-"), tmp_path / "data")
+    (tmp_path / "google").mkdir()
+    with google(tmp_path / "google", s3.port) as stand_in:
+        environment = stand_in.environment(kind)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        check_bits(f"gs://{kind.replace('_', '-')}")
+        done = chunkfold("reduce", f"gs://{kind.replace('_', '-')}/zstd", "--op", "max")
+        assert done.stdout == f"max {FULL.max()!s}\n"
+        file = Path(environment["GOOGLE_APPLICATION_CREDENTIALS"])
+        file.write_text(file.read_text().replace("of-the-user", "of-nobody"))
+        if kind == "authorized_user":
+            with pytest.raises(cf.SourceError, match=r"^gs://.*403") as found:
+                cf.reduce("gs://authorized-user/zstd")
+            assert "of-" not in str(found.value)
+    whose = "account" if kind == "service_account" else "user"
+    assert set(stand_in.shown) == {whose}
+    assert stand_in.shown[whose] > 10
 
 
 def check_bits(root: str) -> None:

@@ -58,12 +58,15 @@ Timed = Callable[[], object]
 
 
 def write(path: Path, gib: float, layout: dict, step: float) -> zarr.Array:
-    """Write temperatures rounded to a step: of 0.01 K zstd shrinks them by half, of 1 K more."""
+    """Write temperatures, rounded to a step: of 0.01 K zstd shrinks them by half, of 1 K more.
+
+    Of 0 they are not rounded: zstd takes little off them, and is soon done with small chunks.
+    """
     days = max(8, int(gib * 2**30 / (4 * np.prod(PLANE))) // 8 * 8)
     made = zarr.create_array(str(path), shape=(days, *PLANE), dtype="float32", **layout)
     for start in range(0, days, 8):
         values = np.random.default_rng(start).normal(280, 15, (8, *PLANE))
-        made[start : start + 8] = np.rint(values / step) * step
+        made[start : start + 8] = np.rint(values / step) * step if step else values
     return made
 
 
@@ -161,7 +164,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--gib", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--step", type=float, default=0.01, help="kelvins data are rounded to")
+    parser.add_argument(
+        "--step", type=float, default=0.01, help="kelvins data are rounded to; 0: not"
+    )
     parser.add_argument("--device", default=None)
     parser.add_argument("--only", default="", help="datasets whose names have this in them")
     parser.add_argument("--no-peers", action="store_true", help="the floor and this only")

@@ -113,19 +113,38 @@ class Direct:
         if target.shape == self.shape and target.flags.c_contiguous:
             self._decode(stored, span, target.reshape(-1).view(np.uint8))
             return
+        if not self.chain:
+            self._read_run(stored, span, source, target)
+            return
         chunk = scratch.room("decoded", self.nbytes)
         self._decode(stored, span, chunk)
         target[...] = chunk.view(self.dtype).reshape(self.shape)[tuple(source)]
+
+    def _read_run(
+        self, stored: StoredObject, span: Span, source: Sequence[slice], target: np.ndarray
+    ) -> None:
+        """Read no more of a chunk that is stored as it is than from the first to the last taken."""
+        self._check_size(span)
+        first, shape, within = _run(source, self.shape)
+        nbytes = math.prod(shape) * self.dtype.itemsize
+        alone = target.shape == shape and target.flags.c_contiguous
+        memory = target.reshape(-1).view(np.uint8) if alone else scratch.room("decoded", nbytes)
+        stored.read_into(memory, span[0] + first * self.dtype.itemsize)
+        if not alone:
+            target[...] = memory.view(self.dtype).reshape(shape)[within]
+
+    def _check_size(self, span: Span) -> None:
+        if span[1] != self.nbytes:
+            raise ValueError(f"it has {span[1]:,} bytes, but its shape needs {self.nbytes:,}")
 
     def _decode(self, stored: StoredObject, span: Span, out: np.ndarray) -> None:
         if self.chain:
             found = stored.read(span)
             with decode_clock:
                 undo(self.chain, found, out)
-        elif span[1] == out.nbytes:
-            stored.read_into(out, span[0])
         else:
-            raise ValueError(f"it has {span[1]:,} bytes, but its shape needs {out.nbytes:,}")
+            self._check_size(span)
+            stored.read_into(out, span[0])
 
 
 def _cells(
@@ -139,6 +158,24 @@ def _cells(
     for cell in itertools.product(*cuts):
         places, sources, targets = zip(*cell, strict=True) if cell else ((), (), ())
         yield places, sources, out[(*targets, ...)]  # a view, also where there are no axes
+
+
+def _run(
+    source: Sequence[slice], shape: Sequence[int]
+) -> tuple[int, tuple[int, ...], tuple[slice, ...]]:
+    """Return the shortest run of a box in C order that holds a part of it.
+
+    That is the number of its first element, its shape, and where the part stands in that.
+
+    >>> _run((slice(2, 3), slice(1, 6, 2), slice(0, 4)), (9, 7, 5))
+    (75, (1, 5, 5), (slice(0, 1, None), slice(0, 5, 2), slice(0, 4, None)))
+    """
+    extents = [cut.stop - cut.start for cut in source]
+    # Behind the first axis along which there are several, rows are not in one piece.
+    last = next((n for n, extent in enumerate(extents) if extent > 1), len(shape) - 1)
+    first = sum(source[n].start * math.prod(shape[n + 1 :]) for n in range(last + 1))
+    taken = (slice(0, extents[n], source[n].step) for n in range(last + 1))
+    return first, (*extents[: last + 1], *shape[last + 1 :]), (*taken, *source[last + 1 :])
 
 
 def _cuts(region: slice, size: int) -> list[tuple[int, slice, slice]]:

@@ -123,6 +123,34 @@ def test_any_region_of_any_chain_is_read(name: str, dtype: str, data: st.DataObj
         assert read(source, region).tobytes() == want.tobytes()
 
 
+def test_of_a_chunk_without_codecs_only_the_rows_taken_are_read(tmp_path: Path, monkeypatch):
+    spans: list[tuple[int, int]] = []
+    true_preadv = os.preadv
+
+    def counted(descriptor: int, buffers: list, offset: int) -> int:
+        spans.append((offset, sum(map(len, buffers))))
+        return true_preadv(descriptor, buffers, offset)
+
+    monkeypatch.setattr("chunkfold.objects.os.preadv", counted)
+    values = np.arange(6 * 5 * 4, dtype="u1").reshape(6, 5, 4)
+    array = zarr.create_array(
+        tmp_path, shape=(6, 5, 4), chunks=(4, 5, 4), dtype="u1", compressors=None
+    )
+    array[...] = values
+    source = open_source(tmp_path)
+    for region, wanted in (
+        ((slice(1, 3), slice(0, 5), slice(0, 4)), [(20, 40)]),
+        ((slice(2, 3), slice(1, 4, 2), slice(2, 3)), [(44, 12)]),
+        ((slice(3, 5), slice(4, 5), slice(1, 2)), [(77, 1), (17, 1)]),
+    ):
+        spans.clear()
+        np.testing.assert_array_equal(read(source, region), values[region])
+        assert spans == wanted
+    (tmp_path / "c/0/0/0").write_bytes(values[:4].tobytes()[:-1])
+    with pytest.raises(ChunkError, match=r"'c/0/0/0'.*it has 79 bytes, but its shape needs 80"):
+        read(source, (slice(0, 1), slice(0, 5), slice(0, 4)))
+
+
 @pytest.mark.parametrize("name", NOT_PLAIN)
 def test_what_is_not_plain_goes_through_zarr(tmp_path: Path, name: str):
     array = zarr.create_array(tmp_path, shape=(9, 7), chunks=(4, 3), dtype="i4", **NOT_PLAIN[name])

@@ -29,15 +29,12 @@ class Part:
     """That are read."""
     nbytes: int
     """Decoded bytes of all inputs that are stored of these, as far as it is known."""
+    absent: bool
+    """Whether nothing of it is stored: it is filled, not read."""
     known: tuple[Known | None, ...]
     """Of each input, which of its objects are stored, if that is known."""
     cells: tuple[Place, ...] | None = None
     """The boxes that are read, if others are not; None: all of it."""
-
-    @property
-    def absent(self) -> bool:
-        """Whether nothing of it is stored: it is filled, not read."""
-        return not self.nbytes
 
 
 def parts_of(work: Work, block: Block, tile: int) -> tuple[tuple[Part, ...], int]:
@@ -61,7 +58,7 @@ def parts_of(work: Work, block: Block, tile: int) -> tuple[tuple[Part, ...], int
         cells = None if work.accumulator.uses_index else _stored_cells(work, known, tile, number)
         read = depth if cells is None else sum(map(work.layout.depth, cells))
         owed += depth - read
-        parts.append(Part(number, read * outputs, round(nbytes), known, cells))
+        parts.append(Part(number, read * outputs, round(nbytes), lacks, known, cells))
     return tuple(parts), owed
 
 

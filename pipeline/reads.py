@@ -28,7 +28,9 @@ class Read:
     box: Box
     """What it is to the kernels."""
     nbytes: int
-    """Decoded bytes of all inputs that are stored of it, as far as it is known; 0: nothing is."""
+    """Decoded bytes of all inputs that are stored of it, as far as it is known."""
+    absent: bool
+    """Whether nothing of it is stored."""
     known: tuple[Known | None, ...]
     """Of each input, which of the leaf's objects are stored, if that is known."""
 
@@ -114,7 +116,8 @@ def reads_of(work: Work, window: Window, buffer_bytes: int) -> Iterator[Read]:
                     region=tuple(map(_in_array, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
                     box=box,
-                    nbytes=-(-part.nbytes * box.elements // part.elements),
+                    nbytes=part.nbytes * box.elements // part.elements,
+                    absent=part.absent,
                     known=part.known,
                 )
 

@@ -151,7 +151,7 @@ class Stream:
         for source, staged, known in zip(self.work.sources, memory, read.known, strict=True):
             nbytes = read.box.elements * source.dtype.itemsize
             elements = staged[:nbytes].view(source.dtype).reshape(read.shape)
-            if not read.nbytes:
+            if read.absent:
                 elements[...] = source.fill
             else:
                 source.read(read.region, elements, known)

@@ -31,7 +31,7 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
     windows_of = windows_by_cell if by_cell else windows_within
     for tile in range(layout.tiles):
         elements = layout.leaf_elements()[tile].tolist()
-        parts = [Part(n, many, 4 * many, (None,)) for n, many in enumerate(elements)]
+        parts = [Part(n, many, 4 * many, False, (None,)) for n, many in enumerate(elements)]
         for one in windows_of(work, tile, parts, buffer_bytes):
             starts = [data.draw(st.integers(0, extent - 1)) for extent in one.shape]
             inner = tuple(slice(start, start + 1) for start in starts)

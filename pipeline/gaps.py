@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from chunkfold.blocks import Block
+from chunkfold.grid import Axis
 from chunkfold.layout import Layout
 from chunkfold.objects import Known
 from chunkfold.source import Source
@@ -31,9 +32,15 @@ class Stored:
     remote: bool
 
     @cached_property
+    def _hit(self) -> np.ndarray:
+        """Which objects have selected elements: int64, 1 or 0; a step may pass over some."""
+        along = map(Axis.hits, self.layout.axes, self.shape, self.sizes.shape)
+        return reduce(np.multiply, np.ix_(*along), np.ones(self.sizes.shape, np.int64))
+
+    @cached_property
     def held(self) -> np.ndarray:
-        """The stored bytes that every leaf touches: int64, (tiles, parts)."""
-        return self.layout.leaf_sums(self.sizes, self.shape)
+        """The stored bytes that every leaf takes something of: int64, (tiles, parts)."""
+        return self.layout.leaf_sums(self.sizes * self._hit, self.shape)
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -41,9 +48,8 @@ class Stored:
 
         1 as well where some are missing, but not so many that it is noted which.
         """
-        there = (self.sizes > 0).astype(np.int64)
-        touched = self.layout.leaf_sums(np.ones_like(there), self.shape)
-        shares = self.layout.leaf_sums(there, self.shape) / touched
+        there = self.layout.leaf_sums((self.sizes > 0) * self._hit, self.shape)
+        shares = there / self.layout.leaf_sums(self._hit, self.shape)
         return shares if self.remote else np.where(shares > SPARSE, 1.0, shares)
 
 
@@ -70,7 +76,7 @@ class Holdings:
 
     @cached_property
     def held(self) -> np.ndarray | None:
-        """The stored bytes that every leaf touches: int64, (tiles, parts); None if not known."""
+        """Stored bytes that every leaf takes something of: int64, (tiles, parts); None: unknown."""
         if len(self.stored) < len(self.sources):
             return None
         return np.asarray(sum(one.held for one in self.stored.values()))

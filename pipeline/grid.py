@@ -93,6 +93,19 @@ class Axis:
         """
         return _touched(self, cell)
 
+    def hits(self, cell: int, count: int) -> np.ndarray:
+        """Return in which of the first cells of a size selected elements lie: 1 or 0, (count,).
+
+        >>> Axis(Cells(10, 10), 1, 10, 6).hits(2, 5).tolist()
+        [1, 0, 0, 1, 0]
+        """
+        hit = np.zeros(count, np.int64)
+        if self.step <= cell:
+            hit[self.start // cell : -(-self.stop // cell)] = 1
+        else:
+            hit[np.arange(self.start, self.stop, self.step) // cell] = 1
+        return hit
+
     def piece(self, number: int) -> Piece:
         """Return what is selected of the `number`-th such cell."""
         starts, positions, lengths = _pieces(self)
@@ -117,12 +130,12 @@ class Piece:
         >>> Piece(slice(2, 9, 2), 0, 4).cut([4, 8])
         [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)]
         """
-        at = self.source.start + np.arange(self.length) * self.source.step
-        changes = np.zeros(max(0, self.length - 1), bool)
+        start, last, step = self.source.start, self.source.stop - 1, self.source.step
+        bounds = {0, self.length}
         for cell in cells:
-            changes |= np.diff(at // cell) > 0
-        bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), self.length]
-        return [slice(*ends) for ends in itertools.pairwise(bounds)]
+            edges = np.arange(start // cell + 1, last // cell + 1) * cell
+            bounds.update((-((start - edges) // step)).tolist())
+        return [slice(*ends) for ends in itertools.pairwise(sorted(bounds))]
 
 
 @lru_cache(maxsize=64)

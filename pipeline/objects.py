@@ -27,11 +27,6 @@ class Known:
     stored: np.ndarray
     """bool, of the box's shape."""
 
-    @property
-    def share(self) -> float:
-        """Share of them that is stored."""
-        return float(self.stored.mean())
-
     def lacks(self, place: Sequence[int]) -> bool:
         """Whether an object of the box is not stored."""
         return not self.stored[tuple(n - m for n, m in zip(place, self.first, strict=True))]

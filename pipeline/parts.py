@@ -53,40 +53,42 @@ def parts_of(work: Work, block: Block, tile: int) -> tuple[tuple[Part, ...], int
             owed += depth
             continue
         known = known_objects(work.layout, work.sources, block, tile, number)
-        shares = [0.0 if lacks else 1.0 if one is None else one.share for one in known]
-        nbytes = outputs * depth * np.dot(shares, itemsizes)
-        cells = None if work.accumulator.uses_index else _stored_cells(work, known, tile, number)
+        shares, cells = [float(not lacks)] * len(known), None
+        if any(known):
+            shares, cells = _held(work, known, tile, number)
         read = depth if cells is None else sum(map(work.layout.depth, cells))
         owed += depth - read
-        parts.append(Part(number, read * outputs, round(nbytes), lacks, known, cells))
+        nbytes = round(outputs * depth * np.dot(shares, itemsizes))
+        parts.append(Part(number, read * outputs, nbytes, lacks, known, cells))
     return tuple(parts), owed
 
 
-def _stored_cells(
+def _held(
     work: Work, known: Sequence[Known | None], tile: int, part: int
-) -> tuple[Place, ...] | None:
-    """Return the cells of a leaf of which any input has something; None if all are to be read.
+) -> tuple[list[float], tuple[Place, ...] | None]:
+    """Return what share of each input's objects a leaf has, and the cells that are to be read.
 
-    So they are where it is not known what is missing, where too little is, and where cells cut the
-    outputs: then those would be owed unlike numbers of fill values.
+    None if all are: where too little is missing, where cells cut the outputs, which then would be
+    owed unlike numbers of fill values, and of indices.
     """
-    if any(one is None for one in known):
-        return None
     pieces = work.layout.leaf(tile, part)
     cuts = [piece.cut(work.cells_along(axis)) for axis, piece in enumerate(pieces)]
-    if any(len(cuts[axis]) > 1 for axis in work.layout.kept):
-        return None
-    stored = np.zeros([len(along) for along in cuts], bool)
+    stored, shares = np.zeros([len(along) for along in cuts], bool), []
     for source, one in zip(work.sources, known, strict=True):
-        if one is not None:
-            objects = map(_objects, pieces, cuts, source.object_shape, one.first)
-            stored |= one.stored[np.ix_(*objects)]
+        if one is None:
+            stored[...] = True
+            shares.append(1.0)
+            continue
+        objects = list(map(_objects, pieces, cuts, source.object_shape, one.first))
+        stored |= one.stored[np.ix_(*objects)]
+        shares.append(float(one.stored[np.ix_(*map(np.unique, objects))].mean()))
     extents = np.ix_(*([cut.stop - cut.start for cut in along] for along in cuts))
     sizes = reduce(np.multiply, extents, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
-    if lacking < READ_BYTES * int(stored.sum()):
-        return None
-    return tuple(
+    whole = any(len(cuts[axis]) > 1 for axis in work.layout.kept)
+    if work.accumulator.uses_index or whole or lacking < READ_BYTES * int(stored.sum()):
+        return shares, None
+    return shares, tuple(
         tuple(along[n] for along, n in zip(cuts, place, strict=True))
         for place in np.argwhere(stored).tolist()
     )

@@ -292,6 +292,18 @@ def test_one_chunk_of_many_that_a_step_passes_over_is_read(tmp_path: Path, op: s
     assert cf.reduce(made, op, selection=slice(0, None, 64)) == getattr(full[::64], op)()
 
 
+def test_chunks_that_a_step_passes_over_count_for_nothing(tmp_path: Path):
+    array = np.ones((64, 8), "u1")
+    for there, elements in ((slice(0, None, 4), 64 // 4 * 8), (slice(2, None, 4), 0)):
+        kept = np.zeros((64, 1), bool)
+        kept[there] = True
+        made, _ = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 8))
+        run = cf.submit(made, "sum", selection=slice(None, None, 4))
+        assert run.result() == run.plan.nbytes == elements
+        assert sum(device.nbytes for device in run.profile.values()) == elements
+        shutil.rmtree(tmp_path / "s.zarr")
+
+
 def test_two_inputs_are_read_where_either_is_stored(tmp_path: Path, monkeypatch):
     """Whatever the chunks of each: where neither is, the products of their fills are counted."""
     monkeypatch.setattr(planning, "LEAF_BYTES", 2048)
@@ -416,7 +428,8 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
     for block in holdings.noted(made):
         for tile in range(*block.tiles):
             for part in range(*block.parts):
-                there = sizes[layout.leaf_objects(tile, part, (3, 4))] > 0
+                box = layout.leaf_objects(tile, part, (3, 4))
+                there = sizes[box] > 0
                 (known,) = known_objects(layout, [source], block, tile, part)
                 most = 1 if remote else SPARSE
                 noted = there.any() and not there.all() and there.mean() <= most

@@ -70,7 +70,7 @@ LAYOUTS = {
     st.sampled_from([0, 0, 0.5, 0.9]),
     st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_rest_is_reduced_exactly(
     tmp_path_factory, seed: int, layout: str, axis, share: float, gone: float, cut: bool
 ):

@@ -154,7 +154,7 @@ OPS = ["sum", "nansum", "mean", "var", "nanstd", "minmax", "norm2", "count"]
     st.sampled_from([256, 512, 2048]),
     st.sampled_from([0, 300]),
 )
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_what_is_not_stored_counts_as_if_it_were(
     tmp_path_factory, seed: int, fill: float, axis, share: float, whole: bool, positions: bool,
     leaf_bytes: int, read_bytes: int,

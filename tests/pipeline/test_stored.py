@@ -238,40 +238,40 @@ def test_two_inputs_are_absent_where_both_are(tmp_path: Path):
     assert cf.plan([one, two], "dot").absent > 0
 
 
-def test_nothing_absent_is_read(tmp_path: Path, monkeypatch):
-    reads: list = []
+@pytest.fixture
+def regions(monkeypatch) -> list[tuple[tuple[int, int], ...]]:
+    """The regions that are read without zarr, in their order."""
+    seen: list[tuple[tuple[int, int], ...]] = []
     true_read = Direct.read
 
-    def counted(self: Direct, name: str, region, *given) -> None:
-        reads.append(tuple((cut.start, cut.stop) for cut in region))
+    def kept(self: Direct, name: str, region, *given) -> None:
+        seen.append(tuple((cut.start, cut.stop) for cut in region))
         true_read(self, name, region, *given)
 
-    monkeypatch.setattr(Direct, "read", counted)
+    monkeypatch.setattr(Direct, "read", kept)
+    return seen
+
+
+def test_nothing_absent_is_read(tmp_path: Path, regions: list):
     array, kept = np.ones((1000, 64), "f4"), np.zeros((1000, 1), bool)
     kept[[3, 700]] = True
     made, full = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 64), fill_value=0.5)
     run = cf.submit(made, ["sum", "argmax"])
     assert run.result() == {"sum": full.sum(), "argmax": 3 * 64}
-    assert sorted(reads) == [((3, 4), (0, 64)), ((700, 701), (0, 64))]
-    reads.clear()
+    assert sorted(regions) == [((3, 4), (0, 64)), ((700, 701), (0, 64))]
+    regions.clear()
     run = cf.submit(made, "sum")
     assert run.result() == full.sum()
-    assert len(reads) == 2
+    assert len(regions) == 2
     assert run.plan.nbytes == 2 * 64 * 4
     assert run.plan.absent == 998
     assert "nothing is stored of 998" in str(run.plan)
 
 
 @pytest.mark.parametrize("axis", [None, 0])
-def test_of_a_leaf_that_is_stored_in_part_only_that_is_read(tmp_path: Path, monkeypatch, axis):
-    regions: list = []
-    true_read = Direct.read
-
-    def counted(self: Direct, name: str, region, *given) -> None:
-        regions.append(tuple((cut.start, cut.stop) for cut in region))
-        true_read(self, name, region, *given)
-
-    monkeypatch.setattr(Direct, "read", counted)
+def test_of_a_leaf_that_is_stored_in_part_only_that_is_read(
+    tmp_path: Path, monkeypatch, regions: list, axis
+):
     monkeypatch.setattr(planning, "LEAF_BYTES", 16 * 8 * 4)  # 16 chunks, 8 outputs
     monkeypatch.setattr(parts, "READ_BYTES", 7 * 32)  # 2 are worth it of 16, 3 are not
     array, kept = np.arange(1.0, 801, dtype="f4").reshape(100, 8), np.zeros((100, 1), bool)

@@ -29,7 +29,7 @@ class BlockProgress:
     run: str
     block: int
     nbytes: int
-    """Decoded bytes folded of this block so far."""
+    """Decoded bytes of this block folded so far, of chunks that are stored."""
     done: bool
     worker: str
     """Address of the worker; empty in this process."""

@@ -14,7 +14,7 @@ from chunkfold.report import BlockTimes
 
 _COUNTED = {
     "blocks": "Blocks folded",
-    "bytes": "Decoded bytes folded",
+    "bytes": "Decoded bytes folded, of chunks that are stored",
     "prepare_seconds": "Seconds until kernels were chosen",
     "read_seconds": "Seconds of reading, over all threads",
     "decode_seconds": "Seconds of decoding, over all threads",

@@ -34,7 +34,7 @@ class BlockTimes:
     fold_s: float
     """Kernels, by the device's clock."""
     nbytes: int
-    """Decoded bytes folded."""
+    """Decoded bytes folded, of chunks that are stored."""
 
     def __add__(self, later: BlockTimes) -> BlockTimes:
         """Take two for one that ran from the first's beginning to the last's end."""
@@ -64,7 +64,7 @@ class DeviceReport:
     """Address of the worker that owned it; empty in the calling process."""
     blocks: int = 0
     nbytes: int = 0
-    """Decoded bytes folded."""
+    """Decoded bytes folded, of chunks that are stored."""
     read_s: float = 0.0
     """Seconds that its readers spent reading and decoding, over all threads."""
     timeline: tuple[BlockTimes, ...] = ()

@@ -13,7 +13,7 @@ class Tally:
 
     run: RunStarted | None = None
     nbytes: int = 0
-    """Decoded bytes folded."""
+    """Decoded bytes folded, of chunks that are stored."""
     blocks: int = 0
     """Blocks that are done."""
     again: int = 0
@@ -21,7 +21,7 @@ class Tally:
     retired: list[WorkerRetired] = field(default_factory=list)
     """Workers that could not use their devices."""
     of_devices: dict[str, int] = field(default_factory=dict)
-    """Decoded bytes folded on each device, by UUID."""
+    """Decoded bytes folded on each device, of chunks that are stored, by UUID."""
     _blocks: dict[int, BlockProgress] = field(default_factory=dict)
 
     @property

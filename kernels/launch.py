@@ -21,7 +21,6 @@ from chunkfold.kernels.profile import (
     PassTimes,
     Profile,
     measured,
-    merged,
 )
 from chunkfold.kernels.signature import Signature, signature
 from chunkfold.kernels.tuning import Tuning
@@ -147,10 +146,11 @@ class Launcher:
 
     def _account(self, name: PassName, event: cl.Event) -> None:
         with device_errors(self.opened.device, f"reading the times of {name[0]}"):
-            times = event.profile
-            launch = LaunchTimes(times.queued, times.submit, times.start, times.end)
-        first = name not in self._profile
-        self._profile = merged([self._profile, {name: measured(launch, first)}])
+            clock = event.profile
+            launch = LaunchTimes(clock.queued, clock.submit, clock.start, clock.end)
+        before = self._profile.get(name)
+        times = measured(launch, before is None)
+        self._profile[name] = times if before is None else before + times
 
 
 def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLINE_S) -> None:
@@ -180,6 +180,22 @@ def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLI
             os.sched_yield()
         else:
             time.sleep(min(max(waited / 16, 10e-6), 1e-3))
+    if status < 0:
+        raise DeviceError(f"{device} failed while {doing}: {status_text(status)}")
+
+
+def wait_watched(device: Device, event: cl.Event, doing: str) -> None:
+    """Wait in OpenCL itself, without a deadline: for threads that others watch over.
+
+    With Intel's runtime the thread folds meanwhile.
+
+    Raises
+    ------
+    DeviceError
+        If the command failed.
+    """
+    _await(event)
+    status = event.command_execution_status
     if status < 0:
         raise DeviceError(f"{device} failed while {doing}: {status_text(status)}")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from chunkfold.blocks import Block
 from chunkfold.kernels import Combiner, Partial
+from chunkfold.kernels.profile import merged
 from chunkfold.metrics import count_block
 from chunkfold.reads import whole_window
 from chunkfold.report import BlockTimes, DeviceReport, Report, merge
@@ -29,7 +30,7 @@ class Folded:
 def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch: Watch) -> Folded:
     """Stream a block's leaves through the device into one partial per tile.
 
-    Readers fill staging buffers while the device folds others; nothing is kept but accumulators.
+    Nothing is kept but accumulators.
 
     Raises
     ------
@@ -48,16 +49,16 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
     finally:
         stream.close()
-    profile = stream.profile()
+    tally = stream.tally
     times = BlockTimes(
         began,
         time.monotonic() - since,
         prepared,
-        stream.read_s - stream.decode_s,
-        stream.decode_s,
-        stream.upload_s,
-        sum(launched.run_ns for launched in profile.values()) / 1e9,
-        stream.nbytes,
+        tally.read_s - tally.decode_s,
+        tally.decode_s,
+        tally.upload_s,
+        tally.fold_s,
+        tally.nbytes,
     )
     entry = DeviceReport(
         owned.device,
@@ -65,14 +66,14 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         str(tuning),
         worker,
         blocks=1,
-        nbytes=stream.nbytes,
-        read_s=stream.read_s,
+        nbytes=tally.nbytes,
+        read_s=tally.read_s,
         timeline=(times,),
-        profile=profile,
+        profile=merged(tally.profiles),
     )
-    count_block(owned.device.uuid, times, sum(stream.skipped.values()))
-    watch.progress(stream.nbytes, True)
-    report = Report(stream.elements, {owned.device.uuid: entry}, stream.skipped)
+    count_block(owned.device.uuid, times, sum(tally.skipped.values()))
+    watch.progress(tally.nbytes, True)
+    report = Report(tally.elements, {owned.device.uuid: entry}, tally.skipped)
     return Folded(partials, merge([report]))  # which bounds what was skipped
 
 

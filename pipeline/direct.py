@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,12 @@ class Direct:
     """Names of the chain's codecs, in the order they were applied in."""
     shards: Shards | None = None
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Decoded bytes of a chunk."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    @property
+    @cached_property
     def object_shape(self) -> tuple[int, ...]:
         """Shape of what is stored as one file: a chunk or a shard."""
         within = (1,) * len(self.shape) if self.shards is None else self.shards.shape

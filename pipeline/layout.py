@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -135,9 +136,9 @@ class Layout:
 
         `indexed` tells whether the reduction reads indices; if not, axes may merge freely.
         """
-        shape = [cut.stop - cut.start for cut in within]
+        shape = tuple(cut.stop - cut.start for cut in within)
         if not indexed:
-            return box(shape, self.reduced)
+            return _box(shape, self.reduced)
         strides = c_strides(self.shape)
         index = sum(
             (piece.position + cut.start) * stride
@@ -154,3 +155,9 @@ class Layout:
         """Return the numbers of pieces along axes: of one leaf's, or of many."""
         shape = tuple(self.axes[n].pieces for n in axes)
         return tuple(np.unravel_index(flat, shape)) if shape else ()
+
+
+@lru_cache(maxsize=64)
+def _box(shape: tuple[int, ...], reduced: tuple[int, ...]) -> Box:
+    """Describe a box of a buffer of its own: few of a run's differ in shape."""
+    return box(shape, reduced)

@@ -33,8 +33,8 @@ class Memory:
         return self.staging + self.decoding + self.accumulators
 
 
-def ring(readers: int) -> int:
-    """Return the staging buffers of a running block, by the threads that fill them.
+def ring_slots(readers: int) -> int:
+    """Return the staging buffers of a running block's ring, by the threads that fill them.
 
     One waits to be filled and two are the device's: handing one over between threads may take a
     time slice, where readers keep all cores busy.
@@ -74,7 +74,7 @@ def projected(
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
     roots = layout.outputs * accumulator.nbytes // workers
     return Memory(
-        staging=threads * ring(readers) * leaf_bytes * len(sources),
+        staging=threads * ring_slots(readers) * leaf_bytes * len(sources),
         decoding=readers * 2 * in_flight,
         accumulators=threads * (3 * partial + tables + slabs) + waiting + roots,
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -118,36 +117,45 @@ class LocalObjects:
 
     where: str
 
-    @contextlib.contextmanager
     def open(
         self,
         key: str,
         whole: int,  # noqa: ARG002 # files are read as needed
         index: Span | None,  # noqa: ARG002
-    ) -> Iterator[StoredObject | None]:
+    ) -> _File:
         """Open a file."""
+        return _File(f"{self.where}/{key}")
+
+
+class _File:
+    """A file, or nothing; a context, since a generator takes longer with every chunk."""
+
+    __slots__ = ("_path", "descriptor", "size")
+
+    def __init__(self, path: str) -> None:
+        self._path, self.descriptor, self.size = path, -1, 0
+
+    def __enter__(self) -> _File | None:
         try:
             # A pipe in a chunk's place would wait for a writer.
-            descriptor = os.open(f"{self.where}/{key}", os.O_RDONLY | os.O_NONBLOCK)
+            self.descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):
-            yield None
-            return
+            return None
         try:
-            status = os.fstat(descriptor)
-            if stat.S_ISDIR(status.st_mode):  # to zarr it is not there
-                yield None
-            elif stat.S_ISREG(status.st_mode):
-                yield _File(descriptor, status.st_size)
-            else:
+            status = os.fstat(self.descriptor)
+            self.size = status.st_size
+            if stat.S_ISREG(status.st_mode):
+                return self
+            if not stat.S_ISDIR(status.st_mode):
                 raise ValueError("it is neither a file nor a folder")
-        finally:
-            os.close(descriptor)
+        except BaseException:
+            self.__exit__()
+            raise
+        return None  # to zarr a folder is not there
 
-
-@dataclass(frozen=True)
-class _File:
-    descriptor: int
-    size: int
+    def __exit__(self, *_: object) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
 
     def fetch(self, spans: Sequence[Span]) -> None:
         pass  # the kernel reads ahead

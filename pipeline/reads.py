@@ -87,9 +87,14 @@ def windows_by_cell(
     ]
 
 
-def reads_of(work: Work, window: Window, buffer_bytes: int) -> Iterator[Read]:
-    """Yield what is read for a window, in pieces that staging buffers of a size hold."""
-    layout = work.layout
+def reads_of(
+    work: Work, window: Window, buffer_bytes: int, number: int = 0, of: int = 1
+) -> Iterator[Read]:
+    """Yield what is read for a window, in pieces that staging buffers of a size hold.
+
+    All of them, or a share: every `of`-th from `number` on.
+    """
+    layout, found = work.layout, itertools.count()
     kept = dict(zip(layout.kept, window.place, strict=True))
     row_bytes = window.outputs * _itemsize(work)
 
@@ -109,6 +114,8 @@ def reads_of(work: Work, window: Window, buffer_bytes: int) -> Iterator[Read]:
             shape = [along.stop - along.start for along in whole]
             # All outputs at a time.
             for slab in slabs([shape[n] for n in layout.reduced], row_bytes, buffer_bytes):
+                if next(found) % of != number:
+                    continue
                 cuts = dict(zip(layout.reduced, slab, strict=True))
                 within = _shifted(whole, [cuts.get(n, slice(0, m)) for n, m in enumerate(shape)])
                 box = layout.leaf_box(pieces, within, indexed=work.accumulator.uses_index)

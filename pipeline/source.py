@@ -44,7 +44,7 @@ class Source:
         """Extents."""
         return tuple(self.array.shape)
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype:
         """Element dtype, in the array's byte order."""
         return np.dtype(self.array.dtype)
@@ -53,6 +53,11 @@ class Source:
     def cell(self) -> tuple[int, ...]:
         """Shape of what is decoded at once: a chunk, or else a shard where zarr reads it."""
         return tuple((self.direct is None and self.array.shards) or self.array.chunks)
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether its cells are stored without codecs, so that a part of one can be read alone."""
+        return self.direct is not None and not self.direct.chain
 
     @property
     def remote(self) -> bool:

@@ -29,19 +29,19 @@ def fold_tile(stream: Stream, tile: int) -> Partial:
 def _fold_fill(stream: Stream, tile: int, count: int) -> Partial:
     """Fold the fill values that each output of a tile is owed, without any data."""
     work, outputs = stream.work, stream.work.layout.tile_outputs(tile)
-    stream.elements += count * outputs
+    stream.tally.elements += count * outputs
     return stream.fills.of(work.accumulator, count, outputs)
 
 
 def _fold_parts(stream: Stream, tile: int, parts: Sequence[Part]) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
-    work, counted = stream.work, (stream.elements, stream.nbytes)
+    work, counted = stream.work, (stream.tally.elements, stream.tally.nbytes)
     try:
         return _fold_windows(stream, tile, windows_within(work, tile, parts, stream.buffer_bytes))
     except ChunkError:
-        if stream.stuck or not work.skips:
+        if stream.tally.stuck or not work.skips:
             raise
-    stream.elements, stream.nbytes = counted
+    stream.tally.elements, stream.tally.nbytes = counted
     return _fold_windows(stream, tile, windows_by_cell(work, tile, parts, stream.buffer_bytes))
 
 

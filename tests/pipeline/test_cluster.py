@@ -222,15 +222,15 @@ def test_a_run_that_nothing_is_heard_of_ends_and_says_where_it_stuck(data, monke
         check(cf.reduce(path, OPS, client=client), array)  # what may take long is done
         client.run(_never_read)
         monkeypatch.setattr(engine, "STALL_DEADLINE_S", 5.0)
-        place = r"nothing was heard of run.*fold-0\S* is at .*stream\.py:\d+ _consume"
+        place = r"nothing was heard of run.*fold-0\S* is at .*strands\.py:\d+ _attend"
         with pytest.raises(cf.ClusterError, match=place):
             cf.reduce(path, OPS, client=client)
 
 
 def _never_read() -> None:
-    from chunkfold.stream import Stream
+    from chunkfold.source import Source
 
-    Stream._read = lambda *_: time.sleep(60)
+    Source.read = lambda *_: time.sleep(60)
 
 
 def test_a_worker_without_its_device_is_retired_and_the_others_finish(data):

@@ -17,7 +17,7 @@ from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.combine import SLAB_BYTES
 from chunkfold.kernels.shapes import SPLIT_BYTES
 from chunkfold.layout import Layout
-from chunkfold.memory import ring
+from chunkfold.memory import ring_slots
 from chunkfold.opening import open_source
 from chunkfold.planning import make_plan
 from chunkfold.source import Source
@@ -217,7 +217,7 @@ def test_the_memory_bound_has_every_term():
         planning.LEAF_BYTES = leaf
     memory = plan.memory
     assert plan.leaf_bytes == 11 * 13 * 4
-    assert memory.staging == 3 * ring(7) * 11 * 13 * 4
+    assert memory.staging == 3 * ring_slots(7) * 11 * 13 * 4
     assert memory.decoding == 7 * 2 * 11 * 13 * 4
     partial = 13 * bound_for("f4").accumulator.nbytes
     assert memory.accumulators == 3 * 3 * partial + 5 * partial  # and the roots of all five tiles

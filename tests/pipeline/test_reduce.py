@@ -275,11 +275,11 @@ def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
 
 
 def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):
-    from chunkfold import stream
+    from chunkfold import staged
     from chunkfold.source import Source
 
     never = threading.Event()
-    monkeypatch.setattr(stream, "READ_DEADLINE_S", 0.3)
+    monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.3)
     monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
     began = time.monotonic()
     with pytest.raises(cf.ChunkError, match="took longer than 0 s"):

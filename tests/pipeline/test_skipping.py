@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import blocks, parts, planning, report, stream
+from chunkfold import blocks, parts, planning, report, staged
 from chunkfold.cluster import connect
 from tests.conftest import DEVICES
 from tests.exactly import expected
@@ -160,7 +160,7 @@ def test_a_read_that_never_returns_is_not_skipped(tmp_path: Path, monkeypatch):
 
     never = threading.Event()
     damaged(tmp_path / "a", np.ones((18, 12)), np.zeros((6, 4)), chunks=(3, 3))
-    monkeypatch.setattr(stream, "READ_DEADLINE_S", 0.3)
+    monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.3)
     monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
     with pytest.raises(cf.ChunkError, match="took longer"):
         cf.reduce(tmp_path / "a", on_bad_chunk="skip")

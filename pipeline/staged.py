@@ -1,0 +1,43 @@
+"""Decode what is read of the inputs into staging memory: on the threads that read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from chunkfold.objects import decode_clock
+from chunkfold.reads import Read
+from chunkfold.source import Source
+
+READ_DEADLINE_S = 600.0
+"""Longest wait for one read, and for the fold of it where the same thread folds, in seconds."""
+
+
+class ReadTimes(NamedTuple):
+    """What a thread took for one read, in seconds."""
+
+    seconds: float
+    decoding: float
+    """Of these, as far as it is known."""
+
+
+def read_staged(sources: Sequence[Source], read: Read, memory: Sequence[np.ndarray]) -> ReadTimes:
+    """Decode a region of each input into the beginning of its memory, uint8.
+
+    Raises
+    ------
+    ChunkError
+        If a chunk cannot be read.
+    """
+    began, decoded = time.monotonic(), decode_clock.seconds
+    for source, staged, known in zip(sources, memory, read.known, strict=True):
+        nbytes = read.box.elements * source.dtype.itemsize
+        elements = staged[:nbytes].view(source.dtype).reshape(read.shape)
+        if read.absent:
+            elements[...] = source.fill
+        else:
+            source.read(read.region, elements, known)
+    return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded)

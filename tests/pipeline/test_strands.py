@@ -1,0 +1,188 @@
+"""Threads that read and fold: large chunks that are stored as they are."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold import backend, blocks, staged, strands, worker
+from chunkfold.kernels.errors import DeviceError
+from chunkfold.source import Source
+from chunkfold.strands import Strand, Strands
+
+SHAPE, CHUNKS = (40, 60, 50), (8, 60, 50)
+OPS = ["sum", "mean", "std", "min", "max", "count_nonzero", "any"]
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch, device):
+    """Pieces that are some rows of a chunk, so that small arrays have many; on each device."""
+    monkeypatch.setattr(strands, "PIECE_BYTES", 3 * 60 * 50 * 4)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 1 << 20))
+    monkeypatch.setattr(backend, "process_device", lambda _: worker.process_device(device.spec))
+    monkeypatch.setattr("chunkfold.planning.LEAF_BYTES", 40_000)
+
+
+@pytest.fixture
+def ran(monkeypatch) -> list[Strand]:
+    """The strands that ran."""
+    seen: list[Strand] = []
+    run = Strand.run
+    monkeypatch.setattr(Strand, "run", lambda self: (seen.append(self), run(self))[1])
+    return seen
+
+
+def stored(path: Path, array: np.ndarray, **layout) -> Path:
+    layout = {"chunks": CHUNKS, "compressors": None} | layout
+    made = zarr.create_array(str(path), shape=array.shape, dtype=array.dtype, **layout)
+    made[...] = array
+    return path
+
+
+def wild(dtype: str = "f4") -> np.ndarray:
+    return (np.random.default_rng(0).normal(size=SHAPE) * 100).astype(dtype)
+
+
+def without_strands(monkeypatch) -> None:
+    monkeypatch.setattr(Strands, "suit", lambda *_: False)
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">f8", "i2"])
+@pytest.mark.parametrize("layout", [{}, {"shards": (16, 60, 50)}], ids=["chunks", "shards"])
+def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, layout: dict):
+    path = stored(tmp_path / "a", wild(dtype), **layout)
+    exact, fast = (cf.submit(path, OPS, mode=mode) for mode in ("exact", "fast"))
+    found, near = exact.result(), fast.result()
+    assert ran
+    without_strands(monkeypatch)
+    assert cf.reduce(path, OPS) == found
+    for name, value in cf.reduce(path, OPS, mode="fast").items():
+        np.testing.assert_allclose(near[name], value, rtol=1e-4)
+    assert sum(report.nbytes for report in exact.profile.values()) == wild(dtype).nbytes
+
+
+@given(st.data())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_of_a_selection_every_element_is_folded_once(tmp_path: Path, ran, data):
+    array = np.arange(np.prod(SHAPE), dtype="i4").reshape(SHAPE)
+    path = tmp_path / "a"
+    if not path.exists():
+        stored(path, array)
+    bounds = [sorted(data.draw(st.tuples(*[st.integers(0, n)] * 2))) for n in SHAPE]
+    step = data.draw(st.integers(1, 3))
+    chosen = tuple(slice(first, last, step) for first, last in bounds)
+    assert cf.reduce(path, ["sum", "count"], selection=chosen) == {
+        "sum": array[chosen].sum(),
+        "count": array[chosen].size,
+    }
+
+
+def test_of_two_inputs_and_of_chunks_that_are_not_stored(tmp_path: Path, ran):
+    one, two = wild("f8"), wild("f8")[::-1].copy()
+    one[8:16] = two[8:16] = 7
+    paths = [
+        stored(tmp_path / "a", one, fill_value=7, config={"write_empty_chunks": False}),
+        stored(tmp_path / "b", two, chunks=(16, 20, 50)),
+    ]
+    np.testing.assert_allclose(cf.reduce(paths, "dot"), (one * two).sum())
+    assert ran
+    ran.clear()
+    np.testing.assert_allclose(cf.reduce(paths[0], "sum"), one.sum())
+    assert ran
+
+
+def test_fast_sums_are_the_same_each_time(tmp_path: Path, monkeypatch, ran):
+    path = stored(tmp_path / "a", wild())
+    delay, read = threading.local(), Source.read
+
+    def sleepy(self, *given):
+        time.sleep(getattr(delay, "s", 0.002 * (threading.get_ident() % 3)))
+        read(self, *given)
+
+    first = cf.reduce(path, "sum", mode="fast")
+    monkeypatch.setattr(Source, "read", sleepy)
+    assert {cf.reduce(path, "sum", mode="fast") for _ in range(3)} == {first}
+    assert ran
+
+
+@pytest.mark.parametrize(
+    ("layout", "given"),
+    [
+        ({"compressors": "auto"}, {}),
+        ({"chunks": (1, 20, 50)}, {}),
+        ({}, {"axis": 0}),
+        ({}, {"op": "argmin"}),
+        ({}, {"selection": np.s_[:2, :2]}),
+    ],
+    ids=["compressed", "small chunks", "many outputs", "index", "little"],
+)
+def test_others_go_through_the_ring(tmp_path: Path, ran, layout: dict, given: dict):
+    cf.reduce(stored(tmp_path / "a", wild(), **layout), **given)
+    assert not ran
+
+
+def test_a_chunk_that_was_cut_ends_all_of_them_or_is_skipped(tmp_path: Path, ran):
+    array = wild("i4")
+    path = stored(tmp_path / "a", array)
+    cut = path / "c" / "2" / "0" / "0"
+    cut.write_bytes(cut.read_bytes()[:-5000])
+    with pytest.raises(cf.ChunkError, match=r"a: cannot read chunk 'c/2/0/0'"):
+        cf.reduce(path)
+    assert ran
+    run = cf.submit(path, on_bad_chunk="skip")
+    assert run.result() == array.sum() - array[16:24].sum()
+    assert list(run.skipped.values()) == [array[16:24].size]
+
+
+def test_a_run_that_is_cancelled_ends_at_the_next_piece(tmp_path: Path, monkeypatch, ran):
+    begun, reads, read = threading.Event(), [], Source.read
+
+    def slow(self, *given):
+        reads.append(given)
+        begun.set()
+        time.sleep(0.3)
+        read(self, *given)
+
+    monkeypatch.setattr(Source, "read", slow)
+    run = cf.submit(stored(tmp_path / "a", wild()))
+    assert begun.wait(30)
+    run.cancel()
+    with pytest.raises(cf.CancelledError):
+        run.result(20)
+    assert len(reads) < 10
+
+
+@pytest.mark.parametrize("stuck", ["read", "fold"])
+def test_what_never_returns_ends_at_its_deadline(tmp_path: Path, monkeypatch, ran, stuck: str):
+    never = threading.Event()
+    path = stored(tmp_path / "a", wild())
+    cf.reduce(path)
+    monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.5)
+    if stuck == "read":
+        monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
+    else:
+        monkeypatch.setattr(strands, "wait_watched", lambda *_: never.wait(60))
+    kind, doing = (cf.ChunkError, "reading") if stuck == "read" else (DeviceError, "folding")
+    with pytest.raises(kind, match=rf"a: {doing} .* took longer than 0 s"):
+        cf.reduce(path, on_bad_chunk="skip")
+    monkeypatch.undo()
+    never.set()
+    np.testing.assert_allclose(cf.reduce(path), wild().sum(dtype="f8"), rtol=1e-6)
+
+
+def test_a_fold_that_fails_is_an_error_of_the_device(tmp_path: Path, monkeypatch, ran):
+    def fails(*_):
+        raise DeviceError("it failed")
+
+    monkeypatch.setattr(strands, "wait_watched", fails)
+    with pytest.raises(DeviceError, match="it failed"):
+        cf.reduce(stored(tmp_path / "a", wild()))
+    assert ran

@@ -1,6 +1,6 @@
 """Fold on the threads that read: pieces of large chunks while they are still in the cache.
 
-The way of devices that share the host's memory, where chunks are stored without codecs: two plain
+The way of few threads and a device that shares their memory, for chunks without codecs: two plain
 threads that read pieces of 8 MiB and add them up are nearly twice as fast as two that do so with
 chunks of 33 MB, and handing pieces over to another thread would cost what that gains.
 """
@@ -28,6 +28,9 @@ from chunkfold.worker import WorkerDevice
 PIECE_BYTES = 8 << 20
 """Read and folded at a time: a cache holds some of them, and what Python does between two of them,
 at a cache's misses, is little beside them."""
+MOST_STRANDS = 4
+"""Beyond, Python's lock, which each holds for some 0.2 ms with every piece, keeps them waiting: 2 had
+1.5 of the ring's speed (on a host of 16 cores), 4 had 1.1, 6 had 0.96, 8 had 0.85, 16 had 0.5."""
 _ACCUMULATOR_BYTES = 64 << 10
 """Largest accumulator of which every thread has its own."""
 _AHEAD = 64
@@ -45,7 +48,8 @@ class Strands:
         self._itemsize = max(source.dtype.itemsize for source in work.sources)
         self._piece_bytes = min(PIECE_BYTES, buffer_bytes)
         self._able = (
-            owned.device.unified_memory
+            self._readers <= MOST_STRANDS
+            and owned.device.unified_memory
             and all(source.as_it_is and not source.remote for source in work.sources)
             and tuple(axis.cells for axis in work.layout.axes) == work.sources[0].cells
         )

@@ -27,7 +27,9 @@ def _small_pieces(monkeypatch, device):
     """Pieces that are some rows of a chunk, so that small arrays have many; on each device."""
     monkeypatch.setattr(strands, "PIECE_BYTES", 3 * 60 * 50 * 4)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 1 << 20))
-    monkeypatch.setattr(backend, "process_device", lambda _: worker.process_device(device.spec))
+    owned = worker.process_device(device.spec)
+    monkeypatch.setattr(owned, "readers", 2)
+    monkeypatch.setattr(backend, "process_device", lambda _: owned)
     monkeypatch.setattr("chunkfold.planning.LEAF_BYTES", 40_000)
 
 
@@ -127,6 +129,17 @@ def test_fast_sums_are_the_same_each_time(tmp_path: Path, monkeypatch, ran):
 def test_others_go_through_the_ring(tmp_path: Path, ran, layout: dict, given: dict):
     cf.reduce(stored(tmp_path / "a", wild(), **layout), **given)
     assert not ran
+
+
+def test_many_readers_would_wait_for_each_other(tmp_path: Path, monkeypatch, device, ran):
+    path = stored(tmp_path / "a", wild(), chunks=(8, 60, 50))
+    owned = worker.process_device(device.spec)
+    for readers, many in ((strands.MOST_STRANDS, 1), (strands.MOST_STRANDS + 1, 0)):
+        monkeypatch.setattr(owned, "readers", readers)
+        monkeypatch.setattr(strands, "PIECE_BYTES", 20_000)
+        cf.reduce(path)
+        assert len(ran) == many * readers
+        ran.clear()
 
 
 def test_a_chunk_that_was_cut_ends_all_of_them_or_is_skipped(tmp_path: Path, ran):

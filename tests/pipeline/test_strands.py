@@ -19,7 +19,7 @@ from chunkfold.source import Source
 from chunkfold.strands import Strand, Strands
 
 SHAPE, CHUNKS = (40, 60, 50), (8, 60, 50)
-OPS = ["sum", "mean", "std", "min", "max", "count_nonzero", "any"]
+OPS = ["sum", "std", "max"]
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +57,11 @@ def without_strands(monkeypatch) -> None:
     monkeypatch.setattr(Strands, "suit", lambda *_: False)
 
 
-@pytest.mark.parametrize("dtype", ["f4", ">f8", "i2"])
-@pytest.mark.parametrize("layout", [{}, {"shards": (16, 60, 50)}], ids=["chunks", "shards"])
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [("f4", {}), ("f4", {"shards": (16, 60, 50)}), (">f8", {})],
+    ids=["float32", "shards", "swapped float64"],
+)
 def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, layout: dict):
     path = stored(tmp_path / "a", wild(dtype), **layout)
     exact, fast = (cf.submit(path, OPS, mode=mode) for mode in ("exact", "fast"))
@@ -72,7 +75,7 @@ def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, l
 
 
 @given(st.data())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_of_a_selection_every_element_is_folded_once(tmp_path: Path, ran, data):
     array = np.arange(np.prod(SHAPE), dtype="i4").reshape(SHAPE)
     path = tmp_path / "a"

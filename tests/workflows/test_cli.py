@@ -298,6 +298,21 @@ def test_plan_says_what_would_run(store: Path):
     assert "memory    at most" in done.stdout
 
 
+def test_threads_that_are_still_at_work_do_not_change_the_exit_code(tmp_path: Path):
+    code = f"""if True:
+        import atexit, sys, threading
+        from chunkfold.workflows.cli import script
+        atexit.register(print, "left in order")
+        threading.Thread(target=threading.Event().wait).start()
+        sys.argv = ["chunkfold", "reduce", {str(tmp_path / "nothing")!r}]
+        script()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "left in order\n"), done.stderr
+
+
 def test_an_interrupt_ends_it_cleanly(tmp_path: Path):
     """SIGINT while chunks come slowly: no partial output, no workers left."""
     layout = {"shape": (1000, 10), "chunks": (1, 10), "dtype": "f4"}

@@ -1,7 +1,9 @@
-"""The command line: a shell over the library. `main` is its entry point."""
+"""The command line: a shell over the library. `script` is its entry point."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import logging
 import os
@@ -151,3 +153,19 @@ def main() -> None:
         err.print("interrupted")
         code = EXIT_INTERRUPTED
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def script() -> None:
+    """Run the command line, and leave without taking the interpreter down.
+
+    Threads of libraries may still be at work, such as obstore's on requests of which one has
+    failed: one in fifty commands, on a busy host, then ended by a signal, not with its exit code.
+    """
+    try:
+        main()
+    except SystemExit as left:
+        atexit._run_exitfuncs()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(left.code if isinstance(left.code, int) else EXIT_FAULT)

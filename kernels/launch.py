@@ -195,9 +195,7 @@ def wait_watched(device: Device, event: cl.Event, doing: str) -> None:
         If the command failed.
     """
     _await(event)
-    status = event.command_execution_status
-    if status < 0:
-        raise DeviceError(f"{device} failed while {doing}: {status_text(status)}")
+    wait(device, event, doing)  # which sees how it ended
 
 
 def _await(event: cl.Event) -> None:

@@ -14,10 +14,10 @@ from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
 from chunkfold.on_cluster import OnCluster
-from chunkfold.planning import Plan
+from chunkfold.planning import THREADS, Plan
 from chunkfold.request import Op, Request
 from chunkfold.run import Run
-from chunkfold.worker import readers_each
+from chunkfold.worker import memory_each, readers_each
 
 ON_BAD_CHUNK = ("stop", "skip")
 Result = Any
@@ -167,14 +167,15 @@ def plan(
     mode: str = "exact",
     memory: int | str | None = None,
     workers: int = 1,
-    threads: int = 1,
+    threads: int = THREADS,
     memory_limit: int | None = None,
     client: Client | None = None,
 ) -> Plan:
     """Say what `reduce` would do, without reading data; parameters as there.
 
     With a cluster (given or current), for its workers; else for `workers` that run `threads`
-    blocks at once each, and may take `memory_limit` bytes each.
+    blocks at once each, and may take `memory_limit` bytes each: of this host's memory, if it is
+    not given, an equal share.
     """
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna, selection=selection,
@@ -184,7 +185,7 @@ def plan(
     client = client or _current_client()
     terms: dict[str, Any] = {
         "workers": workers, "threads": threads, "readers": readers_each(workers),
-        "memory_limit": memory_limit,
+        "memory_limit": memory_limit or memory_each(workers),
     }  # fmt: skip
     if client is not None:
         terms = OnCluster(client).crew().terms

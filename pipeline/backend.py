@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from chunkfold.block import Folded, combine, fold_block
@@ -11,8 +14,9 @@ from chunkfold.blocks import Block
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels import Device
+from chunkfold.planning import THREADS
 from chunkfold.work import Watch, Work
-from chunkfold.worker import WorkerDevice, process_device
+from chunkfold.worker import WorkerDevice, memory_each, process_device
 
 Done = Callable[[object], None]
 """Told the outcome of a task: a handle of its result, or an exception."""
@@ -78,26 +82,29 @@ class InProcess:
 
     def __init__(self, device: str | None = None) -> None:
         self._spec = device
+        self._stopped = threading.Event()
+        self._blocks = ThreadPoolExecutor(THREADS, "chunkfold-block")
 
     def crew(self) -> Crew:
         """Open the device."""
         self._owned: WorkerDevice = process_device(self._spec)
-        return Crew((self._owned.device,), 1, self._owned.readers, None)
+        return Crew((self._owned.device,), THREADS, self._owned.readers, memory_each(1))
 
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Remember the run."""
         self._work, self._emit, self._cancelled = work, emit, cancelled
 
     def fold(self, block: Block, done: Done) -> None:
-        """Fold it before returning."""
+        """Fold it in a thread."""
         report = reporter(self._work.run, block.number, "", self._owned.device.uuid, self._emit)
-        watch = Watch(report, self._cancelled)
-        self._run(done, lambda: fold_block(self._owned, "", self._work, block, watch))
+        watch = Watch(report, lambda: self._stopped.is_set() or self._cancelled())
+        fold = partial(fold_block, self._owned, "", self._work, block, watch)
+        self._blocks.submit(_settle, done, fold)
 
     def combine(self, parts: Sequence[object], done: Done) -> None:
         """Combine them before returning."""
         folded = [part for part in parts if isinstance(part, Folded)]
-        self._run(done, lambda: combine(self._owned, "", self._work, folded))
+        _settle(done, partial(combine, self._owned, "", self._work, folded))
 
     def gather(self, handle: object) -> Folded:
         """Return it: it is here."""
@@ -116,11 +123,13 @@ class InProcess:
         return ()
 
     def stop(self) -> None:
-        """Nothing runs on: blocks end before `fold` returns."""
+        """Let running blocks end at their next leaf, and wait for them."""
+        self._stopped.set()
+        self._blocks.shutdown(cancel_futures=True)
 
-    @staticmethod
-    def _run(done: Done, task: Callable[[], Folded]) -> None:
-        try:
-            done(task())
-        except Exception as error:  # noqa: BLE001 # whatever it is, the engine decides
-            done(error)
+
+def _settle(done: Done, task: Callable[[], Folded]) -> None:
+    try:
+        done(task())
+    except Exception as error:  # noqa: BLE001 # whatever it is, the engine decides
+        done(error)

@@ -49,16 +49,16 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
     finally:
         stream.close()
-    tally = stream.tally
+    totals = stream.totals
     times = BlockTimes(
         began,
         time.monotonic() - since,
         prepared,
-        tally.read_s - tally.decode_s,
-        tally.decode_s,
-        tally.upload_s,
-        tally.fold_s,
-        tally.nbytes,
+        totals.read_s - totals.decode_s,
+        totals.decode_s,
+        totals.upload_s,
+        totals.fold_s,
+        totals.nbytes,
     )
     entry = DeviceReport(
         owned.device,
@@ -66,14 +66,14 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         str(tuning),
         worker,
         blocks=1,
-        nbytes=tally.nbytes,
-        read_s=tally.read_s,
+        nbytes=totals.nbytes,
+        read_s=totals.read_s,
         timeline=(times,),
-        profile=merged(tally.profiles),
+        profile=merged(totals.profiles),
     )
-    count_block(owned.device.uuid, times, sum(tally.skipped.values()))
-    watch.progress(tally.nbytes, True)
-    report = Report(tally.elements, {owned.device.uuid: entry}, tally.skipped)
+    count_block(owned.device.uuid, times, sum(totals.skipped.values()))
+    watch.progress(totals.nbytes, True)
+    report = Report(totals.elements, {owned.device.uuid: entry}, totals.skipped)
     return Folded(partials, merge([report]))  # which bounds what was skipped
 
 

@@ -11,15 +11,13 @@ from typing import Any
 
 from distributed import Client, LocalCluster, Nanny
 from distributed.comm.core import connect as open_comm
-from distributed.system import MEMORY_LIMIT
 
 from chunkfold.deadline import within
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
-from chunkfold.worker import RESOURCE, DevicePlugin, readers_each
+from chunkfold.planning import THREADS
+from chunkfold.worker import RESOURCE, DevicePlugin, memory_each, readers_each
 
-THREADS = 2
-"""Blocks that a worker runs at once: one reads while another folds."""
 START_DEADLINE_S = 120.0
 
 
@@ -96,7 +94,7 @@ class LocalOpenCLCluster(LocalCluster):
     ) -> None:
         _refuse_to_spawn_from_a_spawned_process()
         self.devices = tuple(chosen_devices(devices))
-        self._limit = memory_limit or MEMORY_LIMIT // len(self.devices)
+        self._limit = memory_limit or memory_each(len(self.devices))
         self._threads = threads_per_worker
         kwargs.setdefault("dashboard_address", ":0")
         try:
@@ -188,7 +186,7 @@ async def serve(
         reaching.cancel()
         return
     await reaching
-    limit, readers = memory_limit or MEMORY_LIMIT // len(found), readers_each(len(found))
+    limit, readers = memory_limit or memory_each(len(found)), readers_each(len(found))
     nannies = [
         Nanny(scheduler, **worker_options(device, threads, readers, limit), death_timeout=60)
         for device in found

@@ -110,8 +110,6 @@ class Engine:
             node, block = self._waiting.popleft()
             self._folding += 1
             self._backend.fold(block, self._done(node))
-            if not self._outcomes.empty():
-                return  # in this process a block is done by now: let it be combined first
 
     def _done(self, node: _Node) -> Callable[[object], None]:
         return lambda outcome: self._outcomes.put((node, outcome))

@@ -22,6 +22,8 @@ from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
 """Small cells are joined to leaves of at most this many decoded bytes."""
+THREADS = 2
+"""Blocks that a worker runs at once: one reads on while another ends."""
 READERS = (2, 16)
 """Least and most threads that read and decode for a worker: 16 keep a GPU's link busy.
 

@@ -8,12 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from chunkfold.kernels.staging import Ready, StagingBuffer
 from chunkfold.objects import decode_clock
 from chunkfold.reads import Read
 from chunkfold.source import Source
 
 READ_DEADLINE_S = 600.0
 """Longest wait for one read, and for the fold of it where the same thread folds, in seconds."""
+
+
+Slot = Sequence[StagingBuffer]
+"""A staging buffer for each input."""
 
 
 class ReadTimes(NamedTuple):
@@ -41,3 +46,16 @@ def read_staged(sources: Sequence[Source], read: Read, memory: Sequence[np.ndarr
         else:
             source.read(read.region, elements, known)
     return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded)
+
+
+def committed(sources: Sequence[Source], read: Read, slot: Slot) -> list[Ready]:
+    """Hand what was read of each input to the device."""
+    return [
+        buffer.commit(read.box.elements * source.dtype.itemsize)
+        for source, buffer in zip(sources, slot, strict=True)
+    ]
+
+
+def overdue(source: Source, doing: str, read: Read) -> str:
+    """Say that a thread takes too long."""
+    return f"{source.name}: {doing} {read.region} took longer than {READ_DEADLINE_S:.0f} s"

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from functools import partial
 
 from chunkfold import staged
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
@@ -20,8 +21,8 @@ from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
 from chunkfold.kernels.launch import wait_watched
 from chunkfold.kernels.profile import Profile
 from chunkfold.reads import Read, Window, reads_of
-from chunkfold.staged import read_staged
-from chunkfold.tally import TELL_EVERY_S, Tally
+from chunkfold.staged import committed, overdue, read_staged
+from chunkfold.totals import TELL_EVERY_S, Totals
 from chunkfold.work import Work
 from chunkfold.worker import WorkerDevice
 
@@ -42,9 +43,11 @@ _LEAST_PIECES = 2
 class Strands:
     """The reading threads of a block, where they fold too: each a share that is always the same."""
 
-    def __init__(self, owned: WorkerDevice, work: Work, tally: Tally, buffer_bytes: int) -> None:
-        self._owned, self._work, self._tally = owned, work, tally
-        self._readers = work.readers_of(owned)
+    def __init__(
+        self, owned: WorkerDevice, work: Work, totals: Totals, buffer_bytes: int, turn: int
+    ) -> None:
+        self._owned, self._work, self._totals = owned, work, totals
+        self._readers, self._turn = work.readers_of(owned), turn
         self._itemsize = max(source.dtype.itemsize for source in work.sources)
         self._piece_bytes = min(PIECE_BYTES, buffer_bytes)
         self._able = (
@@ -56,14 +59,14 @@ class Strands:
 
     def suit(self, accumulator: Accumulator, window: Window) -> bool:
         """Whether a window is folded so."""
-        nbytes = sum(part.elements for part in window.parts) * self._itemsize
+        least = self._readers * _LEAST_PIECES * self._piece_bytes
         return (
             self._able
             and window.outputs == 1
             and not window.by_cell
             and not accumulator.uses_index
             and accumulator.nbytes <= _ACCUMULATOR_BYTES
-            and nbytes >= self._readers * _LEAST_PIECES * self._piece_bytes
+            and sum(part.elements for part in window.parts) * self._itemsize >= least
         )
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> list[Partial]:
@@ -82,34 +85,35 @@ class Strands:
             )
             for number in range(self._readers)
         ]
-        futures = [self._owned.read(self._readers, strand.run) for strand in strands]
+        read = partial(self._owned.read, self._readers, self._turn)
+        futures = [read(strand.run) for strand in strands]
         try:
             self._attend(strands, futures)
         finally:
             ended.set()
-            for future in futures:
-                future.cancel()
-            deadline = 0.0 if self._tally.stuck else staged.READ_DEADLINE_S
-            self._tally.stuck |= bool(wait(futures, deadline).not_done)
+            self._totals.settle(futures)
         for strand in strands:
-            self._tally.read_s += strand.read_s
-            self._tally.launched(strand.profile, len(strands))
+            self._totals.read_s += strand.read_s
+            self._totals.launched(strand.profile, len(strands))
             if accumulator == self._work.accumulator:  # else they were counted before
-                self._tally.elements += strand.elements
-                self._tally.nbytes += strand.nbytes
+                self._totals.elements += strand.elements
+                self._totals.nbytes += strand.nbytes
         return [future.result() for future in futures]
 
     def _attend(self, strands: Sequence[Strand], futures: Sequence[Future[Partial]]) -> None:
         """Wait until all are done; see that each goes on."""
-        running = set(futures)
+        running, folded = set(futures), 0
         while running:
             done, running = wait(running, TELL_EVERY_S, FIRST_EXCEPTION)
             for future in done:
                 future.result()
-            for overdue in filter(None, (strand.overdue() for strand in strands)):
-                self._tally.stuck = True
-                raise overdue
-            self._tally.tell(sum(strand.nbytes for strand in strands))
+            for late in filter(None, (strand.late() for strand in strands)):
+                self._totals.stuck = True
+                raise late
+            self._totals.check()
+            before, folded = folded, sum(strand.elements for strand in strands)
+            if folded > before:
+                self._totals.tell(sum(strand.nbytes for strand in strands))
 
 
 class Strand:
@@ -135,16 +139,13 @@ class Strand:
         self._window, self._piece_bytes, self._share = window, piece_bytes, share
         self._ended = ended
 
-    def overdue(self) -> ChunkfoldError | None:
+    def late(self) -> ChunkfoldError | None:
         """Return what to raise if it takes too long for what it does."""
         if time.monotonic() - self._since <= staged.READ_DEADLINE_S or self._doing is None:
             return None
         doing, read = self._doing
         kind = ChunkError if doing == "reading" else DeviceError
-        return kind(
-            f"{self._work.sources[0].name}: {doing} {read.region} took longer than "
-            f"{staged.READ_DEADLINE_S:.0f} s"
-        )
+        return kind(overdue(self._work.sources[0], doing, read))
 
     def run(self) -> Partial:
         """Read and fold, piece by piece, unless it is ended."""
@@ -157,8 +158,7 @@ class Strand:
             self._now("reading", read)
             times = read_staged(sources, read, memory)
             self._now("folding", read)
-            sizes = [read.box.elements * source.dtype.itemsize for source in sources]
-            ready = [buffer.commit(nbytes) for buffer, nbytes in zip(slot, sizes, strict=True)]
+            ready = committed(sources, read, slot)
             event = self._fold.add([one.buffer for one in ready], read.box)
             if event is not None:
                 wait_watched(device, event, "folding a piece")

@@ -12,7 +12,7 @@ from chunkfold.kernels.power import Powers
 from chunkfold.reads import Window, kernels_of
 from chunkfold.ring import Ring
 from chunkfold.strands import Strands
-from chunkfold.tally import Tally
+from chunkfold.totals import Totals
 from chunkfold.work import Watch, Work
 from chunkfold.worker import WorkerDevice
 
@@ -22,7 +22,7 @@ class Stream:
 
     def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
         self.owned, self.work, self.block = owned, work, block
-        self.tally = Tally(work.run, watch)
+        self.totals = Totals(work.run, watch)
         self.fills = Powers(
             owned.opened,
             [np.full(1, source.fill, source.dtype) for source in work.sources],
@@ -31,8 +31,9 @@ class Stream:
         """Folds of the fill value."""
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         """Most that is staged at a time of one input."""
-        self._ring = Ring(owned, work, self.tally, self.buffer_bytes)
-        self._strands = Strands(owned, work, self.tally, self.buffer_bytes)
+        turn = owned.turn()
+        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn)
+        self._strands = Strands(owned, work, self.totals, self.buffer_bytes, turn)
 
     def fold(self, accumulator: Accumulator, window: Window) -> Partial:
         """Read a window and fold it into an accumulator: the work's, or another form of it.
@@ -48,7 +49,7 @@ class Stream:
         """
         tuning = self.tuning(accumulator, window)
         if self._strands.suit(accumulator, window):
-            return self.combine(self._strands.fold(accumulator, tuning, window), accumulator)
+            return self.combine(accumulator, self._strands.fold(accumulator, tuning, window))
         return self._ring.fold(accumulator, tuning, window)
 
     def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
@@ -56,19 +57,16 @@ class Stream:
         kernels = kernels_of(self.work, window, self.buffer_bytes)
         return self.work.tuning(self.owned, accumulator, kernels)
 
-    def combine(
-        self, partials: Sequence[Partial], accumulator: Accumulator | None = None
-    ) -> Partial:
-        """Combine partials of the same outputs: of an accumulator, or of the work's."""
-        accumulator = accumulator or self.work.accumulator
+    def combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:
+        """Combine partials of the same outputs."""
         tuning = self.work.tuning(self.owned, accumulator)
         combiner = Combiner(self.owned.opened, accumulator, tuning)
         combined = combiner.combine(partials)
-        self.tally.launched(combiner.profile())
+        self.totals.launched(combiner.profile())
         return combined
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""
-        if self.tally.stuck:
+        if self.totals.stuck:
             self.owned.leave_readers()
         self._ring.close()

@@ -23,25 +23,27 @@ def fold_tile(stream: Stream, tile: int) -> Partial:
     if not owed:
         return _fold_parts(stream, tile, parts)
     filled = _fold_fill(stream, tile, owed)
-    return stream.combine([_fold_parts(stream, tile, parts), filled]) if parts else filled
+    if not parts:
+        return filled
+    return stream.combine(stream.work.accumulator, [_fold_parts(stream, tile, parts), filled])
 
 
 def _fold_fill(stream: Stream, tile: int, count: int) -> Partial:
     """Fold the fill values that each output of a tile is owed, without any data."""
     work, outputs = stream.work, stream.work.layout.tile_outputs(tile)
-    stream.tally.elements += count * outputs
+    stream.totals.elements += count * outputs
     return stream.fills.of(work.accumulator, count, outputs)
 
 
 def _fold_parts(stream: Stream, tile: int, parts: Sequence[Part]) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
-    work, counted = stream.work, (stream.tally.elements, stream.tally.nbytes)
+    work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
     try:
         return _fold_windows(stream, tile, windows_within(work, tile, parts, stream.buffer_bytes))
     except ChunkError:
-        if stream.tally.stuck or not work.skips:
+        if stream.totals.stuck or not work.skips:
             raise
-    stream.tally.elements, stream.tally.nbytes = counted
+    stream.totals.elements, stream.totals.nbytes = counted
     return _fold_windows(stream, tile, windows_by_cell(work, tile, parts, stream.buffer_bytes))
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyopencl as cl
 from distributed import WorkerPlugin
+from distributed.system import MEMORY_LIMIT
 
 from chunkfold.errors import DeviceError, WorkerLostError
 from chunkfold.kernels import (
@@ -27,6 +29,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.planning import READERS
+from chunkfold.readers import Readers
 
 _Read = TypeVar("_Read")
 PLUGIN = "chunkfold-device"
@@ -44,7 +47,8 @@ class WorkerDevice:
     _tunings: dict[object, dict[frozenset[str], Tuning]] = field(default_factory=dict)
     """By reduction, and by the kernels that were tried."""
     _buffers: list[StagingBuffer] = field(default_factory=list)
-    _pools: dict[int, ThreadPoolExecutor] = field(default_factory=dict)
+    _turns: Iterator[int] = field(default_factory=itertools.count)
+    _pools: dict[int, Readers] = field(default_factory=dict)
     """By their threads."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _choosing: threading.Lock = field(default_factory=threading.Lock)
@@ -55,19 +59,23 @@ class WorkerDevice:
         """What it is."""
         return self.opened.device
 
-    def read(self, readers: int, task: Callable[..., _Read], *given: Any) -> Future[_Read]:
-        """Let one of so many reading threads do something."""
+    def turn(self) -> int:
+        """Return a number for a block that begins, larger than those of earlier ones."""
+        return next(self._turns)
+
+    def read(
+        self, readers: int, turn: int, task: Callable[..., _Read], *given: Any
+    ) -> Future[_Read]:
+        """Let one of so many reading threads do something for the block of a turn."""
         with self._lock:
             if readers not in self._pools:
-                self._pools[readers] = ThreadPoolExecutor(readers, "chunkfold-read")
-            return self._pools[readers].submit(task, *given)
+                self._pools[readers] = Readers(readers)
+            return self._pools[readers].submit(turn, task, *given)
 
     def leave_readers(self) -> None:
-        """Let new threads read from now on: of these, one never came back."""
+        """Let new threads read from now on, also what waits: of these, one never came back."""
         with self._lock:
-            for pool in self._pools.values():
-                pool.shutdown(wait=False)
-            self._pools = {}
+            self._pools = {n: Readers(n, pool.leave()) for n, pool in self._pools.items()}
 
     def borrow(self, nbytes: int) -> StagingBuffer:
         """Return a staging buffer of that size, used before if there is one: its pages are warm.
@@ -132,6 +140,11 @@ def readers_each(workers: int) -> int:
     """Return the reading threads of each of so many workers of this host."""
     least, most = READERS
     return max(least, min(most, len(os.sched_getaffinity(0)) // max(1, workers)))
+
+
+def memory_each(workers: int) -> int:
+    """Return the bytes of each of so many workers of this host."""
+    return MEMORY_LIMIT // max(1, workers)
 
 
 _of_process: dict[str, WorkerDevice] = {}

@@ -45,7 +45,7 @@ _FORMS = [
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_of_kernel_gives_the_same_bits(opened: OpenedDevice, shape: str):
     dtype = "float32" if shape in ("tree-64", "vectors") else "float64"
-    bound = bind([as_monoid("sum"), as_monoid("var")], [np.dtype(dtype)], exact=True)
+    bound = bind([as_monoid("var")], [np.dtype(dtype)], exact=True)  # of two exact sums
     forms = bound.accumulator, bound.accumulator.for_outputs(2)
     tunings = {form: tried(opened.device, form, shape) for form in forms}
     if None in tunings.values():

@@ -60,14 +60,14 @@ def test_chunks_do_not_change_a_bit_and_all_are_right(dtype: str, roots: list[Pa
     columns = array.reshape(SHAPE[0], -1).T.tolist()
     means = np.array([expected("mean", column, dtype) for column in columns], dtype)
     rng = np.random.default_rng(1)
-    for _ in range(20):
+    for _ in range(12):
         chunks = tuple(int(rng.integers(1, n + 1)) for n in SHAPE)
         source = stored(array, chunks=chunks)
         results = cf.reduce(source, OPS, mode="exact")
         assert [results[op].tobytes() for op in OPS] == [one.tobytes() for one in wanted]
         along = cf.reduce(source, "mean", axis=0, mode="exact")
         assert along.tobytes() == means.tobytes()
-    assert len(roots) == 40
+    assert len(roots) == 24
     assert len(patterns(roots)) == 2  # one of all elements, one of the columns
 
 
@@ -95,20 +95,20 @@ def test_sums_that_expansions_lose_are_the_same_for_any_chunks(monkeypatch, root
 
 
 def test_workers_do_not_change_a_bit(tmp_path: Path, roots: list[Partial]):
-    """One to four workers, of one runtime and of several."""
+    """Two to four workers, of one runtime and of several."""
     array = hard("float32", seed=2)
     made = zarr.create_array(str(tmp_path / "a.zarr"), shape=SHAPE, chunks=(2, 3, 4), dtype="f4")
     made[...] = array
     wanted = [expected(op, array.ravel().tolist(), "float32").tobytes() for op in OPS]
     halves = [f"{device.spec}/2" for device in DEVICES]
-    for specs in ([DEVICES[0].spec], halves[:1], [*halves[:1], DEVICES[-1].spec], halves):
+    for specs in (halves[:1], [*halves[:1], DEVICES[-1].spec], halves):
         with (
             cf.LocalOpenCLCluster(specs, dashboard_address=None) as cluster,
             connect(cluster.scheduler_address) as client,
         ):
             results = cf.reduce(tmp_path / "a.zarr", OPS, mode="exact", client=client)
         assert [results[op].tobytes() for op in OPS] == wanted
-    assert len(roots) == 4
+    assert len(roots) == 3
     assert len(patterns(roots)) == 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -272,6 +274,109 @@ def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
     with pytest.raises(cf.CancelledError):
         run.result(10)
     assert len(read) < run.plan.layout.parts / 4
+
+
+def test_the_next_block_reads_while_one_waits_for_its_last_chunk(monkeypatch):
+    """Here as on workers: readers do not idle at the end of a block."""
+    from chunkfold.source import Source
+
+    read, others = Source.read, threading.Event()
+
+    def patient(self, region, *given):
+        if region[0].start >= 500:
+            others.set()  # of the second half, which is a block of its own
+        elif region[0].start == 0:
+            assert others.wait(30)
+        read(self, region, *given)
+
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
+    monkeypatch.setattr(Source, "read", patient)
+    run = cf.submit(stored(np.arange(1000), chunks=(10,)))
+    assert len(run.plan.blocks) == 2
+    assert run.result() == np.arange(1000).sum()
+
+
+def test_what_fails_interrupts_the_other_blocks(monkeypatch):
+    from chunkfold.source import Source
+
+    read = []
+
+    def failing(self, region, out, *_):
+        read.append(region)
+        time.sleep(0.02)
+        if region[0].start == 0:
+            raise cf.ChunkError("a chunk is bad")
+
+    monkeypatch.setattr(Source, "read", failing)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
+    with pytest.raises(cf.ChunkError, match="a chunk is bad"):
+        cf.reduce(stored(np.arange(10_000), chunks=(10,)))
+    count = len(read)
+    assert count < 100
+    time.sleep(0.2)
+    assert len(read) == count
+
+
+def test_what_this_host_has_no_memory_for_is_refused(monkeypatch):
+    from chunkfold import worker
+
+    source = stored(np.zeros((4, 1000)), chunks=(1, 1000))
+    monkeypatch.setattr(worker, "MEMORY_LIMIT", 1 << 20)
+    for asked in (cf.reduce, cf.plan):
+        with pytest.raises(cf.PlanError, match=r"may use only .* of its limit of 1.0 MiB.*edges"):
+            asked(source, "histogram", axis=0)
+
+
+def slowly(monkeypatch, seconds: float) -> None:
+    """Let every read take its time."""
+    from chunkfold.source import Source
+
+    read = Source.read
+
+    def slow(self, *given):
+        time.sleep(seconds)
+        read(self, *given)
+
+    monkeypatch.setattr(Source, "read", slow)
+
+
+def test_to_wait_for_an_earlier_block_is_not_to_be_late(monkeypatch):
+    from chunkfold import staged
+
+    slowly(monkeypatch, 0.1)
+    monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.5)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
+    array = np.arange(2000)
+    assert cf.reduce(stored(array, chunks=(32,))) == array.sum()
+
+
+def test_a_cancelled_run_does_not_wait_for_the_reads_of_others(monkeypatch):
+    slowly(monkeypatch, 0.05)
+    source = stored(np.zeros(20_000), chunks=(32,))
+    first, second = cf.submit(source), cf.submit(source)
+    second.cancel()
+    with pytest.raises(cf.CancelledError):
+        second.result(10)
+    assert not first.done()
+    first.cancel()
+
+
+def test_a_process_ends_while_a_run_is_under_way(tmp_path: Path):
+    stored_at = str(tmp_path / "a")
+    zarr.create_array(stored_at, data=np.ones(400_000, "f4"), chunks=(500,))
+    code = f"""if True:
+        import time
+        import chunkfold as cf
+        from chunkfold import planning
+        from chunkfold.direct import Direct
+        planning.LEAF_BYTES = 2000
+        cf.reduce({stored_at!r})
+        read = Direct.read
+        Direct.read = lambda *given: (time.sleep(0.1), read(*given))
+        cf.submit({stored_at!r})
+        time.sleep(0.3)
+    """
+    subprocess.run([sys.executable, "-c", code], timeout=30, check=False)
 
 
 def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from chunkfold.api import plan
-from chunkfold.cluster import THREADS, chosen_devices, connect
+from chunkfold.cluster import chosen_devices, connect
 from chunkfold.opening import open_source
+from chunkfold.planning import THREADS
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.results import plan_json
 from chunkfold.workflows.style import out

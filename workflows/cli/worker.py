@@ -8,8 +8,9 @@ import signal
 
 import click
 
-from chunkfold.cluster import THREADS, chosen_devices, serve
+from chunkfold.cluster import chosen_devices, serve
 from chunkfold.kernels import Device
+from chunkfold.planning import THREADS
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.style import err
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from distributed import Client
 
-from chunkfold.cluster import THREADS, chosen_devices, connect
+from chunkfold.cluster import chosen_devices, connect
 from chunkfold.errors import ClusterError, PlanError
+from chunkfold.planning import THREADS
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
 from chunkfold.workflows.job.schema import Address, Cluster, Kubernetes, Local, Slurm

@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
-from chunkfold.cluster import THREADS
 from chunkfold.deadline import within
 from chunkfold.errors import ChunkfoldError, ClusterError, PlanError
+from chunkfold.planning import THREADS
 from chunkfold.workflows.job.schema import Kubernetes
 
 KIND, API = "DaskCluster", "kubernetes.dask.org/v1"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from typing import Any
 
+from chunkfold import staged
 from chunkfold.errors import CancelledError
 from chunkfold.kernels.profile import Profile
 from chunkfold.work import Watch
@@ -14,7 +18,7 @@ TELL_EVERY_S = 0.25
 
 
 @dataclass
-class Tally:
+class Totals:
     """What a block has read and folded, and what that took, in seconds."""
 
     run: str
@@ -37,24 +41,30 @@ class Tally:
     stuck: bool = False
     """Whether a reading thread never came back."""
     _told: float = field(default_factory=time.monotonic)
-    _told_bytes: int = 0
 
     def launched(self, profile: Profile, at_once: int = 1) -> None:
         """Add the times of launches, of so many threads that folded at once."""
         self.profiles.append(profile)
         self.fold_s += sum(times.run_ns for times in profile.values()) / 1e9 / at_once
 
-    def tell(self, underway: int = 0) -> None:
-        """Report progress now and then, if there is any: `underway` bytes more than counted here.
-
-        Raises
-        ------
-        CancelledError
-            If the run was cancelled meanwhile.
-        """
+    def check(self) -> None:
+        """Raise CancelledError if the run was cancelled meanwhile."""
         if self.watch.cancelled():
             raise CancelledError(f"run {self.run} was cancelled")
-        nbytes = self.nbytes + underway
-        if nbytes > self._told_bytes and time.monotonic() - self._told > TELL_EVERY_S:
-            self._told, self._told_bytes = time.monotonic(), nbytes
-            self.watch.progress(nbytes, False)
+
+    def tell(self, underway: int = 0) -> None:
+        """Report now and then that the block goes on: `underway` bytes more than counted here.
+
+        Also where bytes do not grow, as with chunks that are left out: a run that nothing is heard
+        of is given up.
+        """
+        if time.monotonic() - self._told > TELL_EVERY_S:
+            self._told = time.monotonic()
+            self.watch.progress(self.nbytes + underway, False)
+
+    def settle(self, futures: Collection[Future[Any]]) -> set[Future[Any]]:
+        """Drop reads that have not begun, wait for the others; return those that never end."""
+        begun = [future for future in futures if not future.cancel()]
+        running = wait(begun, 0.0 if self.stuck else staged.READ_DEADLINE_S).not_done
+        self.stuck |= bool(running)
+        return running

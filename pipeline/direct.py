@@ -15,9 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.codecs import Chain, undo
+from chunkfold.codecs import Chain, Stored, undo
 from chunkfold.errors import ChunkError
-from chunkfold.objects import Known, Objects, Span, StoredObject, decode_clock, scratch
+from chunkfold.objects import (
+    Known,
+    LocalObjects,
+    Objects,
+    Span,
+    StoredObject,
+    decode_clock,
+    scratch,
+)
 from chunkfold.shards import ABSENT, Shards
 
 
@@ -44,6 +52,18 @@ class Direct:
         return math.prod(self.shape) * self.dtype.itemsize
 
     @cached_property
+    def _files(self) -> LocalObjects | None:
+        """Where its chunks are, if each is a local file of its own, with codecs."""
+        if isinstance(self.objects, LocalObjects) and self.chain and self.shards is None:
+            return self.objects
+        return None
+
+    @cached_property
+    def _room(self) -> int:
+        """Bytes that any chunk takes less than, as codecs shrink what they can and add a little."""
+        return self.nbytes + self.nbytes // 128 + (64 << 10)
+
+    @cached_property
     def object_shape(self) -> tuple[int, ...]:
         """Shape of what is stored as one file: a chunk or a shard."""
         within = (1,) * len(self.shape) if self.shards is None else self.shards.shape
@@ -67,13 +87,38 @@ class Direct:
                 target[...] = self.fill
                 continue
             try:
-                self._read_object(place, source, target)
+                files = self._files
+                if files is None or not self._read_short(files, place, source, target):
+                    self._read_object(place, source, target)
             except Exception as error:
                 codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
                 raise ChunkError(
                     f"{name}: cannot read chunk {self.key(place)!r} "
                     f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}"
                 ) from error
+
+    def _read_short(
+        self,
+        files: LocalObjects,
+        place: tuple[int, ...],
+        source: Sequence[slice],
+        target: np.ndarray,
+    ) -> bool:
+        """Read a chunk that is a local file in few calls: each gives Python's lock away.
+
+        False where it takes a closer look, which then says what is wrong.
+        """
+        stored = scratch.room("stored", self._room)
+        try:
+            count = files.read_short(self.key(place), stored)
+            if count == self._room:
+                return False
+            self._undo(stored[:count].data, source, target)
+        except (FileNotFoundError, NotADirectoryError):
+            target[...] = self.fill
+        except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
+            return False
+        return True
 
     def _read_object(
         self, place: tuple[int, ...], source: Sequence[slice], target: np.ndarray
@@ -111,41 +156,40 @@ class Direct:
         self, stored: StoredObject, span: Span, source: Sequence[slice], target: np.ndarray
     ) -> None:
         """Decode what stands in a span, and take a part of it."""
-        if target.shape == self.shape and target.flags.c_contiguous:
-            self._decode(stored, span, target.reshape(-1).view(np.uint8))
+        if self.chain:
+            self._undo(stored.read(span), source, target)
             return
-        if not self.chain:
-            self._read_run(stored, span, source, target)
-            return
-        chunk = scratch.room("decoded", self.nbytes)
-        self._decode(stored, span, chunk)
-        target[...] = chunk.view(self.dtype).reshape(self.shape)[tuple(source)]
+        if span[1] != self.nbytes:
+            raise ValueError(f"it has {span[1]:,} bytes, but its shape needs {self.nbytes:,}")
+        if self._whole(target):
+            stored.read_into(target.reshape(-1).view(np.uint8), span[0])
+        else:
+            self._read_run(stored, span[0], source, target)
 
     def _read_run(
-        self, stored: StoredObject, span: Span, source: Sequence[slice], target: np.ndarray
+        self, stored: StoredObject, offset: int, source: Sequence[slice], target: np.ndarray
     ) -> None:
         """Read no more of a chunk that is stored as it is than from the first to the last taken."""
-        self._check_size(span)
         first, shape, within = _run(source, self.shape)
         nbytes = math.prod(shape) * self.dtype.itemsize
         alone = target.shape == shape and target.flags.c_contiguous
         memory = target.reshape(-1).view(np.uint8) if alone else scratch.room("decoded", nbytes)
-        stored.read_into(memory, span[0] + first * self.dtype.itemsize)
+        stored.read_into(memory, offset + first * self.dtype.itemsize)
         if not alone:
             target[...] = memory.view(self.dtype).reshape(shape)[within]
 
-    def _check_size(self, span: Span) -> None:
-        if span[1] != self.nbytes:
-            raise ValueError(f"it has {span[1]:,} bytes, but its shape needs {self.nbytes:,}")
+    def _undo(self, found: Stored, source: Sequence[slice], target: np.ndarray) -> None:
+        """Decode a chunk's bytes, where they are wanted if all of it is, and take a part of it."""
+        whole = self._whole(target)
+        chunk = target.reshape(-1).view(np.uint8) if whole else scratch.room("decoded", self.nbytes)
+        with decode_clock:
+            undo(self.chain, found, chunk)
+        if not whole:
+            target[...] = chunk.view(self.dtype).reshape(self.shape)[tuple(source)]
 
-    def _decode(self, stored: StoredObject, span: Span, out: np.ndarray) -> None:
-        if self.chain:
-            found = stored.read(span)
-            with decode_clock:
-                undo(self.chain, found, out)
-        else:
-            self._check_size(span)
-            stored.read_into(out, span[0])
+    def _whole(self, target: np.ndarray) -> bool:
+        """Whether a chunk can be decoded where it is wanted."""
+        return target.shape == self.shape and target.flags.c_contiguous
 
 
 def _cells(

@@ -31,6 +31,8 @@ class Known:
         return not self.stored[tuple(n - m for n, m in zip(place, self.first, strict=True))]
 
 
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK
+"""A pipe in a chunk's place would wait for a writer."""
 _KEPT_BYTES = 64 << 20
 """Larger chunks get memory of their own each time: clearing it costs them less than it holds."""
 
@@ -126,6 +128,20 @@ class LocalObjects:
         """Open a file."""
         return _File(f"{self.where}/{key}")
 
+    def read_short(self, key: str, memory: np.ndarray) -> int:
+        """Read a file into memory, uint8, in one call; return its bytes, if they are fewer.
+
+        Raises
+        ------
+        OSError
+            If that does not go: `open` says why.
+        """
+        descriptor = os.open(f"{self.where}/{key}", _FLAGS)
+        try:
+            return os.preadv(descriptor, [memory.data], 0)
+        finally:
+            os.close(descriptor)
+
 
 class _File:
     """A file, or nothing; a context, since a generator takes longer with every chunk."""
@@ -137,8 +153,7 @@ class _File:
 
     def __enter__(self) -> _File | None:
         try:
-            # A pipe in a chunk's place would wait for a writer.
-            self.descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            self.descriptor = os.open(self._path, _FLAGS)
         except (FileNotFoundError, NotADirectoryError):
             return None
         try:

@@ -6,19 +6,21 @@ import contextlib
 import itertools
 import math
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from chunkfold.objects import LocalObjects
-from chunkfold.remote import RemoteObjects
 from chunkfold.route import objects_of
 
 Entry = tuple[str, int]
 """Key of a stored object, below the array's own, and its bytes."""
 _DIGITS = 19
 """Of a number that is too large for int64, perhaps."""
+_FEW = 4
+"""Objects that are asked for one by one, rather than listed."""
 MOST_OBJECTS = 1 << 26
 """Objects, stored or not, beyond which a table of them would take gigabytes."""
 
@@ -31,56 +33,64 @@ def stored_sizes(array: Any) -> np.ndarray | None:
     cut leaves some behind.
     """
     objects = objects_of(array)
+    key, unit = array.metadata.encode_chunk_key, array.shards or array.chunks
+    grid = tuple(-(-size // max(1, cell)) for size, cell in zip(array.shape, unit, strict=True))
+    # Chunk (1, 2, 3) is "c/1/2/3" or "1.2.3" and the like; without axes it is "c" or "0".
+    prefix, separator = _spelling(key, len(grid)) if grid else (key(()), "/")
+    if objects is None or prefix is None or math.prod(grid) > MOST_OBJECTS:
+        return None
     entries: Iterable[Entry]
     if isinstance(objects, LocalObjects):
-        # Chunk (1, 2) is c/1/2 at the deepest.
-        entries = _walked(objects.where, array.ndim + 1)
-    elif isinstance(objects, RemoteObjects) and objects.listable:
+        flat = prefix.rstrip("c."), (MOST_OBJECTS,)  # all in one folder
+        entries = _walked(objects.where, *((prefix, grid) if separator == "/" else flat))
+    elif objects.listable:
         entries = objects.entries()
     else:
         return None
-    shape = array.shards or array.chunks
-    grid = tuple(-(-size // max(1, cell)) for size, cell in zip(array.shape, shape, strict=True))
     try:
-        return _on_grid(entries, array.metadata.encode_chunk_key, grid)
+        return _on_grid(entries, prefix, separator, grid)
     except OSError:  # who may read need not be allowed to list
         return None
 
 
-def _walked(folder: str, depth: int, below: str = "") -> Iterator[Entry]:
-    """Yield the files of some levels of folders; what begins with a dot is nobody's chunk.
+def _walked(where: str, below: str, left: tuple[int, ...]) -> Iterator[Entry]:
+    """Yield the files below a folder, as many levels of it as `left` has numbers.
 
-    What goes while others write, or is a link to nowhere, is not there.
+    Of each level that is how many names its folders may hold. Few, of all that are left, are asked
+    for one by one: that takes less time than to list as many folders. What begins with a dot is
+    nobody's chunk; what goes while others write, or is a link to nowhere, is not there.
     """
-    if not depth:
+    if math.prod(left) <= _FEW:
+        for place in itertools.product(*map(range, left)):
+            name = below + "/".join(map(str, place))
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                status = os.stat(f"{where}/{name}")  # noqa: PTH116 # a Path would take as long
+                if not stat.S_ISDIR(status.st_mode):
+                    yield name, status.st_size
         return
     try:
-        entries = os.scandir(f"{folder}/{below}")
-    except FileNotFoundError:
+        entries = os.scandir(f"{where}/{below}")
+    except (FileNotFoundError, NotADirectoryError):
         return
     with entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if entry.is_dir():
-                yield from _walked(folder, depth - 1, f"{below}{entry.name}/")
-            else:
+            if len(left) > 1:
+                yield from _walked(where, f"{below}{entry.name}/", left[1:])
+            elif not entry.is_dir():
                 with contextlib.suppress(FileNotFoundError):
                     yield below + entry.name, entry.stat().st_size
 
 
-def _on_grid(entries: Iterable[Entry], key: Any, grid: tuple[int, ...]) -> np.ndarray | None:
-    """Lay sizes out over the grid, whose objects are named by `key`."""
-    if math.prod(grid) > MOST_OBJECTS:
-        return None
+def _on_grid(
+    entries: Iterable[Entry], prefix: str, separator: str, grid: tuple[int, ...]
+) -> np.ndarray:
+    """Lay sizes out over the grid."""
     sizes = np.zeros(grid, np.int64)
     if not grid:
-        sizes[()] = max((max(size, 1) for name, size in entries if name == key(())), default=0)
+        sizes[()] = max((max(size, 1) for name, size in entries if name == prefix), default=0)
         return sizes
-    # Chunk (1, 2, 3) is "c/1/2/3" or "1.2.3" and the like.
-    prefix, separator = _spelling(key, len(grid))
-    if prefix is None:
-        return None
     found: list[int] = []
     for name, size in entries:
         if not name.startswith(prefix):
@@ -101,7 +111,7 @@ def _is_number(text: str) -> bool:
 
 def _spelling(key: Any, ndim: int) -> tuple[str | None, str]:
     """Return what stands before the numbers of a key, and between them; None if it is else."""
-    for prefix, separator in itertools.product(("c/", "c.", ""), "/."):
+    for prefix, separator in (("c/", "/"), ("c.", "."), ("", "/"), ("", ".")):
         numbers = tuple(range(1, ndim + 1))
         if key(numbers) == prefix + separator.join(map(str, numbers)):
             return prefix, separator

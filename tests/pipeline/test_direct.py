@@ -123,6 +123,34 @@ def test_any_region_of_any_chain_is_read(name: str, dtype: str, data: st.DataObj
         assert read(source, region).tobytes() == want.tobytes()
 
 
+@pytest.mark.parametrize("name", ["2-zstd", "3-zstd, crc32c"])
+def test_of_a_chunk_with_codecs_no_call_asks_for_the_size(tmp_path: Path, monkeypatch, name: str):
+    """Each call gives Python's lock away, and sixteen threads wait for it."""
+    made = zarr.create_array(
+        str(tmp_path / "a"), shape=(9, 10), chunks=(4, 10), dtype="i4", **CHAINS[name]
+    )
+    made[:8] = np.arange(80).reshape(8, 10)
+    source, want = open_source(tmp_path / "a"), made[...]
+    regions = [(slice(1, 9), slice(0, 10)), (slice(8, 9), slice(0, 10))]
+    source.read(regions[0], np.empty((8, 10), "i4"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", None)
+        got = [read(source, region) for region in regions]
+    for found, region in zip(got, regions, strict=True):
+        np.testing.assert_array_equal(found, want[region])
+
+
+def test_a_chunk_that_is_longer_than_codecs_make_it_is_read_whole(tmp_path: Path):
+    """Frames of nothing may stand before the one that counts."""
+    made = zarr.create_array(
+        str(tmp_path / "a"), shape=(4,), chunks=(4,), dtype="i4", **CHAINS["2-zstd"]
+    )
+    made[...] = np.arange(4)
+    file = tmp_path / "a/0"
+    file.write_bytes(Zstd().encode(b"") * 20_000 + file.read_bytes())
+    np.testing.assert_array_equal(read(open_source(tmp_path / "a"), (slice(0, 4),)), np.arange(4))
+
+
 def test_of_a_chunk_without_codecs_only_the_rows_taken_are_read(tmp_path: Path, monkeypatch):
     spans: list[tuple[int, int]] = []
     true_preadv = os.preadv

@@ -15,6 +15,7 @@ from chunkfold.kernels.host import all_devices, default_devices, devices
 from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.opened import OpenedDevice
+from chunkfold.kernels.packing import Packing
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.tuning import VARIANTS, Tuning
 
@@ -35,6 +36,7 @@ __all__ = [
     "Monoid",
     "MonoidError",
     "OpenedDevice",
+    "Packing",
     "Partial",
     "Tuning",
     "as_monoid",

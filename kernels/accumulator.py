@@ -11,6 +11,7 @@ import numpy as np
 
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.limbs import Limbs
+from chunkfold.kernels.packing import Packing
 from chunkfold.kernels.texts import COLLECTIVES
 
 _INDEX = re.compile(r"\bi\b")
@@ -145,6 +146,8 @@ class Accumulator:
     components: tuple[Component, ...]
     swapped: tuple[bool, ...]
     """Whether each input's elements stand in the byte order that is not the device's."""
+    packings: tuple[Packing | None, ...]
+    """How values are made of each input's elements, if they are not what is stored."""
 
     @property
     def origins(self) -> str:
@@ -189,6 +192,11 @@ class Accumulator:
         parts = [replace(c, fields=tuple(map(form, c.fields))) for c in self.components]
         return replace(self, components=tuple(parts))
 
+    @property
+    def alike(self) -> Accumulator:
+        """Return one whose kernels differ in packings' numbers at most: they are tuned alike."""
+        return replace(self, packings=tuple(one and one.alike for one in self.packings))
+
     def for_passes(self) -> Accumulator:
         """Return what the passes see of it: no elements, so that many have the same passes."""
         if self.exact:
@@ -197,7 +205,7 @@ class Accumulator:
             Component(c.origin, tuple(replace(field, lift="0") for field in c.fields))
             for c in self.components
         ]
-        return Accumulator(("uint8",), ("uint8",), tuple(parts), (False,))
+        return Accumulator(("uint8",), ("uint8",), tuple(parts), (False,), (None,))
 
     @cached_property
     def sums(self) -> Mapping[str, BoundField]:
@@ -284,6 +292,7 @@ COUNTS = Accumulator(
     value=("uint8",),
     components=(Component("counts", (BoundField("n", "int64", "0", "1", "add"),)),),
     swapped=(False,),
+    packings=(None,),
 )
 """What a table's counters are to the passes: sums, one to an output. Also what kernels fold where
 there is nothing else to fold, so that they say how many elements they saw."""

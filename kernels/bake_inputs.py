@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake_packing import held_type, unpacked_lanes, unpacked_one
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import STORED
 
@@ -89,13 +90,17 @@ def _load_one(number: int, accumulator: Accumulator) -> str:
             read = f"as_{kind.storage}(b{number})"
     else:
         read = f"vload_half(k, {pointer})" if stored == "float16" else f"{pointer}[k]"
-    return "\n".join([*lines, f"    v.x{number} = {_converted_one(read, stored, value)};"])
+    if stored == "bfloat16":
+        read = f"as_float((uint)({read}) << 16)"
+    packing = accumulator.packings[number]
+    if packing is None:
+        return "\n".join([*lines, f"    v.x{number} = {_converted_one(read, stored, value)};"])
+    lines.append(f"    const {held_type(stored)} s{number} = {read};")
+    made = unpacked_one(packing, f"s{number}", stored, value)
+    return "\n".join([*lines, f"    v.x{number} = {made};"])
 
 
 def _converted_one(read: str, stored: str, value: str) -> str:
-    if stored == "bfloat16":
-        read = f"as_float((uint)({read}) << 16)"
-        stored = "float32" if value != "bfloat16" else stored
     if value == "float16" != stored:
         return f"chf_to_half({read})"
     if value.startswith("complex"):
@@ -117,7 +122,7 @@ def _complex(read: str, stored: str, value: str) -> str:
 
 def _load_lanes(number: int, accumulator: Accumulator) -> str:
     """Read CHF_WIDTH elements at once, and hand them on as vectors of CHF_LANES values."""
-    stored, value = accumulator.stored[number], accumulator.value[number]
+    stored = accumulator.stored[number]
     kind, storage = STORED[stored], _storage(accumulator, number)
     half = stored == "float16" and not accumulator.swapped[number]
     element = "float" if half else storage
@@ -134,11 +139,11 @@ def _load_lanes(number: int, accumulator: Accumulator) -> str:
     if accumulator.swapped[number] and stored == "float16":
         take = f"""\
         const CHF_VEC(ushort) h{number} = {part};
-        v[j].x{number} = CHF_HALVES(h{number});"""
+        v[j].x{number} = {_unpacked_lanes(f"CHF_HALVES(h{number})", number, accumulator)};"""
     else:
         if accumulator.swapped[number] and stored not in ("bool", "int8", "uint8", "bfloat16"):
             part = f"CHF_AS({kind.storage}, {part})"
-        take = f"        v[j].x{number} = {_converted_lanes(part, stored, value)};"
+        take = f"        v[j].x{number} = {_unpacked_lanes(part, number, accumulator)};"
     return f"""\
     CHF_WIDE({element}) {raw} = {load};
 {joined(lines)}
@@ -149,12 +154,19 @@ def _load_lanes(number: int, accumulator: Accumulator) -> str:
     }}"""
 
 
-def _converted_lanes(read: str, stored: str, value: str) -> str:
+def _unpacked_lanes(read: str, number: int, accumulator: Accumulator) -> str:
+    """Make values of lanes as they are read: floats of what is narrower, but for bfloat16."""
+    stored, value = accumulator.stored[number], accumulator.value[number]
     if stored == "bfloat16":
         read = f"CHF_AS(float, CHF_TO(uint, {read}) << 16)"
-        stored = "float32"
-    wanted = STORED[value].value
-    held = "float" if stored == "float16" else STORED[stored].storage
+    converted, packing = _converted_lanes(read, stored, value), accumulator.packings[number]
+    if packing is None:
+        return converted
+    return unpacked_lanes(packing, read, converted, stored, value)
+
+
+def _converted_lanes(read: str, stored: str, value: str) -> str:
+    wanted, held = STORED[value].value, held_type(stored)
     if "bool" in (stored, value):
         return f"CHF_TO({wanted}, CHF_DIFFER({read}, (CHF_VEC({held}))(0)))"
     return read if wanted == held else f"CHF_TO({wanted}, {read})"

@@ -31,8 +31,12 @@ from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.limbs import Limbs, limbs_of
 from chunkfold.kernels.lookup import is_known
 from chunkfold.kernels.monoid import Monoid
+from chunkfold.kernels.packing import Packing
 from chunkfold.kernels.statistic import Statistic
 from chunkfold.kernels.texts import COLLECTIVES
+
+_UNPACKED = ("float32", "float64")
+"""Dtypes that packed values are made, if one is asked for."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def bind(
     fp64: bool = True,
     ddof: float = 0,
     exact: bool = False,
+    packings: Sequence[Packing | None] = (),
 ) -> Bound:
     """Decide every dtype and lay several monoids over one accumulator.
 
@@ -69,17 +74,30 @@ def bind(
         Delta degrees of freedom of variances.
     exact
         Whether sums of floats are exact and rounded once.
+    packings
+        For each input how values are made of its elements; none: they are the values.
 
     Raises
     ------
     MonoidError
-        If the number of inputs, or an element's kind, differs from what a monoid takes.
+        If the number of inputs, or an element's kind, differs from what a monoid takes; or packed
+        values are to be anything but floats.
     DeviceError
         If a dtype is not supported.
     """
     whole = dtype is not None and dtype.kind == "O"
-    value = _common(dtypes) if dtype is None or whole else dtype.newbyteorder("=")
-    for given in dtypes:
+    packings = tuple(packings) or (None,) * len(dtypes)
+    pairs = list(zip(dtypes, packings, strict=True))
+    dtypes = [packing.stored_dtype(given) if packing else given for given, packing in pairs]
+    unpacked = [packing.value_dtype(given) if packing else given for given, packing in pairs]
+    value = _common(unpacked) if dtype is None or whole else dtype.newbyteorder("=")
+    packings = tuple(packing if packing and packing.makes_floats else None for packing in packings)
+    for given, packing in zip(dtypes, packings, strict=True):
+        if packing and value.name not in _UNPACKED and value != packing.value_dtype(given):
+            raise MonoidError(
+                f"packed values are made floats, not {value}: give dtype {' or '.join(_UNPACKED)}, "
+                "or none"
+            )
         if not _castable(given, value):
             raise MonoidError(f"elements of {given} cannot be cast to {value}")
     components: dict[object, Component] = {}
@@ -115,14 +133,17 @@ def bind(
         value=(stored_name(value),) * len(dtypes),
         components=tuple(components.values()),
         swapped=tuple(not given.isnative for given in dtypes),
+        packings=packings,
     )
     return Bound(accumulator, tuple(statistics))
 
 
-def is_defined(monoid: Monoid, dtypes: Sequence[np.dtype]) -> bool:
-    """Whether a monoid reduces inputs of these dtypes."""
+def is_defined(
+    monoid: Monoid, dtypes: Sequence[np.dtype], packings: Sequence[Packing | None] = ()
+) -> bool:
+    """Whether a monoid reduces inputs of these dtypes, or what is packed in them."""
     try:
-        bind([monoid], dtypes)
+        bind([monoid], dtypes, packings=packings)
     except (MonoidError, DeviceError):
         return False
     return True

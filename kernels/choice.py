@@ -95,12 +95,13 @@ def settled(
     device: Device, accumulator: Accumulator, *equals: Tuning, kernels: Collection[str] = FOLDS
 ) -> tuple[tuple[Tuning, ...], Verdict]:
     """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
+    alike = accumulator.alike
     launched = tuple(kernel for kernel in FOLDS if kernel in kernels)
-    verdict = verdict_of(Request(device, accumulator, equals, launched))
+    verdict = verdict_of(Request(device, alike, equals, launched))
     limit = verdict.local_limit
     if limit:
         equals = tuple(_limited(device, accumulator, tuning, limit) for tuning in equals)
-        verdict = verdict_of(Request(device, accumulator, equals, launched))
+        verdict = verdict_of(Request(device, alike, equals, launched))
     return equals, verdict
 
 

@@ -215,7 +215,11 @@ def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np
     if "float" in stored and np.dtype(value).kind in "iu":
         limits = np.iinfo(value)  # kernels saturate; what NumPy makes of the rest is undefined
         held = np.clip(held, limits.min, limits.max)
-    known: np.ndarray = np.atleast_1d(fold(held.astype(value).astype(slot.dtype)))
+    packing = accumulator.packings[0]
+    made = held.astype(value) if packing is None else packing.unpacked(held, np.dtype(value))
+    if accumulator.components[slot.component].skipna:
+        made = made[~np.isnan(made)]
+    known: np.ndarray = np.atleast_1d(fold(made.astype(slot.dtype)))
     return known.astype(slot.dtype)
 
 

@@ -33,6 +33,7 @@ def reduce(
     dtype: Any = None,
     ddof: float = 0,
     skipna: bool = False,
+    mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
     variant: str | None = None,
@@ -61,6 +62,11 @@ def reduce(
         Delta degrees of freedom: variances divide by count - ddof.
     skipna
         Take elements that are NaN or NaT for absent.
+    mask_and_scale
+        Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
+        `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
+        the fill value is missing too): float64 ones, or float32 where narrow integers are masked
+        only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out.
     selection
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
     mode
@@ -91,8 +97,8 @@ def reduce(
     """
     return submit(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
-        selection=selection, mode=mode, variant=variant, memory=memory, on_bad_chunk=on_bad_chunk,
-        client=client, on_event=on_event,
+        mask_and_scale=mask_and_scale, selection=selection, mode=mode, variant=variant,
+        memory=memory, on_bad_chunk=on_bad_chunk, client=client, on_event=on_event,
     ).result()  # fmt: skip
 
 
@@ -105,6 +111,7 @@ def submit(
     dtype: Any = None,
     ddof: float = 0,
     skipna: bool = False,
+    mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
     variant: str | None = None,
@@ -123,8 +130,8 @@ def submit(
             f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"
         )
     request = Request.of(
-        source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna, selection=selection,
-        mode=mode, memory=memory,
+        source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
+        mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
     )  # fmt: skip
     # Bind and plan once before asking the cluster, so that bad input fails without one.
     bound = request.bound()
@@ -163,6 +170,7 @@ def plan(
     dtype: Any = None,
     ddof: float = 0,
     skipna: bool = False,
+    mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
     memory: int | str | None = None,
@@ -178,8 +186,8 @@ def plan(
     not given, an equal share.
     """
     request = Request.of(
-        source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna, selection=selection,
-        mode=mode, memory=memory,
+        source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
+        mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
     )  # fmt: skip
     bound = request.bound()
     client = client or _current_client()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from chunkfold.blocks import Block, cut_blocks
 from chunkfold.errors import PlanError
 from chunkfold.gaps import Holdings
 from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
-from chunkfold.kernels import Accumulator, Bound
+from chunkfold.kernels import Accumulator, Bound, Packing
 from chunkfold.layout import Layout
 from chunkfold.memory import Memory, projected
 from chunkfold.source import Source
@@ -90,6 +91,12 @@ class Plan:
         return Counter(block.tiles for block in self.blocks)
 
     @property
+    def unpacked(self) -> list[tuple[Source, Packing | None, str]]:
+        """Each input, how values are made of its elements, and their dtype."""
+        accumulator = self.accumulator
+        return list(zip(self.sources, accumulator.packings, accumulator.value, strict=True))
+
+    @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
         return self.tree.levels
@@ -101,7 +108,7 @@ class Plan:
         layout = self.layout
         reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
         lines = [
-            *(line for source in self.sources for line in source.described()),
+            *itertools.chain.from_iterable(itertools.starmap(_described, self.unpacked)),
             (
                 f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
@@ -224,6 +231,12 @@ def make_plan(
             "fewer threads, more memory, or smaller chunks or selections" + _hint(plan)
         )
     return plan
+
+
+def _described(source: Source, packing: Packing | None, value: str) -> Iterator[str]:
+    yield from source.described()
+    if packing is not None:
+        yield f"          unpacked to {value}: {packing}"
 
 
 def _hint(plan: Plan) -> str:

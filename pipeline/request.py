@@ -14,9 +14,10 @@ from dask.utils import parse_bytes
 from chunkfold.axes import Axis, axis_numbers
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Selection
-from chunkfold.kernels import CATALOGUE, Bound, Monoid, as_monoid, bind
+from chunkfold.kernels import CATALOGUE, Bound, Monoid, Packing, as_monoid, bind
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.opening import open_source
+from chunkfold.packed import packing_of
 from chunkfold.planning import Plan, make_plan
 from chunkfold.source import Source
 
@@ -39,6 +40,8 @@ class Request:
     mode: str
     memory: int | None
     """Bytes."""
+    packings: tuple[Packing | None, ...]
+    """How values are made of each source's elements, if they are not what is stored."""
 
     @classmethod
     def of(
@@ -53,6 +56,7 @@ class Request:
         selection: Selection = None,
         mode: str = MODES[0],
         memory: int | str | None = None,
+        mask_and_scale: bool = False,
     ) -> Request:
         """Open the sources and look the reductions up.
 
@@ -63,11 +67,34 @@ class Request:
         """
         sources, monoids = _sources(source), tuple(_monoids(op, skipna=skipna))
         axis = axis_numbers(sources[0], axis)
-        return cls(sources, monoids, axis, selection, dtype, ddof, mode, _bytes(memory))
+        packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
+        nbytes = _bytes(memory)
+        return cls(sources, monoids, axis, selection, dtype, ddof, mode, nbytes, packings)
 
     def bound(self, *, fp64: bool = True) -> Bound:
         """Bind the reductions to the sources' dtypes, for devices that have float64 or not."""
-        return _bound(self.sources, self.monoids, self.dtype, self.ddof, self.mode, fp64=fp64)
+        mode, dtype, monoids = self.mode, self.dtype, self.monoids
+        if mode not in MODES:
+            raise PlanError(f"mode is {mode!r}; there are: {', '.join(map(repr, MODES))}")
+        ddof = _number(self.ddof)
+        if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
+            named = ", ".join(monoid.name for monoid in monoids)
+            raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")
+        try:
+            cast = None if dtype is None else np.dtype(dtype)
+            if cast is not None and cast.kind != "O":
+                stored_name(cast)
+        except (TypeError, ValueError, DeviceError) as error:
+            raise PlanError(f"dtype={dtype!r}: {error}") from None
+        return bind(
+            monoids,
+            [source.dtype for source in self.sources],
+            dtype=cast,
+            fp64=fp64,
+            ddof=ddof,
+            exact=mode == "exact",
+            packings=self.packings,
+        )
 
     def plan(self, bound: Bound, *, listed: bool, **terms: Any) -> Plan:
         """Plan it on a crew's terms (see `make_plan`); `listed`: ask stores what is there."""
@@ -131,29 +158,3 @@ def _number(ddof: Any) -> float:
     if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
         raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
     return int(ddof) if isinstance(ddof, Integral) else float(ddof)
-
-
-def _bound(
-    sources: tuple[Source, ...],
-    monoids: Sequence[Monoid],
-    dtype: Any,
-    ddof: float,
-    mode: str,
-    *,
-    fp64: bool = True,
-) -> Bound:
-    if mode not in MODES:
-        raise PlanError(f"mode is {mode!r}; there are: {', '.join(map(repr, MODES))}")
-    ddof = _number(ddof)
-    if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
-        named = ", ".join(monoid.name for monoid in monoids)
-        raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")
-    try:
-        cast = None if dtype is None else np.dtype(dtype)
-        if cast is not None and cast.kind != "O":
-            stored_name(cast)
-    except (TypeError, ValueError, DeviceError) as error:
-        raise PlanError(f"dtype={dtype!r}: {error}") from None
-    dtypes = [source.dtype for source in sources]
-    exact = mode == "exact"
-    return bind(monoids, dtypes, dtype=cast, fp64=fp64, ddof=ddof, exact=exact)

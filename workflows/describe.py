@@ -14,6 +14,7 @@ from chunkfold.errors import SourceError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
 from chunkfold.opening import open_all, open_source
+from chunkfold.packed import packing_of
 from chunkfold.source import Source
 
 OPS = ("count", "min", "max", "mean", "std", "histogram")
@@ -67,6 +68,7 @@ def describe(source: Any, **given: Any) -> list[Description]:
 def describe_array(
     source: Source,
     *,
+    mask_and_scale: bool = False,
     memory: int | str | None = None,
     on_bad_chunk: str = "stop",
     client: Client | None = None,
@@ -81,7 +83,7 @@ def describe_array(
     ----------
     source
         As `chunkfold.opening.open_all` finds them.
-    memory, on_bad_chunk, client, on_event
+    mask_and_scale, memory, on_bad_chunk, client, on_event
         As `chunkfold.reduce` has them.
 
     Raises
@@ -92,13 +94,15 @@ def describe_array(
     statistics: Mapping[str, Any] = {}
     skipped: Mapping[str, int] = {}
     reason = _why_not(source)
+    packing = packing_of(source) if mask_and_scale else None
     if reason:
         stored = source.stored()
     else:
         run = submit(
             source,
-            [op for op in OPS if is_defined(as_monoid(op), [source.dtype])],
+            [op for op in OPS if is_defined(as_monoid(op), [source.dtype], [packing])],
             skipna=True,
+            mask_and_scale=mask_and_scale,
             memory=memory,
             on_bad_chunk=on_bad_chunk,
             client=client,

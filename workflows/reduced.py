@@ -14,18 +14,19 @@ from chunkfold.axes import axis_names
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.finishes import BIN
+from chunkfold.packed import SCALING
 from chunkfold.planning import Plan
 from chunkfold.request import Op
 from chunkfold.source import Source
-from chunkfold.workflows.attributes import PACKING, carried_attributes
+from chunkfold.workflows.attributes import OF_VALUES, carried_attributes
 from chunkfold.workflows.outputs import format_of, shown
 
 _SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")
-_PACKING = {"min": PACKING, "max": PACKING, "mean": PACKING, "std": ("scale_factor",)}
+_PACKING = {"min": OF_VALUES, "max": OF_VALUES, "mean": SCALING, "std": ("scale_factor",)}
 """How results of packed values are packed; others are of the numbers that are stored."""
 _WITH_AXES = ("histogram", "minmax")
 """Reductions whose results have axes beside those that are left."""
-_TOLD = ("selection", "ddof", "skipna", "dtype", "mode")
+_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
 
@@ -59,14 +60,16 @@ class Reduced:
     def attributes(self, op: str) -> dict[str, Any]:
         """Return the attributes of a result: the source's, and what was done."""
         plain = op.removeprefix("nan")
-        packing = _PACKING.get(plain, ())
-        packed = not set(PACKING).isdisjoint(self.source.array.attrs)
+        unpacked = self.given.get("mask_and_scale")
+        packing = () if unpacked else _PACKING.get(plain, ())
+        packed = not unpacked and not set(SCALING).isdisjoint(self.source.array.attrs)
         units = plain in _SAME_UNITS and bool(packing or not packed)
         kept = carried_attributes(self.source, units=units, packing=packing)
         reduced = [n for n in self._alive() if n in self.plan.layout.reduced]
         names = self.names_of(reduced) or reduced
-        made_of = {"source": self.plan.name, "op": op, "axes": list(names)}
-        made_of |= {name: str(self.given[name]) for name in _TOLD if self.given.get(name)}
+        made_of: dict[str, Any] = {"source": self.plan.name, "op": op, "axes": list(names)}
+        told = {name: self.given[name] for name in _TOLD if self.given.get(name)}
+        made_of |= {name: value if value is True else str(value) for name, value in told.items()}
         return kept | {"chunkfold": made_of}
 
     def write_array(self, folder: Path) -> None:
@@ -93,7 +96,8 @@ class Reduced:
         """Return what `create_array` is told of a result beside its data."""
         axes = [] if own else self.axes
         names, more = self.names_of(axes), np.ndim(value) - len(axes)
-        names = None if names is None or more < 0 else names + [None] * more
+        last = "bin" if op == "histogram" else None
+        names = None if names is None or more < 0 else names + [last] * more
         return {"attributes": self.attributes(op), "dimension_names": names}
 
 

@@ -76,8 +76,9 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 "shape": list(source.shape),
                 "cell": list(source.cell),
                 "direct": source.direct is not None,
+                "unpacked": None if packing is None else f"{value}: {packing}",
             }
-            for source in plan.sources
+            for source, packing, value in plan.unpacked
         ],
         "ops": list(plan.ops),
         "rounding": list(plan.rounding),

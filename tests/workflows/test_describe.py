@@ -71,6 +71,17 @@ def test_statistics_are_numpys_of_what_is_not_missing(store: Path):
     assert found["names"].missing is None
 
 
+def test_packed_values_are_described_unpacked(tmp_path: Path):
+    values = np.arange(-1, 99, dtype="i2")
+    zarr.create_array(
+        str(tmp_path / "a"), data=values, attributes={"scale_factor": 0.5, "_FillValue": -1}
+    )
+    (plain,) = describe(tmp_path / "a")
+    (unpacked,) = describe(tmp_path / "a", mask_and_scale=True)
+    assert (plain.missing, plain.statistics["max"]) == (0, 98)
+    assert (unpacked.missing, unpacked.statistics["max"]) == (1, 49.0)
+
+
 def test_every_chunk_is_read_once(store: Path, monkeypatch):
     read: dict[str, np.ndarray] = {}
     true_read = Direct.read

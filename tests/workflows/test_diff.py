@@ -100,7 +100,9 @@ def test_the_command_tells_by_its_exit_code(tmp_path: Path):
     for name, last in (("a", 1.0), ("b", 2.5)):
         made = zarr.create_array(str(tmp_path / name), shape=(4,), chunks=(2,), dtype="f4")
         made[...] = [0, 0, 0, last]
+        made.attrs["scale_factor"] = last
     done = chunkfold("diff", tmp_path / "a", tmp_path / "b", code=1)
+    assert "b: not applied: scale_factor 2.5" in " ".join(done.stderr.split())
     assert done.stdout == (
         "1 of 4 elements differ, the first at [3]: 1.0 and 2.5\nmax_abs 1.5\nrmse 0.75\n"
     )

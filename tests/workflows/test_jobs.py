@@ -79,6 +79,12 @@ def test_a_group_is_reduced_into_every_format(folder: Path, scheduler: str, outp
     ]  # fmt: skip
 
 
+def test_values_are_unpacked_if_asked_for(folder: Path, scheduler: str):
+    zarr.open(str(folder / "2026.zarr/b"), mode="a").attrs["scale_factor"] = 0.5
+    run_job(job(folder, scheduler, "o.json", "reduce.mask_and_scale=true"))
+    assert json.loads((folder / "o.json").read_text())["b"]["max"] == VALUES["b"].max() * 0.5
+
+
 def test_the_manifest_tells_what_was_done(folder: Path, scheduler: str):
     run_job(job(folder, scheduler, "o.json", "limits.time='1 h'", "name=night"))
     told = manifest(folder, "o.json")

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import zarr
 
+import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.workflows.project import project
+from chunkfold.workflows.reduced import Reduced
 from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
@@ -60,15 +62,32 @@ def test_what_is_made_of_packed_values_says_how_it_is_packed(scan, tmp_path: Pat
     }
 
 
-@pytest.mark.parametrize(
-    ("value", "said"), [(-32768, "-32768"), ("4yB5z/kSaEc=", "1e+36"), ("AAAAAAAA+H8=", None)]
-)
-def test_values_that_an_attribute_calls_missing_are_named(scan, tmp_path: Path, here, value, said):
-    """Floats are written in base 64 by xarray; NaN is what skipna leaves out."""
-    zarr.open_array(scan[0], mode="a").attrs["_FillValue"] = value
-    code, _, err = here("project", scan[0], tmp_path / "p.zarr", "--op", "max", "--axis", "0")
+def test_unpacked_values_are_packed_no_more(scan, tmp_path: Path):
+    source, values = scan
+    zarr.open_array(source, mode="a").attrs.update(scale_factor=0.5, valid_max=100, _FillValue=-1)
+    made = project(source, tmp_path / "p.zarr", "max", axis=0, mask_and_scale=True)
+    np.testing.assert_array_equal(made[...], values.max(axis=0) * 0.5)
+    made_of = made.attrs["chunkfold"]
+    assert made_of["mask_and_scale"] is True
+    assert dict(made.attrs) == {"units": "counts", "chunkfold": made_of}
+
+
+@pytest.mark.parametrize("option", [(), ("--mask-and-scale",)])
+def test_attributes_that_are_not_applied_are_named(scan, tmp_path: Path, here, option):
+    zarr.open_array(scan[0], mode="a").attrs["_FillValue"] = -32768
+    given = ("project", scan[0], tmp_path / "p.zarr", "--op", "max", "--axis", "0", *option)
+    code, _, err = here(*given)
     assert code == 0
-    assert (f"_FillValue {said} is folded like any other value" in err) == (said is not None)
+    told = "not applied: _FillValue -32768 (--mask-and-scale applies them)"
+    assert (told in " ".join(err.split())) == (not option)
+
+
+def test_bins_have_a_name(scan, tmp_path: Path):
+    run = cf.submit(scan[0], ["histogram", "min"], axis=0)
+    Reduced(run.plan, run.result(), {"axis": 0}).write_group(tmp_path / "h.zarr")
+    made = zarr.open_group(str(tmp_path / "h.zarr"))
+    names = [made[f"histogram/{name}"].metadata.dimension_names for name in ("count", "left")]
+    assert names == [("y", "x", "bin"), ("bin",)]
 
 
 def test_several_make_a_group(scan, tmp_path: Path):

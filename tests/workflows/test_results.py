@@ -7,13 +7,15 @@ import json
 
 import numpy as np
 import pytest
+import zarr
 from rich.console import Console
 
+import chunkfold as cf
 from chunkfold import PlanError
 from chunkfold.events import BlockProgress, RunStarted, WorkerRetired
 from chunkfold.workflows.parsing import parse_selection
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import jsonable
+from chunkfold.workflows.results import jsonable, plan_json
 
 
 def test_json_carries_what_json_has_no_word_for():
@@ -21,6 +23,16 @@ def test_json_carries_what_json_has_no_word_for():
     text = json.dumps(jsonable(values), allow_nan=False)
     assert json.loads(text) == [[1.0, "NaN"], ["Infinity", "-Infinity"]]
     assert jsonable(np.uint64(2**64 - 1)) == 2**64 - 1
+
+
+def test_plans_for_machines_say_how_values_are_made():
+    attributes = {"scale_factor": 0.01, "add_offset": -3, "_FillValue": -1}
+    array = zarr.create_array({}, shape=(4,), dtype="i2", attributes=attributes)
+    told = [
+        plan_json(cf.plan(array, "sum", mask_and_scale=asked))["sources"][0]["unpacked"]
+        for asked in (False, True)
+    ]
+    assert told == [None, "float64: stored * 0.01 - 3.0; missing: -1"]
 
 
 @pytest.mark.parametrize("text", ["0:1:2:3", "a", "1,,2", "1.5"])

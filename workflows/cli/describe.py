@@ -19,6 +19,7 @@ from chunkfold.workflows.style import description_table, err, out, show, tell_sk
 @click.command()
 @click.argument("source")
 @options.cluster
+@options.mask_and_scale
 @options.memory
 @options.on_bad_chunk
 @options.as_json
@@ -30,6 +31,7 @@ def command(
     memory: str | None,
     on_bad_chunk: str,
     *,
+    mask_and_scale: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -42,14 +44,17 @@ def command(
     \b
     Examples:
       chunkfold describe store.zarr
+      chunkfold describe era5.zarr --mask-and-scale
       chunkfold describe store.zarr/temperature --json
       chunkfold describe s3://bucket/store.zarr --on-bad-chunk skip
     """
     arrays = open_all(source)
-    options.tell_unread(arrays, quiet=quiet)
+    options.tell_packed(arrays, quiet=quiet or mask_and_scale)
     skipped = Counter[str]()
     made: list[Any] = []
-    given: Any = {"memory": memory, "on_bad_chunk": on_bad_chunk}
+    given: Any = {
+        "mask_and_scale": mask_and_scale, "memory": memory, "on_bad_chunk": on_bad_chunk,
+    }  # fmt: skip
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         try:
             for array in arrays:

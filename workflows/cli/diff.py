@@ -48,6 +48,7 @@ def command(
     chosen = parse_selection(selection)
     pair = open_source(first), open_source(second)
     check(pair, "first_mismatch", selection=chosen, memory=memory)
+    options.tell_packed(pair, "stored numbers are compared", quiet=quiet)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = diff(*pair, selection=chosen, memory=memory, client=client, on_event=watch)

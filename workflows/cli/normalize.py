@@ -75,7 +75,7 @@ def command(
     check(opened, list(MEASURES[by]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
     if out is not None:
         check_applied(opened, out, dtype, overwrite=overwrite)
-    options.tell_unread([opened], quiet=quiet)
+    options.tell_packed([opened], "offset and scale are of stored numbers", quiet=quiet)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = normalization(

@@ -13,9 +13,9 @@ from chunkfold.api import ON_BAD_CHUNK
 from chunkfold.cluster import connect
 from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE
+from chunkfold.packed import packing_attributes
 from chunkfold.request import MODES
 from chunkfold.source import Source
-from chunkfold.workflows.attributes import unread_attributes
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.parsing import axis, parse_selection, with_edges, words
 from chunkfold.workflows.style import err
@@ -80,6 +80,12 @@ overwrite = click.option(
     "--overwrite", is_flag=True, help="An output that exists goes, once the new one is made."
 )
 
+mask_and_scale = click.option(
+    "--mask-and-scale",
+    is_flag=True,
+    help="Unpack values by scale_factor, add_offset, _FillValue, missing_value, as xarray does; "
+    "missing ones are NaN.",
+)
 sources = click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]")
 reduction = stacked(
     click.option(
@@ -103,6 +109,7 @@ reduction = stacked(
     ),
     click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof."),
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
+    mask_and_scale,
     click.option(
         "--mode",
         type=click.Choice(MODES),
@@ -168,11 +175,14 @@ def tell_dashboard(client: Client, *, quiet: bool) -> None:
         err.print(f"dashboard {link}", markup=False)
 
 
-def tell_unread(sources: Iterable[Source], *, quiet: bool) -> None:
-    """Say which values are folded though an attribute calls them missing."""
+def tell_packed(
+    sources: Iterable[Source], remedy: str = "--mask-and-scale applies them", *, quiet: bool
+) -> None:
+    """Say where stored numbers are folded that stand for others, and what helps."""
     for source in () if quiet else sources:
-        for said in unread_attributes(source):
-            err.print(said, markup=False)
+        told = "; ".join(packing_attributes(source))
+        if told:
+            err.print(f"{source.name}: not applied: {told} ({remedy})", markup=False)
 
 
 def arguments(
@@ -182,6 +192,7 @@ def arguments(
     axes: tuple[str, ...],
     ddof: float,
     skipna: bool,
+    mask_and_scale: bool,
     mode: str,
     dtype: str | None,
     selection: str | None,
@@ -193,6 +204,7 @@ def arguments(
         "axis": [axis(word) for word in words(axes)] if axes else None,
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,
+        "mask_and_scale": mask_and_scale,
         "mode": mode,
         "dtype": dtype,
         "selection": parse_selection(selection),

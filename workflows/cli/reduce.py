@@ -83,6 +83,7 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
+      chunkfold reduce era5.zarr/t2m --op mean --mask-and-scale --skipna
       chunkfold reduce store.zarr/temperature --op mean --mode fast
       chunkfold reduce store.zarr/temperature --op histogram --edges 200:320:60
       chunkfold reduce original.zarr copy.zarr --op first_mismatch --op max_abs_diff
@@ -100,7 +101,7 @@ def command(
     for file in (output, manifest, report, performance):
         refuse_sources(file, opened)
     quiet = quiet or json_lines
-    options.tell_unread(opened, quiet=quiet)
+    options.tell_packed(opened, quiet=quiet or given["mask_and_scale"])
     record = Record(" and ".join(source.name for source in opened), _settings())
     with (
         reported(record, report),

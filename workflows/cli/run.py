@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import click
 import numpy as np
 from distributed import Client
 
+from chunkfold.source import Source
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, run_job
@@ -76,7 +77,7 @@ def command(
     if check:
         for key, plan in plan_job(job).items():
             out.print(f"{key}\n{plan}\n", markup=False)
-            options.tell_unread(plan.sources, quiet=quiet)
+            _tell_packed(job, plan.sources, quiet=quiet)
         return
 
     def tell(client: Client) -> None:
@@ -88,13 +89,18 @@ def command(
         click.echo(json.dumps(outcome.record.manifest))
     elif not silent:
         _print(outcome)
-    options.tell_unread((one.source for one in outcome.reduced.values()), quiet=quiet)
+    _tell_packed(job, (one.source for one in outcome.reduced.values()), quiet=quiet)
     if not quiet:
         err.print(f"wrote {job.output.path} and {manifest_path(job)}", markup=False)
     if outcome.skipped:
         if not json_lines:
             tell_skipped(outcome.skipped, outcome.elements)
         click.get_current_context().exit(EXIT_SKIPPED)
+
+
+def _tell_packed(job: Job, sources: Iterable[Source], *, quiet: bool) -> None:
+    remedy = "mask_and_scale = true applies them"
+    options.tell_packed(sources, remedy, quiet=quiet or job.reduce.mask_and_scale)
 
 
 def _print(outcome: Outcome) -> None:

@@ -174,6 +174,7 @@ def _asked(job: Job) -> dict[str, Any]:
         "selection": asked.selection,
         "ddof": asked.ddof,
         "skipna": asked.skipna,
+        "mask_and_scale": asked.mask_and_scale,
         "mode": asked.mode,
         "dtype": asked.dtype,
         "memory": job.limits.memory,

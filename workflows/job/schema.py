@@ -134,6 +134,8 @@ class Reduction(_Table):
     """Variances divide by count - ddof."""
     skipna: bool = False
     """Take elements that are NaN or NaT for absent."""
+    mask_and_scale: bool = False
+    """Unpack values by `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, as xarray."""
     mode: Literal[MODES] = MODES[0]  # type: ignore[valid-type] # one list of modes for all
     """"exact" or "fast"."""
     dtype: Annotated[str, AfterValidator(_dtype)] | None = None

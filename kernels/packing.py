@@ -1,0 +1,85 @@
+"""Packed values: small numbers that stand for others, and numbers that stand for none.
+
+CF conventions 1.11, sections 2.5.1 (missing data) and 8.1 (packed data). As in xarray a value is
+made by one multiplication and one addition, each rounded, in the dtype of the values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chunkfold.kernels.dtypes import kind_of
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How values are made of stored numbers: integers or floats."""
+
+    scale: float = 1.0
+    offset: float = 0.0
+    missing: tuple[int | float, ...] = ()
+    """Stored numbers whose value is NaN; they are numbers of the stored dtype, none is NaN."""
+    stored: str | None = None
+    """Integer dtype as which the stored bits are read, if it is another of the same size."""
+
+    @staticmethod
+    def packs(dtype: np.dtype) -> bool:
+        """Whether elements of a dtype can stand for values."""
+        return kind_of(dtype) in "iuf"
+
+    @property
+    def scales(self) -> bool:
+        """Whether values are other numbers than the stored ones."""
+        return (self.scale, self.offset) != (1.0, 0.0)
+
+    @property
+    def makes_floats(self) -> bool:
+        """Whether values are anything but integers of another sign."""
+        return self.scales or bool(self.missing)
+
+    @property
+    def alike(self) -> Packing:
+        """Return one of the same form with numbers that all have: kernels for it are as fast."""
+        return replace(
+            self,
+            scale=self.scale if self.scale == 1.0 else 0.5,
+            offset=self.offset and 2.0,
+            missing=tuple(range(2, 2 + len(self.missing))),
+        )
+
+    def stored_dtype(self, given: np.dtype) -> np.dtype:
+        """Return the dtype as which elements of an array are read."""
+        return given if self.stored is None else np.dtype(self.stored).newbyteorder(given.byteorder)
+
+    def value_dtype(self, given: np.dtype) -> np.dtype:
+        """Return the dtype of values that lose nothing: xarray's rule.
+
+        >>> short = np.dtype("i2")
+        >>> Packing(0.01).value_dtype(short), Packing(missing=(0,)).value_dtype(short)
+        (dtype('float64'), dtype('float32'))
+        """
+        if not self.makes_floats:
+            return self.stored_dtype(given).newbyteorder("=")
+        if self.scales:
+            return np.dtype(np.float64)
+        if given.kind in "iu":
+            return np.dtype(np.float32 if given.itemsize <= 2 else np.float64)
+        return given.newbyteorder("=")
+
+    def unpacked(self, elements: np.ndarray, value: np.dtype) -> np.ndarray:
+        """Return the values of elements, which are of the stored dtype, as kernels do."""
+        values: np.ndarray = elements.astype(value)
+        if self.scale != 1.0:
+            values = values * value.type(self.scale)
+        if self.offset != 0.0:
+            values = values + value.type(self.offset)
+        values[np.isin(elements, np.array(self.missing, elements.dtype))] = np.nan
+        return values
+
+    def __str__(self) -> str:
+        times = "" if self.scale == 1.0 else f" * {self.scale!r}"
+        plus = f" {'-' if self.offset < 0 else '+'} {abs(self.offset)!r}" if self.offset else ""
+        none = f"; missing: {', '.join(map(str, self.missing))}" if self.missing else ""
+        return f"{self.stored or 'stored'}{times}{plus}{none}"

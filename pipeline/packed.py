@@ -1,0 +1,144 @@
+"""What attributes of an array say that its stored numbers stand for, as xarray reads them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import math
+import reprlib
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.kernels import Packing
+from chunkfold.source import Source
+
+SCALING = ("scale_factor", "add_offset")
+"""Attributes by which values are packed in small integers."""
+MISSING = ("_FillValue", "missing_value")
+"""Attributes that name stored numbers of which the value is missing."""
+MOST_MISSING = 100
+"""Numbers that an array may call missing: kernels compare each element with each."""
+_RESIGNED = {("true", "i"): "uint", ("false", "u"): "int"}
+"""What integers of a kind are read as, by `_Unsigned`."""
+
+
+def packing_of(source: Source) -> Packing | None:
+    """Return how an array's values are packed; None if they are what is stored.
+
+    By its attributes `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, `_Unsigned`; in
+    format 2 its fill value is missing too, for it is where xarray keeps `_FillValue`.
+
+    Raises
+    ------
+    PlanError
+        If one of them is no number, or its elements are none.
+    """
+    dtype, attributes = source.dtype, _attributes(source)
+    scaling = {
+        name: _number(source, name, attributes[name]) for name in SCALING if name in attributes
+    }
+    if not Packing.packs(dtype):
+        if scaling:
+            raise PlanError(
+                f"{source.name}: has {' and '.join(scaling)}, but its elements are {dtype}: only "
+                "integers and floats are packed"
+            )
+        return None
+    resigned = _RESIGNED.get((str(attributes.get("_Unsigned")).lower(), dtype.kind))
+    stored = resigned and f"{resigned}{8 * dtype.itemsize}"
+    missing = dict.fromkeys(_missing(source, np.dtype(stored or dtype)))
+    if len(missing) > MOST_MISSING:
+        raise PlanError(
+            f"{source.name}: calls {len(missing):,} numbers missing, but kernels compare elements "
+            f"with {MOST_MISSING} at most: name fewer"
+        )
+    packing = Packing(
+        scaling.get("scale_factor", 1.0), scaling.get("add_offset", 0.0), tuple(missing), stored
+    )
+    return None if packing == Packing() else packing
+
+
+def packing_attributes(source: Source) -> Iterator[str]:
+    """Name the attributes by which values are other than what is stored, and what they say."""
+    attributes = _attributes(source)
+    yield from (f"{name} {attributes[name]}" for name in SCALING if name in attributes)
+    named = {name: attributes[name] for name in MISSING if name in attributes}
+    if "_ARRAY_DIMENSIONS" in attributes:  # xarray has made it
+        named |= dict(zip(MISSING[:1], _missing_fill(source), strict=False))
+    for name, given in named.items():
+        values = [value for value in map(_decoded, _listed(given)) if value == value]
+        if values:
+            yield f"{name} {', '.join(map(str, values))}"
+
+
+def _attributes(source: Source) -> Mapping[str, Any]:
+    return source.array.attrs.asdict()
+
+
+def _missing_fill(source: Source) -> list[Any]:
+    """Return the fill value, if it stands for nothing."""
+    metadata, fill = source.array.metadata, source.array.fill_value
+    return [fill] if metadata.zarr_format == 2 and fill is not None else []
+
+
+def _missing(source: Source, dtype: np.dtype) -> Iterator[int | float]:
+    """Yield the numbers of a dtype, as which elements are read, that stand for nothing."""
+    attributes = _attributes(source)
+    named = [value for name in MISSING for value in _listed(attributes.get(name, []))]
+    for given in [*named, *_missing_fill(source)]:
+        number = _decoded(given)
+        if not isinstance(number, (int, float, np.number)) or isinstance(number, bool):
+            said = reprlib.repr(given)
+            raise PlanError(f"{source.name}: {said} is called missing, but is no number: mend it")
+        yield from _held(number.item() if isinstance(number, np.number) else number, source, dtype)
+
+
+def _held(number: float, source: Source, dtype: np.dtype) -> Iterator[int | float]:
+    """Yield a number as elements hold it, if they can; NaN is missing anyway."""
+    if dtype.kind not in "iu":
+        with np.errstate(over="ignore"), contextlib.suppress(OverflowError):
+            held = float(dtype.type(number))
+            if held == number or math.isfinite(held):
+                yield held
+    elif isinstance(number, int) or (math.isfinite(number) and number == int(number)):
+        ranges = np.iinfo(source.dtype), np.iinfo(dtype)  # another sign of the same bits
+        if min(one.min for one in ranges) <= number <= max(one.max for one in ranges):
+            bits = int(number) % 2 ** (8 * dtype.itemsize)
+            yield int(np.array(bits, f"u{dtype.itemsize}").view(f"{dtype.kind}{dtype.itemsize}"))
+
+
+def _number(source: Source, name: str, given: Any) -> float:
+    number = given[0] if isinstance(given, list) and len(given) == 1 else given
+    with contextlib.suppress(OverflowError):
+        plain = isinstance(number, (int, float)) and not isinstance(number, bool)
+        if plain and math.isfinite(number):
+            return float(number)
+    said = reprlib.repr(given)
+    raise PlanError(f"{source.name}: {name} is {said}, no finite float64: mend it")
+
+
+def _listed(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else [given]
+
+
+def _decoded(value: Any) -> Any:
+    """Return a number that is written as text, as by xarray in base 64, or else the value.
+
+    >>> _decoded("AAAAAAAA+H8="), _decoded("NaN"), _decoded("none"), _decoded(-32767)
+    (nan, nan, 'none', -32767)
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        pass
+    try:
+        return struct.unpack("<d", base64.b64decode(value, validate=True))[0]
+    except (ValueError, binascii.Error, struct.error):
+        return value

@@ -1,0 +1,122 @@
+"""Attributes that say what stored numbers stand for, and reductions of what they do."""
+
+from __future__ import annotations
+
+import base64
+import struct
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkfold as cf
+from chunkfold import planning
+from chunkfold.kernels import Packing
+from chunkfold.opening import open_source
+from chunkfold.packed import packing_attributes, packing_of
+
+pytestmark = pytest.mark.unoptimised
+
+
+def array_of(dtype: str, attributes: dict, **kwargs) -> zarr.Array:
+    return zarr.create_array({}, shape=(4,), dtype=dtype, attributes=attributes, **kwargs)
+
+
+def coded(number: float) -> str:
+    """Write a float as xarray does in format 3."""
+    return base64.b64encode(struct.pack("<d", number)).decode()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "attributes", "packing"),
+    [
+        ("i2", {}, None),
+        ("i2", {"scale_factor": 1, "add_offset": 0.0, "_FillValue": 1e20}, None),
+        ("i2", {"scale_factor": 0.01, "add_offset": 273}, Packing(0.01, 273.0)),
+        ("i2", {"scale_factor": [0.5]}, Packing(0.5)),
+        ("i2", {"_FillValue": -1, "missing_value": [-1, -2, 0.5]}, Packing(missing=(-1, -2))),
+        ("i1", {"_Unsigned": "true", "_FillValue": -1}, Packing(missing=(255,), stored="uint8")),
+        ("u2", {"_Unsigned": "false", "_FillValue": 65535}, Packing(missing=(-1,), stored="int16")),
+        ("f4", {"_FillValue": coded(1e36)}, Packing(missing=(float(np.float32(1e36)),))),
+        ("f4", {"_FillValue": coded(float("nan")), "missing_value": "NaN"}, None),
+        ("f4", {"missing_value": 1e300}, None),
+        ("M8[s]", {"_FillValue": -1}, None),
+        ("bool", {"_FillValue": 0}, None),
+        ("f4", {"missing_value": 10**400}, None),
+        ("i2", {"missing_value": 10**400}, None),
+        ("i2", {"missing_value": list(range(100))}, Packing(missing=tuple(range(100)))),
+    ],
+)
+def test_packing_is_what_attributes_say(dtype: str, attributes: dict, packing):
+    assert packing_of(open_source(array_of(dtype, attributes))) == packing
+
+
+def test_the_fill_value_of_format_2_is_missing():
+    kwargs = {"fill_value": -7, "zarr_format": 2}
+    assert packing_of(open_source(array_of("i2", {}, **kwargs))) == Packing(missing=(-7,))
+    assert packing_of(open_source(array_of("i2", {}, fill_value=-7))) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "attributes", "said"),
+    [
+        ("i2", {"scale_factor": "0.1 K"}, "scale_factor is '0.1 K', no finite float64"),
+        ("i2", {"add_offset": [1, 2]}, r"add_offset is \[1, 2\], no finite float64"),
+        ("i2", {"add_offset": True}, "add_offset is True, no finite float64"),
+        ("i2", {"scale_factor": 10**400}, "scale_factor is 1000.*000, no finite float64"),
+        ("i2", {"missing_value": list(range(101))}, "101 numbers missing, .* with 100 at most"),
+        ("i2", {"_FillValue": "none"}, "'none' is called missing, but is no number"),
+        ("c8", {"scale_factor": 2}, "has scale_factor, but its elements are complex64"),
+    ],
+)
+def test_attributes_that_are_no_numbers_are_named(dtype: str, attributes: dict, said: str):
+    with pytest.raises(cf.PlanError, match=said):
+        cf.plan(array_of(dtype, attributes), "sum", mask_and_scale=True)
+
+
+@pytest.mark.parametrize("layout", [{"zarr_format": 2}, {}, {"shards": (8, 20)}])
+def test_values_are_reduced_as_numpy_reduces_them(monkeypatch, layout: dict):
+    """Chunks that are not stored are missing too, if their fill value is."""
+    monkeypatch.setattr(planning, "LEAF_BYTES", 256)
+    attributes = {"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -99}
+    array = zarr.create_array(
+        {},
+        shape=(30, 20),
+        chunks=(4, 10),
+        dtype="i2",
+        fill_value=-99,
+        attributes=attributes,
+        **layout,
+    )
+    rng = np.random.default_rng(1)
+    array[3:9] = rng.integers(-100, -95, (6, 20))
+    array[20:30, :15] = rng.integers(-2000, 2000, (10, 15))
+    stored = array[...]
+    want = np.where(stored == -99, np.nan, stored * 0.01 + 273.15)
+    for axis in (None, 0, 1):
+        got = cf.reduce(array, ["sum", "min", "count"], axis=axis, mask_and_scale=True, skipna=True)
+        np.testing.assert_allclose(got["sum"], np.nansum(want, axis=axis), rtol=1e-15)
+        np.testing.assert_array_equal(got["count"], (~np.isnan(want)).sum(axis=axis))
+        np.testing.assert_array_equal(got["min"], np.fmin.reduce(want, axis=axis))
+        assert got["sum"].dtype == np.float64
+    assert np.isnan(cf.reduce(array, "mean", mask_and_scale=True))
+    assert cf.reduce(array, "min") == stored.min()
+    last = cf.reduce(array, "argmax", selection=slice(20, 25), mask_and_scale=True, skipna=True)
+    assert last == np.nanargmax(want[20:25])
+
+
+def test_the_plan_says_how_values_are_made():
+    array = array_of("i2", {"scale_factor": 0.01, "add_offset": -3, "_FillValue": -1})
+    assert "unpacked to float64: stored * 0.01 - 3.0; missing: -1" in str(
+        cf.plan(array, "sum", mask_and_scale=True)
+    )
+    assert "unpacked" not in str(cf.plan(array, "sum"))
+
+
+def test_attributes_that_are_not_applied_can_be_told():
+    given = {"scale_factor": 0.1, "_FillValue": coded(1e36), "missing_value": float("nan")}
+    told = packing_attributes(open_source(array_of("f4", given)))
+    assert list(told) == ["scale_factor 0.1", "_FillValue 1e+36"]
+    of_xarray = array_of("i2", {"_ARRAY_DIMENSIONS": ["x"]}, fill_value=-7, zarr_format=2)
+    assert list(packing_attributes(open_source(of_xarray))) == ["_FillValue -7"]
+    assert list(packing_attributes(open_source(array_of("i2", {}, zarr_format=2)))) == []

@@ -66,7 +66,7 @@ static ulong chf_at(ulong j, ulong columns, ulong outputs, ulong output_stride)
  * fresh           1 if these accumulators hold nothing yet
  * tables          CHF_ENTRIES counters per accumulator, if there are any; vectors then do not cross
  *                 from one of the folded rows to the next */
-__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
+__kernel CHF_SINGLES
 void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduces, ulong fold,
                   ulong span, ulong blocks, ulong offset, ulong index, __global uchar *acc, ulong acc_n,
                   uint fresh, __global long *tables, __global ulong *seen)

@@ -20,7 +20,7 @@
  * fresh        1 if `acc` holds nothing yet
  * tables       CHF_ENTRIES counters per accumulator, if there are any
  * seen         counts elements, so that the host can tell that the launch ran */
-__kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
+__kernel CHF_GROUPS
 void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
                __global uchar *acc, ulong acc_n, uint fresh, __global long *tables,
                __global ulong *seen)

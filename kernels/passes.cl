@@ -46,7 +46,7 @@ static void chf_settle_each(__global uchar *acc, ulong count)
 }
 
 /* `count` accumulators from `begin` on become the zero element. */
-__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
+__kernel CHF_SINGLES
 void fill_zero(__global uchar *acc, ulong acc_n, ulong begin, ulong count)
 {
     CHF_EACH(k, count)
@@ -54,7 +54,7 @@ void fill_zero(__global uchar *acc, ulong acc_n, ulong begin, ulong count)
 }
 
 /* Propagate the carries of `count` accumulators' limbs, before another addition could overflow one. */
-__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
+__kernel CHF_SINGLES
 void settle(__global long *tables, ulong count)
 {
 #if CHF_ENTRIES
@@ -73,7 +73,7 @@ static void chf_seen(__global ulong *seen, ulong count, __global uchar *out, ulo
 }
 
 /* A work-group per output and span of `span` splits. */
-__kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
+__kernel CHF_GROUPS
 void pass_rows(__global const uchar *source, ulong source_n, ulong splits, ulong outputs, ulong span,
                __global uchar *out, ulong out_splits, __global ulong *seen)
 {
@@ -93,7 +93,7 @@ void pass_rows(__global const uchar *source, ulong source_n, ulong splits, ulong
 }
 
 /* A work-item takes some outputs and spans. */
-__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
+__kernel CHF_SINGLES
 void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ulong outputs, ulong span,
                   __global uchar *out, ulong out_splits, __global ulong *seen)
 {
@@ -119,7 +119,7 @@ void pass_columns(__global const uchar *source, ulong source_n, ulong splits, ul
 }
 
 /* The pass of accumulators that are one per output already: in place. */
-__kernel __attribute__((reqd_work_group_size(CHF_COLUMN_LOCAL, 1, 1)))
+__kernel CHF_SINGLES
 void pass_settle(__global uchar *acc, ulong outputs, __global ulong *seen)
 {
     chf_settle_each(acc, outputs);

@@ -54,13 +54,16 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
  * offset, index    of the box's first element, in the buffer and in the whole array
  * fresh            1 if these accumulators hold nothing yet
  * tables           CHF_ENTRIES counters per accumulator, if there are any */
-__kernel __attribute__((reqd_work_group_size(CHF_LOCAL, 1, 1)))
+__kernel CHF_GROUPS
 void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong splits, ulong reduces,
                ulong span, uint team, ulong offset, ulong index, __global uchar *acc,
                ulong acc_n, uint fresh, __global long *tables, __global ulong *seen)
 {
     __local acc_t scratch[CHF_LOCAL];
     const uint lid = get_local_id(0);
+#if CHF_LOCAL == 1
+    team = 1; /* as compilers then know */
+#endif
     const ulong teams = get_num_groups(0) * (CHF_LOCAL / team);
     const ulong number = get_group_id(0) * (CHF_LOCAL / team) + lid / team;
     const ulong jobs = outputs * splits;

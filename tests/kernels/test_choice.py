@@ -51,6 +51,17 @@ def test_a_measurement_can_be_done_without(device: Device, monkeypatch):
     assert str(choice) == str(choice.tuning)
 
 
+def test_no_compiler_makes_vectors_of_items_that_are_alone(device: Device):
+    """Intel's runtime names such code so. It would never run, and takes long to compile."""
+    ops = [as_monoid(name) for name in ("var", "min", "max")]
+    accumulator = bind(ops, [np.dtype("f4")], exact=True).accumulator.for_outputs(1000)
+    opened, tuning = OpenedDevice(device), next(tiers(device, accumulator))[0]
+    if tuning.columns.local_size == 1:
+        for file in ("columns.cl", "passes.cl"):
+            (binary,) = opened.program(file, accumulator, tuning).binaries
+            assert b"_ZGV" not in binary
+
+
 def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
     good = table(device)[0]
     broken = reading(good, lanes=5, width=5)  # OpenCL has no such load

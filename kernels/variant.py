@@ -108,10 +108,10 @@ def _columns(local_size: int, lanes: int, unroll: int) -> Loads:
 def _cpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
     # One work-item streams like a thread. Vectors of 8 or 16 elements reached the memory's speed
     # with both PoCL 3.1 and Intel's runtime; 16 were 20% faster for some reductions, slower for
-    # others, and always faster for small elements.
-    # Exact sums are bound by arithmetic: 8 and 16 were alike, and compilers are slow on both.
-    small = min(_itemsizes(accumulator)) <= 2
-    widths = (16,) if small else (8,) if accumulator.exact else (8, 16)
+    # others, and always faster for bytes. Exact sums are bound by arithmetic: 8 were as fast as 16,
+    # or faster.
+    bytewise = min(_itemsizes(accumulator)) == 1
+    widths = (16,) if bytewise else (8,) if accumulator.exact else (8, 16)
     return tuple(_cpu_tuning(device, accumulator, variant, lanes) for lanes in widths)
 
 

@@ -62,7 +62,7 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
     __local acc_t scratch[CHF_LOCAL];
     const uint lid = get_local_id(0);
 #if CHF_LOCAL == 1
-    team = 1; /* as compilers then know */
+    team = 1; /* a barrier that might be reached has Intel's compiler keep everything in memory */
 #endif
     const ulong teams = get_num_groups(0) * (CHF_LOCAL / team);
     const ulong number = get_group_id(0) * (CHF_LOCAL / team) + lid / team;

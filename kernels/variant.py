@@ -140,8 +140,7 @@ def _rows_in_flight(accumulator: Accumulator) -> int:
     """Return the rows of columns that are unrolled on a CPU.
 
     They hide what it costs to load a vector's states: the more there are, the more. Arithmetic and
-    searches for bins hide it too, and compilers are slow on them: 16 rows of 80 bins took Intel's
-    half a minute, and were slower than 2.
+    searches for bins hide it too: 16 rows of 80 bins were slower than 2.
     """
     if accumulator.tables and not accumulator.exact:
         return 2

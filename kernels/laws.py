@@ -56,7 +56,7 @@ def broken_law(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -
     doubted = tuple(part for part in parts if part.rtol is not None and part.table is None)
     if not doubted:
         return ""
-    arrays = _tried(opened, replace(accumulator, components=doubted), tuning)
+    arrays = _tried(opened, _of_values(replace(accumulator, components=doubted)), tuning)
     for number, part in enumerate(doubted):
         fields = {
             field.name: arrays[f"c{number}_{field.name}"].reshape(len(_PLACES), _TRIPLES)
@@ -69,6 +69,13 @@ def broken_law(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -
             if found is not None:
                 return _counter_example(part, fields, law, left, right, found)
     return ""
+
+
+def _of_values(accumulator: Accumulator) -> Accumulator:
+    """Return the accumulator of unpacked values: missing ones, which are NaN, are no samples."""
+    packings, pairs = accumulator.packings, zip(accumulator.stored, accumulator.value, strict=True)
+    stored = (pair[packing is not None] for pair, packing in zip(pairs, packings, strict=True))
+    return replace(accumulator, stored=tuple(stored), packings=(None,) * len(packings))
 
 
 def _tried(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import (
     Fold,
+    Monoid,
     MonoidError,
     OpenedDevice,
     Packing,
@@ -176,3 +177,15 @@ def test_a_dtype_is_what_they_are_unpacked_in(opened: OpenedDevice):
     (got,) = folded(opened, bound, tuning, array, box((50,), (0,)))["nanmax"]
     assert got == np.float32(343) * np.float32(0.1) + np.float32(1)
     assert got.dtype == np.float32
+
+
+@pytest.mark.parametrize("skips", [True, False])
+def test_laws_are_those_of_values_that_are_there(opened: OpenedDevice, *, skips: bool):
+    """A missing sample is NaN, for which a maximum of doubles has no identity but -infinity."""
+    largest = Monoid("largest", fields={"m": "real"}, zero=0, lift="fabs(x)", op="max")
+    packing = Packing(0.5, missing=(2, 7))
+    monoid = largest.skipping() if skips else largest
+    bound = bind([monoid], [np.dtype("int16")], packings=[packing])
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
+    array = np.array([3, -9, 7, 2], "i2")[: None if skips else 2]
+    assert folded(opened, bound, tuning, array, box(array.shape, (0,)))["largest"][0] == 4.5

@@ -68,6 +68,11 @@ class Packing:
             return np.dtype(np.float32 if given.itemsize <= 2 else np.float64)
         return given.newbyteorder("=")
 
+    def values(self, elements: np.ndarray) -> np.ndarray:
+        """Return the values that elements of an array stand for; they lose nothing."""
+        held = elements.view(self.stored_dtype(elements.dtype))
+        return self.unpacked(held, self.value_dtype(elements.dtype))
+
     def unpacked(self, elements: np.ndarray, value: np.dtype) -> np.ndarray:
         """Return the values of elements, which are of the stored dtype, as kernels do."""
         values: np.ndarray = elements.astype(value)
@@ -75,7 +80,8 @@ class Packing:
             values = values * value.type(self.scale)
         if self.offset != 0.0:
             values = values + value.type(self.offset)
-        values[np.isin(elements, np.array(self.missing, elements.dtype))] = np.nan
+        if self.missing:
+            values[np.isin(elements, np.array(self.missing, elements.dtype))] = np.nan
         return values
 
     def __str__(self) -> str:

@@ -11,8 +11,9 @@ from distributed import Client
 from chunkfold.api import submit
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
-from chunkfold.kernels import Monoid, as_monoid, is_defined
+from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
 from chunkfold.opening import open_source
+from chunkfold.packed import packing_of
 
 # Of equal elements the difference is 0, of infinities too.
 _RMSE = Monoid(
@@ -56,7 +57,7 @@ class Difference:
     """How two arrays differ; NaN equals NaN."""
 
     dtypes: tuple[np.dtype, np.dtype]
-    """Of either; elements are compared in the dtype that holds both."""
+    """Of either's elements, or of their values; they are compared in the dtype that holds both."""
     elements: int
     """Pairs that were compared."""
     different: int
@@ -91,6 +92,7 @@ def diff(
     a: Any,
     b: Any,
     *,
+    mask_and_scale: bool = False,
     selection: Selection = None,
     memory: int | str | None = None,
     client: Client | None = None,
@@ -106,12 +108,15 @@ def diff(
         If the shapes differ, no dtype holds the elements of both, or one cannot be read.
     """
     pair = open_source(a), open_source(b)
+    packings = [packing_of(source) if mask_and_scale else None for source in pair]
     dtypes = [source.dtype for source in pair]
-    most = next((one for one in (_OF_FLOATS, _OF_INTEGERS) if is_defined(one, dtypes)), None)
+    measured = (one for one in (_OF_FLOATS, _OF_INTEGERS) if is_defined(one, dtypes, packings))
+    most = next(measured, None)
     measures = [] if most is None else [most, _RMSE]
     run = submit(
         pair,
         [as_monoid("first_mismatch"), _DIFFERENT, *measures],
+        mask_and_scale=mask_and_scale,
         selection=selection,
         memory=memory,
         client=client,
@@ -123,10 +128,17 @@ def diff(
         place = np.unravel_index(int(found["first_mismatch"]), layout.shape)
         axes = zip(layout.axes, map(int, place), strict=True)
         first = tuple(axis.start + n * axis.step for axis, n in axes)
-        values = tuple(np.asarray(source.array[first])[()] for source in pair)
+        values = tuple(
+            _value(np.atleast_1d(source.array[first]), packing)
+            for source, packing in zip(pair, packings, strict=True)
+        )
     rmse = found.get("rmse")
+    one, other = (
+        packing.value_dtype(dtype) if packing else dtype
+        for dtype, packing in zip(dtypes, packings, strict=True)
+    )
     return Difference(
-        dtypes=(dtypes[0], dtypes[1]),
+        dtypes=(one, other),
         elements=layout.elements,
         different=int(found["different"]),
         first=first,
@@ -134,3 +146,8 @@ def diff(
         max_abs=found.get("max_abs_diff"),
         rmse=None if rmse is None else float(rmse),
     )
+
+
+def _value(element: np.ndarray, packing: Packing | None) -> Any:
+    """Return what an element, an array of it, stands for."""
+    return (packing.values(element) if packing else element)[0]

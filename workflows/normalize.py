@@ -18,6 +18,7 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.opening import open_source
+from chunkfold.packed import packing_of
 from chunkfold.source import Source
 from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown, staged
@@ -37,6 +38,8 @@ class Normalization:
     by: str
     statistics: dict[str, np.ndarray]
     """Mean and std, or min and max: float64, of shape (channels,)."""
+    mask_and_scale: bool = False
+    """Whether they are of the values that stored numbers stand for."""
 
     @property
     def offset(self) -> np.ndarray:
@@ -71,6 +74,7 @@ def normalization(
     by: str = "mean-std",
     ddof: float = 0,
     skipna: bool = False,
+    mask_and_scale: bool = False,
     memory: int | str | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -83,7 +87,7 @@ def normalization(
         The axis along which they stand, by number or name; None: all of the array is one.
     by
         "mean-std" or "min-max".
-    source, ddof, skipna, memory, client, on_event
+    source, ddof, skipna, mask_and_scale, memory, client, on_event
         As `chunkfold.reduce` has them.
 
     Raises
@@ -95,14 +99,17 @@ def normalization(
         raise PlanError(f"by is {by!r}; there are: {', '.join(map(repr, MEASURES))}")
     found = open_source(source)
     others = other_axes(found, channels)
+    packing = packing_of(found) if mask_and_scale else None
+    value = packing.value_dtype(found.dtype) if packing else found.dtype
     run = submit(
         found,
         list(MEASURES[by]),
         axis=others,
         # Else the mean of short floats would be rounded to one.
-        dtype="float64" if found.dtype.kind == "f" else None,
+        dtype="float64" if value.kind == "f" else None,
         ddof=ddof,
         skipna=skipna,
+        mask_and_scale=mask_and_scale,
         memory=memory,
         client=client,
         on_event=on_event,
@@ -112,7 +119,7 @@ def normalization(
     }
     theirs = set(range(len(found.shape))) - set(others)
     axis = None if channels is None else theirs.pop()
-    return Normalization(found.name, axis, by, statistics)
+    return Normalization(found.name, axis, by, statistics, mask_and_scale)
 
 
 def check_applied(
@@ -168,7 +175,8 @@ def apply(
 ) -> Any:
     """Write `(source - offset) / scale` into a new Zarr array, chunk by chunk, by Dask.
 
-    Runs on the current Dask client, if there is one, else on threads. Computed in float64.
+    Runs on the current Dask client, if there is one, else on threads. Computed in float64; missing
+    values are NaN, where the normalization is of values that stored numbers stand for.
 
     Parameters
     ----------
@@ -206,6 +214,9 @@ def apply(
     offset, scale = found.offset.reshape(shape), found.scale.reshape(shape)
     # Whole objects at a time: two writers of one shard would undo each other's work.
     values = dask.array.from_array(array, chunks=array.shards or array.chunks)
+    packing = packing_of(opened) if found.mask_and_scale else None
+    if packing is not None:
+        values = values.map_blocks(packing.values, dtype=packing.value_dtype(opened.dtype))
     with staged(out, overwrite=overwrite) as made:
         target = zarr.create_array(
             str(made),

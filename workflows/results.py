@@ -132,6 +132,7 @@ def normalization_json(found: Normalization) -> dict[str, Any]:
         "source": found.source,
         "channels": found.channels,
         "by": found.by,
+        "mask_and_scale": found.mask_and_scale,
         **statistics,
         "offset": jsonable(found.offset),
         "scale": jsonable(found.scale),

@@ -108,3 +108,29 @@ def test_the_command_tells_by_its_exit_code(tmp_path: Path):
     )
     done = chunkfold("diff", tmp_path / "a", tmp_path / "a", "--json", "--quiet")
     assert json.loads(done.stdout)["equal"] is True
+
+
+def test_packed_values_equal_those_they_stand_for(tmp_path: Path):
+    packed = zarr.create_array(
+        str(tmp_path / "packed.zarr"),
+        data=np.array([[5, -7, 200], [-32767, 11, 0]], "i2"),
+        attributes={"scale_factor": 0.5, "add_offset": 3.0, "_FillValue": -32767},
+    )
+    floats = np.array([[5.5, -0.5, 103.0], [np.nan, 8.5, 3.0]])
+    assert diff(packed, stored(floats, (1, 2)), mask_and_scale=True).equal
+    floats[1, 1:] = 9.5, np.nan
+    found = diff(packed, stored(floats, (1, 2)), mask_and_scale=True)
+    assert (found.different, found.first, found.values) == (2, (1, 1), (8.5, 9.5))
+    assert (found.max_abs, [d.name for d in found.dtypes]) == (1.0, ["float64", "float64"])
+    plain = zarr.create_array(str(tmp_path / "plain.zarr"), data=floats.astype("f4"))
+    words = ("diff", packed.store.root, plain.store.root)
+    assert "not applied: scale_factor 0.5" in chunkfold(*words, code=1).stderr
+    told = chunkfold(*words, "--mask-and-scale", code=1)
+    assert told.stdout.startswith("2 of 6 elements differ, the first at [1, 1]: 8.5 and 9.5")
+    assert "not applied" not in told.stderr
+
+
+def test_signs_are_read_as_attributes_say():
+    signed = zarr.create_array({}, data=np.array([-1, 3], "i1"), attributes={"_Unsigned": "true"})
+    found = diff(signed, stored(np.array([255, 4], "u1"), (2,)), mask_and_scale=True)
+    assert (found.first, found.values, found.max_abs) == ((1,), (3, 4), 1)

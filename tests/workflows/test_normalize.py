@@ -108,6 +108,26 @@ def test_short_floats_have_long_means():
     assert found.offset.tolist() == [2**24 + 1]
 
 
+@pytest.mark.parametrize("by", ["mean-std", "min-max"])
+def test_packed_values_are_normalized_as_floats_would_be(by: str, tmp_path: Path):
+    rng = np.random.default_rng(1)
+    numbers = rng.integers(-300, 300, (3, 40, 7)).astype(">i2")
+    numbers[rng.random(numbers.shape) < 0.1] = -32767
+    attributes = {"scale_factor": -0.01, "add_offset": 273.15, "_FillValue": -32767}
+    packed = zarr.create_array({}, data=numbers, chunks=(2, 9, 7), attributes=attributes)
+    values = np.where(numbers == -32767, np.nan, numbers.astype("f8") * -0.01 + 273.15)
+    floats = zarr.create_array({}, data=values, chunks=(3, 40, 7))
+    found = normalization(packed, channels=0, by=by, skipna=True, mask_and_scale=True)
+    plain = normalization(floats, channels=0, by=by, skipna=True)
+    assert found.offset.tolist() == plain.offset.tolist()
+    assert found.scale.tolist() == plain.scale.tolist()
+    made = apply(packed, found, tmp_path / "packed.zarr")
+    np.testing.assert_array_equal(made[...], apply(floats, plain, tmp_path / "floats.zarr")[...])
+    assert np.isnan(made[...]).sum() == (numbers == -32767).sum()
+    assert made.attrs["chunkfold"]["mask_and_scale"]
+    assert "scale_factor" not in made.attrs
+
+
 def test_nothing_stays_of_what_cannot_be_written(images, tmp_path: Path):
     source, _ = images
     found, before = normalization(source), set(tmp_path.iterdir())

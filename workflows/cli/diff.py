@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -19,6 +20,7 @@ from chunkfold.workflows.style import err, out
 @click.command()
 @click.argument("first")
 @click.argument("second")
+@options.mask_and_scale
 @options.cluster
 @options.memory
 @options.select
@@ -32,6 +34,7 @@ def command(
     memory: str | None,
     selection: str | None,
     *,
+    mask_and_scale: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -43,15 +46,17 @@ def command(
     \b
     Examples:
       chunkfold diff original.zarr/temperature copy.zarr/temperature
+      chunkfold diff packed.zarr/air floats.zarr/air --mask-and-scale
       chunkfold diff old.zarr/air s3://bucket/new.zarr/air --select '0:100' --json
     """
     chosen = parse_selection(selection)
     pair = open_source(first), open_source(second)
-    check(pair, "first_mismatch", selection=chosen, memory=memory)
-    options.tell_packed(pair, "stored numbers are compared", quiet=quiet)
+    given: Any = {"mask_and_scale": mask_and_scale, "selection": chosen, "memory": memory}
+    check(pair, "first_mismatch", **given)
+    options.tell_packed(pair, quiet=quiet or mask_and_scale)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
-            found = diff(*pair, selection=chosen, memory=memory, client=client, on_event=watch)
+            found = diff(*pair, client=client, on_event=watch, **given)
         if as_json:
             click.echo(json.dumps(difference_json(found)))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
@@ -32,6 +33,7 @@ from chunkfold.workflows.style import err
 )
 @click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof.")
 @click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
+@options.mask_and_scale
 @click.option(
     "--apply",
     "out",
@@ -56,6 +58,7 @@ def command(
     memory: str | None,
     *,
     skipna: bool,
+    mask_and_scale: bool,
     overwrite: bool,
     quiet: bool,
 ) -> None:
@@ -67,26 +70,23 @@ def command(
     \b
     Examples:
       chunkfold normalize train.zarr/images --channels 1 > normalization.json
+      chunkfold normalize era5.zarr/t2m --mask-and-scale --skipna
       chunkfold normalize train.zarr/images --channels -1 --by min-max --apply scaled.zarr
     """
     opened = open_source(source)
     axis = None if channels is None else parse_axis(channels)
     others = other_axes(opened, axis)
-    check(opened, list(MEASURES[by]), axis=others, ddof=ddof, skipna=skipna, memory=memory)
+    given: Any = {
+        "ddof": ddof, "skipna": skipna, "mask_and_scale": mask_and_scale, "memory": memory,
+    }  # fmt: skip
+    check(opened, list(MEASURES[by]), axis=others, **given)
     if out is not None:
         check_applied(opened, out, dtype, overwrite=overwrite)
-    options.tell_packed([opened], "offset and scale are of stored numbers", quiet=quiet)
+    options.tell_packed([opened], quiet=quiet or mask_and_scale)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = normalization(
-                opened,
-                channels=axis,
-                by=by,
-                ddof=ddof,
-                skipna=skipna,
-                memory=memory,
-                client=client,
-                on_event=watch,
+                opened, channels=axis, by=by, client=client, on_event=watch, **given
             )
         click.echo(json.dumps(normalization_json(found)))
         if not quiet and out is None and found.why_not:

@@ -133,13 +133,13 @@ def submit(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
     )  # fmt: skip
-    # Bind and plan once before asking the cluster, so that bad input fails without one.
+    # Before asking the cluster, so that bad input fails without one.
     bound = request.bound()
-    request.plan(bound, listed=False)
+    request.check(bound)
     crew = backend.crew()
     if not all(device.fp64 for device in crew.devices):
         bound = request.bound(fp64=False)
-    planned = request.plan(bound, listed=True, **crew.terms)
+    planned = request.plan(bound, **crew.terms)
     return Run(
         planned,
         bound,
@@ -154,12 +154,12 @@ def submit(
 
 
 def check(source: Any, op: Op | Sequence[Op], **given: Any) -> None:
-    """Raise what `reduce` would, without a cluster and without reading data.
+    """Raise what `reduce` would, without a cluster and without reading data, but of its memory.
 
     Parameters as `Request.of`.
     """
     request = Request.of(source, op, **given)
-    request.plan(request.bound(), listed=False)
+    request.check(request.bound())
 
 
 def plan(
@@ -185,6 +185,9 @@ def plan(
     blocks at once each, and may take `memory_limit` bytes each: of this host's memory, if it is
     not given, an equal share.
     """
+    for name, number in (("workers", workers), ("threads", threads)):
+        if number < 1:
+            raise PlanError(f"{name} is {number!r}; a plan needs at least 1")
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
@@ -197,7 +200,7 @@ def plan(
     }  # fmt: skip
     if client is not None:
         terms = OnCluster(client).crew().terms
-    return request.plan(bound, listed=True, **terms)
+    return request.plan(bound, **terms)
 
 
 def _backend(client: Client | None) -> Backend:

@@ -41,14 +41,15 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     CancelledError
         If the run was cancelled meanwhile.
     """
-    began, since = time.time(), time.monotonic()
-    stream = Stream(owned, work, block, watch)
-    try:
-        tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
-        prepared = time.monotonic() - since
-        partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
-    finally:
-        stream.close()
+    with owned.place(work.run, work.at_once, watch.cancelled):
+        began, since = time.time(), time.monotonic()
+        stream = Stream(owned, work, block, watch)
+        try:
+            tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
+            prepared = time.monotonic() - since
+            partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
+        finally:
+            stream.close()
     totals = stream.totals
     times = BlockTimes(
         began,

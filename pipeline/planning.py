@@ -156,11 +156,13 @@ def make_plan(
     stored
         For each input the bytes of its stored objects (see `stored_sizes`), or None if unknown.
     workers, threads, readers
-        Workers, blocks that each runs at once, and threads of each that read for them.
+        Workers, and of each the blocks that it runs at once and the threads that read for them, at
+        most.
     memory_limit
         Bytes that distributed allows each worker, if it has a limit.
     memory
-        Bytes that the caller allows each worker above an idle one: fewer threads then read.
+        Bytes that the caller allows each worker above an idle one. Where they are few, fewer blocks
+        run at once, or else fewer threads read.
 
     Raises
     ------
@@ -198,12 +200,12 @@ def make_plan(
     blocks = holdings.noted(blocks)
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
-    bounds = [
-        projected(layout, accumulator, sources, leaf_bytes, threads, n, tree, workers)
-        for n in range(1, readers + 1)
-    ]
     limits = [memory or math.inf, MEMORY_SHARE * (memory_limit or math.inf)]
-    fitting = sum(bound.total <= min(limits) for bound in bounds)
+    # Readers keep the cores busy; blocks that run at once only see to it that they go on.
+    for n, at_once in itertools.product(range(readers, 0, -1), range(threads, 0, -1)):
+        bound_bytes = projected(layout, accumulator, sources, leaf_bytes, at_once, n, tree, workers)
+        if bound_bytes.total <= min(limits):
+            break
     plan = Plan(
         sources=sources,
         accumulator=accumulator,
@@ -214,21 +216,21 @@ def make_plan(
         leaf_bytes=leaf_bytes,
         nbytes=round(holdings.decoded.sum()),
         absent=int(holdings.absent.sum()),
-        memory=bounds[max(0, fitting - 1)],
+        memory=bound_bytes,
         workers=workers,
-        threads=threads,
-        readers=max(1, fitting),
+        threads=at_once,
+        readers=n,
         tree=tree,
         stored=stored,
     )
-    if not fitting:
+    if plan.memory.total > min(limits):
         allowed = size_text(int(min(limits)))
         if limits[1] < limits[0]:
             allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(memory_limit or 0)})"
         raise PlanError(
             f"{plan.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
             f"{allowed}; leaves have {size_text(leaf_bytes)}: use fewer workers, "
-            "fewer threads, more memory, or smaller chunks or selections" + _hint(plan)
+            "more memory, or smaller chunks or selections" + _hint(plan)
         )
     return plan
 

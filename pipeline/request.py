@@ -96,14 +96,21 @@ class Request:
             packings=self.packings,
         )
 
-    def plan(self, bound: Bound, *, listed: bool, **terms: Any) -> Plan:
-        """Plan it on a crew's terms (see `make_plan`); `listed`: ask stores what is there."""
+    def check(self, bound: Bound) -> None:
+        """Raise what planning would, without asking stores what is there.
+
+        What memory is enough depends on who works: it is not known yet.
+        """
+        make_plan(self.sources, bound, axis=self.axis, selection=self.selection)
+
+    def plan(self, bound: Bound, **terms: Any) -> Plan:
+        """Plan it on a crew's terms (see `make_plan`)."""
         return make_plan(
             self.sources,
             bound,
             axis=self.axis,
             selection=self.selection,
-            stored=[source.stored() for source in self.sources] if listed else None,
+            stored=[source.stored() for source in self.sources],
             memory=self.memory,
             **terms,
         )

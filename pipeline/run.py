@@ -66,6 +66,7 @@ class Run:
             plan.leaf_bytes,
             plan.accumulator,
             variant,
+            plan.threads,
             plan.readers,
             skips,
         )

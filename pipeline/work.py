@@ -22,6 +22,8 @@ class Work:
     """Most decoded bytes of a leaf of one input."""
     accumulator: Accumulator
     variant: str | None
+    at_once: int
+    """Blocks that a worker runs at once."""
     readers: int
     """Threads that read for a block, where a worker has as many."""
     skips: bool

@@ -7,8 +7,10 @@ import itertools
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,7 +18,7 @@ import pyopencl as cl
 from distributed import WorkerPlugin
 from distributed.system import MEMORY_LIMIT
 
-from chunkfold.errors import DeviceError, WorkerLostError
+from chunkfold.errors import CancelledError, DeviceError, WorkerLostError
 from chunkfold.kernels import (
     Accumulator,
     Device,
@@ -33,6 +35,8 @@ from chunkfold.readers import Readers
 
 _Read = TypeVar("_Read")
 PLUGIN = "chunkfold-device"
+_ASK_EVERY_S = 0.25
+"""How often a block that waits for its turn asks whether its run goes on, in seconds."""
 RESOURCE = "chunkfold-device"
 """Every device worker declares one, so that on mixed clusters blocks go to device workers only."""
 
@@ -51,6 +55,10 @@ class WorkerDevice:
     _pools: dict[int, Readers] = field(default_factory=dict)
     """By their threads."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _under_way: Counter[str] = field(default_factory=Counter)
+    """Blocks, by their run."""
+    _ended: threading.Condition = field(default_factory=threading.Condition)
+    """A block has."""
     _choosing: threading.Lock = field(default_factory=threading.Lock)
     """Its own: another block's reads do not wait while kernels are tried."""
 
@@ -58,6 +66,27 @@ class WorkerDevice:
     def device(self) -> Device:
         """What it is."""
         return self.opened.device
+
+    @contextmanager
+    def place(self, run: str, most: int, cancelled: Callable[[], bool]) -> Iterator[None]:
+        """Be one of the blocks of a run that are under way here: so many at most.
+
+        Raises
+        ------
+        CancelledError
+            If the run is cancelled before there is room.
+        """
+        with self._ended:
+            while not self._ended.wait_for(lambda: self._under_way[run] < most, _ASK_EVERY_S):
+                if cancelled():
+                    raise CancelledError(f"run {run} was cancelled")
+            self._under_way[run] += 1
+        try:
+            yield
+        finally:
+            with self._ended:
+                self._under_way -= Counter([run])  # which drops what is 0
+                self._ended.notify_all()
 
     def turn(self) -> int:
         """Return a number for a block that begins, larger than those of earlier ones."""

@@ -273,15 +273,17 @@ def array_in(folder, chunks, order="C"):
     )
 
 
-def test_fewer_threads_read_where_memory_is_short():
+def test_fewer_blocks_run_at_once_and_fewer_threads_read_where_memory_is_short():
     source = Source(array_of((1 << 14, 1 << 12), (1 << 10, 1 << 12), "f4"), "a")
-    readers = []
-    for mib in (200, 400, 800, 4000):
-        plan = make_plan((source,), bound_for("f4"), readers=16, memory=mib << 20)
+    ways = []
+    for mib in (100, 200, 400, 850, 1200, 4000):
+        plan = make_plan((source,), bound_for("f4"), threads=3, readers=16, memory=mib << 20)
         assert plan.memory.total <= mib << 20
-        readers.append(plan.readers)
-    assert readers == sorted(readers)
-    assert 1 <= readers[0] < readers[-1] == 16
+        ways.append((plan.readers, plan.threads))
+    assert ways == sorted(ways)
+    assert ways[0] == (1, 1)
+    assert (16, 1) in ways
+    assert ways[-1] == (16, 3)
     with pytest.raises(PlanError, match=r"a: a worker needs 9\d\.\d MiB, but may use only 50\.0 M"):
         make_plan((source,), bound_for("f4"), readers=16, memory=50 << 20)
 

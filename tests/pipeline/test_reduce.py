@@ -327,6 +327,24 @@ def test_what_this_host_has_no_memory_for_is_refused(monkeypatch):
             asked(source, "histogram", axis=0)
 
 
+def test_blocks_run_one_by_one_where_memory_is_short(monkeypatch):
+    monkeypatch.setattr(planning, "LEAF_BYTES", 1 << 16)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 19, 1 << 19))
+    slowly(monkeypatch, 0.005)
+    array = stored(np.arange(1 << 20, dtype="f4"), chunks=(1 << 14,))
+    ample = cf.submit(array)
+    want = ample.result(60)
+    least = cf.plan(array, threads=1)
+    run = cf.submit(array, memory=least.memory.total)
+    assert run.result(60) == want
+    assert (ample.plan.threads, run.plan.threads, run.plan.readers) == (2, 1, least.readers)
+    for one, at_once in ((ample, 2), (run, 1)):
+        times = [block for entry in one.profile.values() for block in entry.timeline]
+        assert len(times) >= 4
+        begun = [sum(b.began <= t.began < b.began + b.seconds for b in times) for t in times]
+        assert max(begun) == at_once
+
+
 def slowly(monkeypatch, seconds: float) -> None:
     """Let every read take its time."""
     from chunkfold.source import Source

@@ -287,7 +287,7 @@ def test_plan_for_machines(store: Path):
         told["memory"][part] for part in ("staging", "decoding", "accumulators")
     )
     less = json.loads(chunkfold(*words, "--memory", told["memory"]["total"] - 1).stdout)
-    assert less["readers"] < told["readers"]
+    assert (less["readers"], less["blocks_at_once"]) == (told["readers"], 1)
     assert less["memory"]["total"] < told["memory"]["total"]
 
 

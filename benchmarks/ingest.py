@@ -45,11 +45,14 @@ class Dataset:
 
 LARGE = {"chunks": (8, *PLANE)}
 SMALL = {"chunks": (1, 181, 1440)}
+TILES = {"chunks": (8, 181, 180)}
 DATASETS = (
     Dataset("zstd, 33 MB chunks", LARGE),
     Dataset("zstd, 1 MB chunks", SMALL),
     Dataset("uncompressed, 33 MB chunks", LARGE | {"compressors": None}),
     Dataset("zstd, shards of 1 MB chunks", SMALL | {"shards": (8, 724, 1440)}),
+    Dataset("zstd, 1 MB tiles", TILES),
+    Dataset("uncompressed, 1 MB tiles", TILES | {"compressors": None}),
     Dataset("zstd, 33 MB chunks, mean over axis 0", LARGE, "mean", 0),
     Dataset("zstd, 1 MB chunks, mean over axis 0", SMALL, "mean", 0),
     Dataset("zstd, 33 MB chunks, std over axis 0", LARGE, "std", 0),

@@ -72,9 +72,12 @@ class Direct:
     def read(
         self, name: str, region: Sequence[slice], out: np.ndarray, known: Known | None = None
     ) -> None:
-        """Decode a region into `out`, whose shape and dtype are the region's.
+        """Decode a region into `out`, whose dtype is the region's.
 
-        Objects that are known not to be stored are not asked for.
+        Objects that are known not to be stored are not asked for. If `out` has the region's shape,
+        elements stand where they are in it. If it has one axis, elements of a chunk stand together,
+        in C order, behind those of the chunk before: chunks are then decoded where they are wanted,
+        which they are otherwise only where a chunk is in one piece in `out`.
 
         Raises
         ------
@@ -82,6 +85,7 @@ class Direct:
             If a chunk cannot be read or decoded, or has another size than its shape; `name` is
             what it calls the array.
         """
+        in_turn = out.ndim != len(region)
         for place, source, target in _cells(region, self.object_shape, out):
             if known is not None and known.lacks(place):
                 target[...] = self.fill
@@ -89,7 +93,9 @@ class Direct:
             try:
                 files = self._files
                 if files is None or not self._read_short(files, place, source, target):
-                    self._read_object(place, source, target)
+                    # A shard's chunks are in turn too.
+                    into = target.reshape(-1) if in_turn and self.shards else target
+                    self._read_object(place, source, into)
             except Exception as error:
                 codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
                 raise ChunkError(
@@ -197,12 +203,20 @@ def _cells(
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], np.ndarray]]:
     """Cut a region along a grid of cells.
 
-    Yields each cell's place in the grid, what is taken of it, and the part of `out` that it is for.
+    Yields each cell's place in the grid, what is taken of it, and the part of `out` that it is for:
+    where it is in the region, or if `out` has one axis behind the cell before.
     """
     cuts = [_cuts(cut, size) for cut, size in zip(region, shape, strict=True)]
+    in_turn, done = out.ndim != len(region), 0
     for cell in itertools.product(*cuts):
         places, sources, targets = zip(*cell, strict=True) if cell else ((), (), ())
-        yield places, sources, out[(*targets, ...)]  # a view, also where there are no axes
+        if in_turn:
+            extents = [target.stop - target.start for target in targets]
+            count = math.prod(extents)
+            yield places, sources, out[done : done + count].reshape(extents)
+            done += count
+        else:
+            yield places, sources, out[(*targets, ...)]  # a view, also where there are no axes
 
 
 def _run(

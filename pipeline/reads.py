@@ -12,6 +12,7 @@ from chunkfold.kernels import Box
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.objects import Known
 from chunkfold.parts import Part, Place
+from chunkfold.source import Source
 from chunkfold.work import Work
 
 _MOST_SHAPES = 64
@@ -33,6 +34,9 @@ class Read:
     """Whether nothing of it is stored."""
     known: tuple[Known | None, ...]
     """Of each input, which of the leaf's objects are stored, if that is known."""
+    in_turn: bool
+    """Whether its chunks stand one after another in staging memory, not each where it is in the
+    region: so they are decoded in place, whatever their shape."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,7 @@ def reads_of(
     layout, found = work.layout, itertools.count()
     kept = dict(zip(layout.kept, window.place, strict=True))
     row_bytes = window.outputs * _itemsize(work)
+    in_turn = window.outputs == 1 and not work.accumulator.uses_index and _alike(work.sources)
 
     def cuts_along(axis: int, piece: Piece) -> list[slice]:
         if axis in kept:
@@ -126,6 +131,7 @@ def reads_of(
                     nbytes=part.nbytes * box.elements // part.elements,
                     absent=part.absent,
                     known=part.known,
+                    in_turn=in_turn,
                 )
 
 
@@ -149,6 +155,11 @@ def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
         layout.leaf_box(pieces, [slice(0, size) for size in shape], indexed=indexed).kernel
         for shape in itertools.product(*extents)
     )
+
+
+def _alike(sources: Sequence[Source]) -> bool:
+    """Whether all sources bring their chunks one after another, and the same ones."""
+    return sources[0].in_turn is not None and len({source.in_turn for source in sources}) == 1
 
 
 def _cells(window: Window) -> Iterator[Place]:

@@ -132,8 +132,19 @@ class Source:
         """How its chunks are read without zarr, if they can be."""
         return direct_of(self.array)
 
+    @cached_property
+    def in_turn(self) -> tuple[tuple[int, ...], ...] | None:
+        """Shapes of objects, and of the chunks in them, that `read` can bring one after another.
+
+        None if it cannot: zarr decodes them.
+        """
+        return None if self.direct is None else (self.direct.object_shape, self.direct.shape)
+
     def read(self, region: Sequence[slice], out: np.ndarray, known: Known | None = None) -> None:
-        """Decode a region into `out`, whose shape and dtype are the region's.
+        """Decode a region into `out`, whose dtype is the region's.
+
+        Its shape is the region's too; or it has one axis, where `in_turn` allows it: what is taken
+        of each chunk then stands behind what is of the one before.
 
         `known` says which of its objects are stored, if that is known.
 

@@ -40,7 +40,9 @@ def read_staged(sources: Sequence[Source], read: Read, memory: Sequence[np.ndarr
     began, decoded = time.monotonic(), decode_clock.seconds
     for source, staged, known in zip(sources, memory, read.known, strict=True):
         nbytes = read.box.elements * source.dtype.itemsize
-        elements = staged[:nbytes].view(source.dtype).reshape(read.shape)
+        elements = staged[:nbytes].view(source.dtype)
+        if not read.in_turn:
+            elements = elements.reshape(read.shape)
         if read.absent:
             elements[...] = source.fill
         else:

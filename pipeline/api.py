@@ -52,7 +52,8 @@ def reduce(
     op
         A reduction, by name or as a `Monoid`; or several, which share one read of the data.
     axis
-        Axes to reduce, by number or by the names that the array gives them; None for all.
+        Axes to reduce: by the names that the array gives them, or by number, counted after the
+        selection as NumPy does, whose integers leave nothing of an axis; None for all.
     keepdims
         Keep reduced axes with size one.
     dtype

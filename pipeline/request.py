@@ -66,7 +66,7 @@ class Request:
             If there is anything wrong with them.
         """
         sources, monoids = _sources(source), tuple(_monoids(op, skipna=skipna))
-        axis = axis_numbers(sources[0], axis)
+        axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
         nbytes = _bytes(memory)
         return cls(sources, monoids, axis, selection, dtype, ddof, mode, nbytes, packings)

@@ -543,3 +543,22 @@ def test_axes_go_by_name_too():
         cf.plan(source, "sum", axis="depth")
     with pytest.raises(cf.PlanError, match="no axis 'time'; its axes have: no names"):
         cf.plan(stored(array, chunks=(1, 3, 2)), "sum", axis="time")
+
+
+@given(st.data())
+def test_names_mean_the_axes_of_the_array_whatever_is_selected(data):
+    """As in xarray, whose integers leave nothing of an axis either."""
+    array = np.random.default_rng(0).integers(0, 1000, (4, 5, 6))
+    source = stored(array, chunks=(3, 2, 4), dimension_names=("time", "lat", "lon"))
+    entries = [st.integers(0, n - 1) | st.just(slice(1, n)) for n in array.shape]
+    selection = data.draw(st.tuples(*entries))
+    names = ("time", "lat", "lon")
+    left = [name for name, one in zip(names, selection, strict=True) if isinstance(one, slice)]
+    wanted = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
+    if not set(wanted) <= set(left):
+        gone = next(name for name in wanted if name not in left)
+        with pytest.raises(cf.PlanError, match=f"axis '{gone}' cannot be reduced, for the sel"):
+            cf.plan(source, "max", axis=wanted, selection=selection)
+        return
+    want = array[selection].max(axis=tuple(map(left.index, wanted)))
+    same(cf.reduce(source, "max", axis=wanted, selection=selection), want)

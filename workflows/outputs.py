@@ -192,12 +192,13 @@ def _put(made: Path, path: Path, *, overwrite: bool) -> None:
         raise PlanError(f"output {path} came meanwhile: it is not overwritten")
     # A file takes the place of another by itself; folders do not.
     aside = overwrite and os.path.lexists(path) and (path.is_dir() or made.is_dir())
-    if aside:
-        path.rename(before)
     try:
+        if aside:
+            path.rename(before)
         made.replace(path)
     except BaseException:
-        if aside:
+        # An interrupt is raised behind the call in which it came: that one may have done its work.
+        if os.path.lexists(before) and not os.path.lexists(path):
             before.rename(path)
         raise
 

@@ -146,3 +146,27 @@ def test_an_interrupt_between_two_renames_loses_nothing(tmp_path: Path, monkeypa
         interrupted()
     assert made_of(out) == "old"
     assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("call", ["rename", "replace"])
+@pytest.mark.parametrize("late", [False, True], ids=["before the call", "behind it"])
+def test_an_interrupt_while_it_takes_its_place_leaves_one_of_both(
+    tmp_path: Path, monkeypatch, call: str, *, late: bool
+):
+    out = tmp_path / "out.zarr"
+    write(out, "old", folder=True)
+    real, calls = getattr(Path, call), []
+
+    def interrupted(self, target):
+        calls.append(target)
+        if late or len(calls) > 1:
+            moved = real(self, target)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return moved
+
+    monkeypatch.setattr(Path, call, interrupted)
+    with pytest.raises(KeyboardInterrupt), staged(out, overwrite=True) as made:
+        write(made, "new", folder=True)
+    assert made_of(out) == ("new" if call == "replace" and late else "old")
+    assert list(tmp_path.iterdir()) == [out]

@@ -48,6 +48,8 @@ class WorkerDevice:
     opened: OpenedDevice
     readers: int
     """Threads that read and decode for all its blocks."""
+    process: int = field(default_factory=os.getpid)
+    """By which it was opened."""
     _tunings: dict[object, dict[frozenset[str], Tuning]] = field(default_factory=dict)
     """By reduction, and by the kernels that were tried."""
     _buffers: list[StagingBuffer] = field(default_factory=list)
@@ -181,7 +183,18 @@ _process_lock = threading.Lock()
 
 
 def process_device(spec: str | None = None) -> WorkerDevice:
-    """Return a device opened in this process: the first that `spec` names, or the default."""
+    """Return a device opened in this process: the first that `spec` names, or the default.
+
+    Raises
+    ------
+    DeviceError
+        If there is none, or a process that has opened one was forked to make this one.
+    """
+    if any(owned.process != os.getpid() for owned in _of_process.values()):
+        raise DeviceError(
+            f"process {os.getpid()} was forked from one that had opened its devices, whose threads "
+            "are not here: start processes anew, as multiprocessing.set_start_method('spawn') does"
+        )
     with _process_lock:
         device = (default_devices()[0] if spec is None else devices(spec))[0]
         if device.uuid not in _of_process:

@@ -345,6 +345,28 @@ def test_blocks_run_one_by_one_where_memory_is_short(monkeypatch):
         assert max(begun) == at_once
 
 
+def test_a_process_that_was_forked_is_told_so():
+    """OpenCL's threads are not in it: it would wait for ever."""
+    code = (
+        "import os, signal, numpy as np, zarr, chunkfold as cf\n"
+        "array = zarr.create_array({}, data=np.arange(9.0))\n"
+        "assert cf.reduce(array) == 36\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    signal.alarm(60)\n"
+        "    try:\n"
+        "        cf.reduce(array)\n"
+        "    except cf.DeviceError as error:\n"
+        "        os._exit(7 if 'was forked from one' in str(error) else 8)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
+        "assert cf.reduce(array) == 36\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def slowly(monkeypatch, seconds: float) -> None:
     """Let every read take its time."""
     from chunkfold.source import Source

@@ -23,6 +23,8 @@ class Packing:
     """Stored numbers whose value is NaN; they are numbers of the stored dtype, none is NaN."""
     stored: str | None = None
     """Integer dtype as which the stored bits are read, if it is another of the same size."""
+    widens: bool = False
+    """Whether values are float64 although neither scale nor offset makes them other numbers."""
 
     @staticmethod
     def packs(dtype: np.dtype) -> bool:
@@ -31,8 +33,8 @@ class Packing:
 
     @property
     def scales(self) -> bool:
-        """Whether values are other numbers than the stored ones."""
-        return (self.scale, self.offset) != (1.0, 0.0)
+        """Whether there is a scale or an offset, be it one that leaves numbers as they are."""
+        return self.widens or (self.scale, self.offset) != (1.0, 0.0)
 
     @property
     def makes_floats(self) -> bool:

@@ -104,6 +104,8 @@ def _of_another_size(size: int, out: np.ndarray) -> ValueError:
 
 def _zstd_size(stored: Stored) -> int | None:
     """Read the content size off a frame's header (RFC 8878, 3.1.1.1)."""
+    if len(stored) >= 8 and stored[0] >> 4 == 5 and bytes(stored[1:4]) == b"\x2a\x4d\x18":
+        return None  # a frame to be skipped (3.1.2)
     if len(stored) < 5 or bytes(stored[:4]) != b"\x28\xb5\x2f\xfd":
         raise ValueError("it does not begin as a zstd frame")
     descriptor = stored[4]

@@ -57,9 +57,9 @@ def packing_of(source: Source) -> Packing | None:
             f"{source.name}: calls {len(missing):,} numbers missing, but kernels compare elements "
             f"with {MOST_MISSING} at most: name fewer"
         )
-    packing = Packing(
-        scaling.get("scale_factor", 1.0), scaling.get("add_offset", 0.0), tuple(missing), stored
-    )
+    scale, offset = scaling.get("scale_factor", 1.0), scaling.get("add_offset", 0.0)
+    widens = bool(scaling) and (scale, offset) == (1.0, 0.0)
+    packing = Packing(scale, offset, tuple(missing), stored, widens)
     return None if packing == Packing() else packing
 
 

@@ -201,6 +201,19 @@ def test_of_a_chunk_without_codecs_only_the_rows_taken_are_read(tmp_path: Path, 
         read(source, (slice(0, 1), slice(0, 5), slice(0, 4)))
 
 
+def test_frames_that_are_to_be_skipped_are(tmp_path: Path):
+    """RFC 8878, 3.1.2: they may stand before one that counts, and behind it."""
+    values = np.arange(8.0)
+    zarr.create_array(str(tmp_path / "a"), data=values, chunks=(4,), **CHAINS["3-zstd"])
+    skipped = b"\x5a\x2a\x4d\x18\x04\x00\x00\x00abcd"
+    for name, made in (("0", lambda frame: skipped + frame), ("1", lambda frame: frame + skipped)):
+        chunk = tmp_path / "a" / "c" / name
+        chunk.write_bytes(made(chunk.read_bytes()))
+    source = open_source(tmp_path / "a")
+    np.testing.assert_array_equal(read(source, (slice(0, 8),)), zarr.open_array(tmp_path / "a")[:])
+    np.testing.assert_array_equal(read(source, (slice(0, 8),)), values)
+
+
 @pytest.mark.parametrize("name", NOT_PLAIN)
 def test_what_is_not_plain_goes_through_zarr(tmp_path: Path, name: str):
     array = zarr.create_array(tmp_path, shape=(9, 7), chunks=(4, 3), dtype="i4", **NOT_PLAIN[name])

@@ -31,7 +31,7 @@ def coded(number: float) -> str:
     ("dtype", "attributes", "packing"),
     [
         ("i2", {}, None),
-        ("i2", {"scale_factor": 1, "add_offset": 0.0, "_FillValue": 1e20}, None),
+        ("i2", {"scale_factor": 1, "add_offset": 0.0, "_FillValue": 1e20}, Packing(widens=True)),
         ("i2", {"scale_factor": 0.01, "add_offset": 273}, Packing(0.01, 273.0)),
         ("i2", {"scale_factor": [0.5]}, Packing(0.5)),
         ("i2", {"_FillValue": -1, "missing_value": [-1, -2, 0.5]}, Packing(missing=(-1, -2))),

@@ -313,8 +313,32 @@ def test_threads_that_are_still_at_work_do_not_change_the_exit_code(tmp_path: Pa
     assert (done.returncode, done.stdout) == (2, "left in order\n"), done.stderr
 
 
-def test_an_interrupt_ends_it_cleanly(tmp_path: Path):
-    """SIGINT while chunks come slowly: no partial output, no workers left."""
+@pytest.mark.parametrize(
+    ("words", "streams", "code", "said"),
+    [
+        ("--version", ">&-", 0, ""),
+        ("reduce STORE/a -q", "<&- >&- 2>&-", 0, ""),
+        ("reduce STORE/a", "2>&-", 0, "sum 719400.0\n"),
+        ("reduce STORE/a", "2>/dev/full", 0, "sum 719400.0\n"),
+        ("reduce STORE/nothing", "2>/dev/full", 2, ""),
+        ("reduce STORE/a -q", ">/dev/full", 4, "OSError: [Errno 28] No space left on device\n"),
+        ("describe STORE/a -q", ">/dev/full", 4, "OSError: [Errno 28] No space left on device\n"),
+        ("reduce STORE/a -q", "| true", 141, ""),
+        ("plan STORE/a", "| true", 141, ""),
+        ("--help", "| true", 141, ""),
+    ],
+)
+def test_a_stream_that_fails_is_told_by_the_exit_code(store, words, streams, code, said):
+    line = f"{CHUNKFOLD} {words.replace('STORE', str(store))} {streams}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (code, said)
+
+
+@pytest.mark.parametrize("interrupts", [1, 3])
+def test_an_interrupt_ends_it_cleanly(tmp_path: Path, interrupts: int):
+    """SIGINT while chunks come slowly: no partial output, no workers left; also by an impatient."""
     layout = {"shape": (1000, 10), "chunks": (1, 10), "dtype": "f4"}
     zarr.create_array(str(tmp_path / "slow.zarr"), **layout)[...] = 1
     out = tmp_path / "out.json"
@@ -326,8 +350,10 @@ def test_an_interrupt_ends_it_cleanly(tmp_path: Path):
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not web.asked["/slow.zarr/c/0/0"]:
             time.sleep(0.1)
-        os.kill(process.pid, signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        for _ in range(interrupts):
+            os.kill(process.pid, signal.SIGINT)
+            time.sleep(0.1)
+        _, stderr = process.communicate(timeout=8)  # Dask would wait 10 s for what is not closed
     assert process.returncode == 130, stderr
     assert "interrupted" in stderr
     assert not out.exists()

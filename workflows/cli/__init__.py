@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import json
 import logging
 import os
 import signal
 import sys
+import time
 from importlib import import_module, metadata
 
 import click
@@ -23,6 +23,7 @@ from chunkfold.errors import (
     TimeLimitError,
     WorkerLostError,
 )
+from chunkfold.workflows.cli.streams import UnreadError, open_streams
 from chunkfold.workflows.style import err
 
 EXIT_FAULT = 1
@@ -36,6 +37,10 @@ EXIT_FAILED = 4
 EXIT_BUSY = 5
 """Another run of the same job is under way."""
 EXIT_INTERRUPTED = 130
+EXIT_UNREAD = 141
+"""Whoever read the output went away, as with programs that SIGPIPE ends."""
+_INSISTS_AFTER_S = 5.0
+"""What is freed after an interrupt takes a second; who interrupts again after so long insists."""
 _CODES: dict[type[ChunkfoldError], int] = {
     BusyError: EXIT_BUSY,
     **dict.fromkeys(
@@ -112,13 +117,25 @@ def cli() -> None:
     Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
     2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
     skip); 4 a chunk, worker, cluster or deadline failed: another try may go well; 5 another run of
-    the same job is under way; 130 interrupted, by SIGINT or SIGTERM.
+    the same job is under way; 130 interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
     """
 
 
-def _interrupted(*_: object) -> None:
-    """End on SIGTERM as on SIGINT: workers freed, nothing half-written."""
-    raise KeyboardInterrupt
+class _Interrupts:
+    """Ends on SIGTERM as on SIGINT: workers freed, nothing half-written.
+
+    Another one meanwhile would end that, and what is left is waited for longer.
+    """
+
+    def __init__(self) -> None:
+        self._first: float | None = None
+
+    def __call__(self, *_: object) -> None:
+        if self._first is None:
+            self._first = time.monotonic()
+            raise KeyboardInterrupt
+        if time.monotonic() - self._first > _INSISTS_AFTER_S:
+            os._exit(EXIT_INTERRUPTED)
 
 
 def _tell(error: Exception) -> None:
@@ -134,7 +151,9 @@ def main() -> None:
     """Run the command line and exit."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    signal.signal(signal.SIGTERM, _interrupted)
+    interrupts = _Interrupts()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupts)
     try:
         code = cli.main(standalone_mode=False)
     except ChunkfoldError as error:
@@ -143,9 +162,8 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         code = EXIT_ERROR
-    except BrokenPipeError:  # whoever read the output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_ERROR
+    except UnreadError:
+        code = EXIT_UNREAD
     except OSError as error:
         _tell(error)
         code = EXIT_FAILED
@@ -161,11 +179,17 @@ def script() -> None:
     Threads of libraries may still be at work, such as obstore's on requests of which one has
     failed: one in fifty commands, on a busy host, then ended by a signal, not with its exit code.
     """
+    open_streams()
     try:
         main()
     except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else EXIT_FAULT
         atexit._run_exitfuncs()
-        with contextlib.suppress(OSError):
+        try:
             sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(left.code if isinstance(left.code, int) else EXIT_FAULT)
+        except UnreadError:
+            code = code or EXIT_UNREAD
+        except OSError as error:
+            _tell(error)
+            code = code or EXIT_FAILED
+        os._exit(code)

@@ -47,7 +47,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         try:
             tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
             prepared = time.monotonic() - since
-            partials = tuple(fold_tile(stream, tile) for tile in range(*block.tiles))
+            partials = tuple(fold_tile(stream, share) for share in stream.shares)
         finally:
             stream.close()
     totals = stream.totals

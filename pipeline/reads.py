@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from chunkfold.blocks import Block
 from chunkfold.grid import Piece, slabs
 from chunkfold.kernels import Box
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.objects import Known
-from chunkfold.parts import Part, Place
+from chunkfold.parts import Part, Place, parts_of
 from chunkfold.source import Source
 from chunkfold.work import Work
 
@@ -64,6 +65,27 @@ class Window:
     def within(self, inner: Place) -> Window:
         """Return a part of it."""
         return replace(self, place=_shifted(self.place, inner))
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a block has to do of a tile."""
+
+    tile: int
+    parts: Sequence[Part]
+    """That are read."""
+    owed: int
+    """Fill values more for each output."""
+    windows: Sequence[Window]
+    """In which its outputs are read: a buffer holds an element of each of a window's."""
+
+
+def shares_of(work: Work, block: Block, buffer_bytes: int) -> Iterator[Share]:
+    """Yield what a block has to do, tile by tile."""
+    for tile in range(*block.tiles):
+        parts, owed = parts_of(work, block, tile)
+        windows = windows_within(work, tile, parts, buffer_bytes) if parts or not owed else []
+        yield Share(tile, parts, owed, windows)
 
 
 def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:

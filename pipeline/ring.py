@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
+from typing import NamedTuple
 
 from chunkfold import staged
 from chunkfold.errors import ChunkError
@@ -25,11 +26,31 @@ _kept_for_good: list[Slot] = []
 """Slots that a reader which never came back may still write to."""
 
 
+class _Underway(NamedTuple):
+    window: Window
+    read: Read
+    slot: Slot
+    future: Future[ReadTimes]
+
+
 class Ring:
-    """The ring of staging buffers of one block."""
+    """The ring of staging buffers of one block.
+
+    Parameters
+    ----------
+    windows
+        Those that `fold` will be asked for, in that order: while one ends the next are read. It may
+        be asked for others in between.
+    """
 
     def __init__(
-        self, owned: WorkerDevice, work: Work, totals: Totals, buffer_bytes: int, turn: int
+        self,
+        owned: WorkerDevice,
+        work: Work,
+        totals: Totals,
+        buffer_bytes: int,
+        turn: int,
+        windows: Iterable[Window],
     ) -> None:
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
@@ -37,43 +58,82 @@ class Ring:
         self._free: deque[Slot] = deque()
         self._readers, self._turn = work.readers_of(owned), turn
         self._made, self._most = 0, ring_slots(self._readers)
+        self._underway: deque[_Underway] = deque()
+        """Reads that were given to readers."""
+        self._put_off: deque[tuple[Window, Read]] = deque()
+        """Reads that come before those that are foreseen."""
+        self._foreseen = self._all_of(windows)
+        self._given_up: Window | None = None
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
         """Read a window and fold it; raises as `Stream.fold`."""
         fold = Fold(self._owned.opened, accumulator, tuning, window.outputs, self._queue)
-        reads = deque[tuple[Read, Slot, Future[ReadTimes]]]()
+        unforeseen: Iterator[tuple[Window, Read]] = iter(())
+        if not self._comes_next(window):
+            self._withdraw()
+            unforeseen = self._all_of([window])
         try:
-            for read in reads_of(self._work, window, self._buffer_bytes):
-                if len(reads) == self._most - 2:
-                    self._consume(fold, window, *reads[0])
-                    reads.popleft()
-                slot = self._slot()
-                memory = [buffer.begin() for buffer in slot]
-                future = self._owned.read(
-                    self._readers, self._turn, read_staged, self._work.sources, read, memory
-                )
-                reads.append((read, slot, future))
-            while reads:
-                self._consume(fold, window, *reads[0])
-                reads.popleft()
+            while True:
+                self._read_on(unforeseen)
+                if not self._underway or self._underway[0].window is not window:
+                    break
+                self._consume(fold, *self._underway[0])
+                self._underway.popleft()
             partial = fold.finish()
-        finally:
-            self._settle([(slot, future) for _, slot, future in reads])
+        except BaseException:
+            self._withdraw()
+            self._put_off = deque(one for one in self._put_off if one[0] is not window)
+            self._given_up = window
+            raise
         self._totals.launched(fold.profile())
         return partial
 
     def close(self) -> None:
-        """Wait for the device to let go of the buffers."""
+        """Wait for readers, and for the device to let go of the buffers."""
+        self._withdraw()
         for buffer in itertools.chain.from_iterable(self._free):
             buffer.drain()
             self._totals.upload_s += buffer.uploaded_s()
             self._owned.give_back(buffer)
 
-    def _settle(self, unread: Sequence[tuple[Slot, Future[ReadTimes]]]) -> None:
-        """Wait for readers that nobody waits for any more: no buffer is used while one fills it."""
-        running = self._totals.settle([future for _, future in unread])
-        for slot, future in unread:
-            (_kept_for_good if future in running else self._free).append(slot)
+    def _all_of(self, windows: Iterable[Window]) -> Iterator[tuple[Window, Read]]:
+        for window in windows:
+            for read in reads_of(self._work, window, self._buffer_bytes):
+                if window is self._given_up:
+                    break
+                yield window, read
+
+    def _comes_next(self, window: Window) -> bool:
+        """Whether a window is the one that is read now, or would be."""
+        if self._underway:
+            return self._underway[0].window is window
+        if not self._put_off:
+            self._put_off.extend(itertools.islice(self._foreseen, 1))
+        return bool(self._put_off) and self._put_off[0][0] is window
+
+    def _read_on(self, unforeseen: Iterator[tuple[Window, Read]]) -> None:
+        """Give readers as much to do as there are buffers for."""
+        while len(self._underway) < self._most - 2:
+            found = next(unforeseen, None)
+            if found is None:
+                found = self._put_off.popleft() if self._put_off else next(self._foreseen, None)
+            if found is None:
+                return
+            window, read = found
+            slot = self._slot()
+            memory = [buffer.begin() for buffer in slot]
+            future = self._owned.read(
+                self._readers, self._turn, read_staged, self._work.sources, read, memory
+            )
+            self._underway.append(_Underway(window, read, slot, future))
+
+    def _withdraw(self) -> None:
+        """Put reads off that are under way: no buffer is used while a reader fills it."""
+        running = self._totals.settle([one.future for one in self._underway])
+        for one in self._underway:
+            (_kept_for_good if one.future in running else self._free).append(one.slot)
+        self._put_off.extendleft((one.window, one.read) for one in reversed(self._underway))
+        self._underway.clear()
 
     def _slot(self) -> Slot:
         """Return a slot that is free, or will be when its last fold is done."""

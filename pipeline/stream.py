@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from chunkfold.blocks import Block
 from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
 from chunkfold.kernels.power import Powers
-from chunkfold.reads import Window, kernels_of
+from chunkfold.reads import Window, kernels_of, shares_of
 from chunkfold.ring import Ring
 from chunkfold.strands import Strands
 from chunkfold.totals import Totals
@@ -32,8 +33,16 @@ class Stream:
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         """Most that is staged at a time of one input."""
         turn = owned.turn()
-        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn)
+        ahead, self.shares = itertools.tee(shares_of(work, block, self.buffer_bytes))
+        """What there is to do, tile by tile."""
         self._strands = Strands(owned, work, self.totals, self.buffer_bytes, turn)
+        windows = (
+            window
+            for share in ahead
+            for window in share.windows
+            if not self._strands.suit(work.accumulator, window)
+        )
+        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows)
 
     def fold(self, accumulator: Accumulator, window: Window) -> Partial:
         """Read a window and fold it into an accumulator: the work's, or another form of it.

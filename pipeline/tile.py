@@ -12,20 +12,19 @@ from chunkfold.kernels import Partial
 from chunkfold.kernels.partial import assembled
 from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.memory import AGAIN_BYTES
-from chunkfold.parts import Part, Place, parts_of
-from chunkfold.reads import Window, windows_by_cell, windows_within
+from chunkfold.parts import Place
+from chunkfold.reads import Share, Window, windows_by_cell
 from chunkfold.stream import Stream
 
 
-def fold_tile(stream: Stream, tile: int) -> Partial:
-    """Fold those parts of a tile that are of the stream's block."""
-    parts, owed = parts_of(stream.work, stream.block, tile)
-    if not owed:
-        return _fold_parts(stream, tile, parts)
-    filled = _fold_fill(stream, tile, owed)
-    if not parts:
+def fold_tile(stream: Stream, share: Share) -> Partial:
+    """Fold what is the stream's block's of a tile."""
+    if not share.owed:
+        return _fold_parts(stream, share)
+    filled = _fold_fill(stream, share.tile, share.owed)
+    if not share.parts:
         return filled
-    return stream.combine(stream.work.accumulator, [_fold_parts(stream, tile, parts), filled])
+    return stream.combine(stream.work.accumulator, [_fold_parts(stream, share), filled])
 
 
 def _fold_fill(stream: Stream, tile: int, count: int) -> Partial:
@@ -35,16 +34,17 @@ def _fold_fill(stream: Stream, tile: int, count: int) -> Partial:
     return stream.fills.of(work.accumulator, count, outputs)
 
 
-def _fold_parts(stream: Stream, tile: int, parts: Sequence[Part]) -> Partial:
+def _fold_parts(stream: Stream, share: Share) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
     try:
-        return _fold_windows(stream, tile, windows_within(work, tile, parts, stream.buffer_bytes))
+        return _fold_windows(stream, share.tile, share.windows)
     except ChunkError:
         if stream.totals.stuck or not work.skips:
             raise
     stream.totals.elements, stream.totals.nbytes = counted
-    return _fold_windows(stream, tile, windows_by_cell(work, tile, parts, stream.buffer_bytes))
+    by_cell = windows_by_cell(work, share.tile, share.parts, stream.buffer_bytes)
+    return _fold_windows(stream, share.tile, by_cell)
 
 
 def _fold_windows(stream: Stream, tile: int, windows: Sequence[Window]) -> Partial:

@@ -17,7 +17,7 @@ KINDS = ("gpu", "cpu", "accelerator")
 """Kinds of devices, those used by default first."""
 HOW_TO_GET_ONE = (
     "install your GPU's driver, or PoCL (Debian: pocl-opencl-icd), "
-    "or Intel's CPU runtime: pip install 'chunkfold[cpu]'"
+    "or Intel's CPU runtime: pip install intel-opencl-rt intel-cmplr-lib-rt"
 )
 
 

@@ -16,13 +16,16 @@ _DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64
 _ELSEWHERE = {
     "average": "mean",
     "avg": "mean",
+    "median": "histogram",
+    "percentile": "histogram",
     "product": "prod",
+    "quantile": "histogram",
     "stddev": "std",
     "stdev": "std",
     "total": "sum",
     "variance": "var",
 }
-"""What other tools call reductions of the catalogue, to suggest ours."""
+"""What other tools call reductions of the catalogue, or what comes nearest, to suggest ours."""
 
 
 def _declared(monoid: Monoid) -> str:

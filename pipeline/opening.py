@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import zarr
-from zarr.storage import ObjectStore, ZipStore
+from zarr.storage import LocalStore, ObjectStore, ZipStore
 
 from chunkfold.codecs import package_of
 from chunkfold.errors import DeviceError, SourceError
@@ -46,6 +47,8 @@ def open_source(source: Any) -> Source:
         dtype cannot be reduced.
     """
     found = source if isinstance(source, Source) else _array(*_named(source))
+    if isinstance(source, (str, os.PathLike)):
+        found = replace(found, address=os.path.expanduser(os.fspath(source)))  # noqa: PTH111
     try:
         stored_name(found.dtype)
     except (DeviceError, TypeError) as error:
@@ -73,6 +76,22 @@ def open_all(source: Any) -> list[Source]:
     if not found:
         raise SourceError(f"{name}: is a Zarr group without arrays")
     return found
+
+
+def open_beside(source: Source, name: str) -> AnyArray | None:
+    """Open an array of the group that a source is in; None if there is none of that name."""
+    array, store = source.array, source.array.store
+    address = str(store.root) if type(store) is LocalStore else source.address
+    try:
+        if array.path:
+            beside = str(PurePosixPath(array.path).parent / name)
+            return zarr.open_array(store=store, path=beside, mode="r")
+        folder, slash, _ = (address or "").rstrip("/").rpartition("/")
+        beside = f"{folder}{slash}{name}"
+        node = _opened(beside, without_secrets(beside)) if folder else None
+    except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often nothing is there
+        return None
+    return node if isinstance(node, zarr.Array) else None
 
 
 def open_node(source: Any) -> AnyArray | zarr.Group:

@@ -26,7 +26,7 @@ SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
 """Kinds of URLs that obstore reads."""
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
 """Of these, those of stores that can be listed and written to."""
-MISSING = "this kind of URL needs another package ({}); try pip install 'chunkfold[remote]'"
+MISSING = "this kind of URL needs another package ({}): pip install obstore fsspec"
 PATIENCE: dict[str, Any] = {
     "max_retries": 8,
     "retry_timeout": timedelta(seconds=60),

@@ -35,6 +35,8 @@ class Source:
     array: AnyArray
     name: str
     """How messages call it."""
+    address: str | None = None
+    """Path or URL that it was named by, secrets and all; None if it was given as an array."""
 
     def __repr__(self) -> str:
         return f"<Source {self.name}: {self.dtype}, shape {self.shape}>"

@@ -42,10 +42,7 @@ def check_performance_report(out: str) -> None:
         If not.
     """
     if importlib.util.find_spec("bokeh") is None:
-        raise PlanError(
-            "Dask's performance report needs another package; "
-            "try pip install 'chunkfold[dashboard]'"
-        )
+        raise PlanError("Dask's performance report needs another package: pip install bokeh")
     check_output(out, (".html",), overwrite=True)
 
 

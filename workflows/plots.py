@@ -22,7 +22,7 @@ def check_plot(path: Path) -> None:
         If matplotlib is missing, or does not know the file's ending.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise PlanError("--plot needs matplotlib: pip install 'chunkfold[bench]'")
+        raise PlanError("--plot needs matplotlib: pip install matplotlib")
     known = _figure((1, 1)).canvas.get_supported_filetypes()
     if path.suffix[1:] not in known:
         raise PlanError(f"--plot {path}: no such kind of picture; use one of {', '.join(known)}")

@@ -11,7 +11,7 @@ from chunkfold.opening import open_node, open_source
 from chunkfold.request import Op
 from chunkfold.source import Source
 from chunkfold.workflows.outputs import check_output, refuse_sources, staged
-from chunkfold.workflows.reduced import Reduced, check_results, refuse_own_axes
+from chunkfold.workflows.reduced import Reduced, check_results, refuse_own_axes, write_zarr
 
 
 def project(
@@ -30,9 +30,9 @@ def project(
     source, given
         As `chunkfold.reduce` has them.
     out
-        Path or URL of the new Zarr: an array; or with several ops a group, of an
-        array for each. They keep the names of the axes that are left, and the source's attributes,
-        but for `units` where these are others; `chunkfold` among them says what was done.
+        Path or URL of the new Zarr: a group, of an array for each op. They keep the names of the
+        axes that are left, whose coordinates come along, and the source's attributes, but for
+        `units` where these are others; `chunkfold` among them says what was done.
     op
         One reduction or several; not those that have axes of their own (histogram, minmax).
     axis
@@ -42,7 +42,7 @@ def project(
 
     Returns
     -------
-    The new array, or group.
+    The new group.
 
     Raises
     ------
@@ -53,10 +53,10 @@ def project(
     check_projection(found, out, op, given.get("dtype"), overwrite=overwrite)
     run = submit(found, op, axis=axis, **given)
     results = run.result()
-    several = isinstance(results, Mapping)
-    reduced = Reduced(run.plan, results if several else {run.plan.ops[0]: results}, given)
+    named = results if isinstance(results, Mapping) else {run.plan.ops[0]: results}
+    reduced = Reduced(run.plan, named, given)
     with staged(out, overwrite=overwrite) as made:
-        (reduced.write_group if several else reduced.write_array)(made)
+        write_zarr(made, {"": reduced})
     return open_node(out)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from chunkfold.planning import Plan
 from chunkfold.request import Op
 from chunkfold.source import Source
 from chunkfold.workflows.attributes import OF_VALUES, carried_attributes
+from chunkfold.workflows.coordinates import coordinates
 from chunkfold.workflows.outputs import format_of, shown
 
 _SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")
@@ -72,13 +74,8 @@ class Reduced:
         made_of |= {name: value if value is True else str(value) for name, value in told.items()}
         return kept | {"chunkfold": made_of}
 
-    def write_array(self, folder: Path) -> None:
-        """Write the one result as a Zarr array."""
-        ((op, value),) = self.results.items()
-        zarr.create_array(str(folder), data=np.asarray(value), **self._described(op, value))
-
-    def write_group(self, folder: Path, path: str = "") -> None:
-        """Write results as a Zarr group, at a path of it, with one array each.
+    def write(self, folder: Path, path: str = "") -> None:
+        """Write results into a Zarr group, at a path of it: one array each, and their coordinates.
 
         Records become groups, of an array for each of their fields.
         """
@@ -88,6 +85,15 @@ class Reduced:
             for name, part in _arrays(op, np.asarray(value)):
                 own = part.ndim < np.ndim(value)  # a field that is the same for every output
                 into.create_array(name, data=part, **self._described(op, part, own=own))
+        left = [n for n in self.axes if n not in self.plan.layout.reduced]
+        for one in coordinates(self.plan, left):
+            if one.name not in into:
+                into.create_array(
+                    one.name,
+                    data=one.values,
+                    attributes=one.attributes,
+                    dimension_names=[one.name],
+                )
 
     def _alive(self) -> list[int]:
         return [n for n, axis in enumerate(self.plan.layout.axes) if not axis.dropped]
@@ -99,6 +105,15 @@ class Reduced:
         last = "bin" if op == "histogram" else None
         names = None if names is None or more < 0 else names + [last] * more
         return {"attributes": self.attributes(op), "dimension_names": names}
+
+
+def write_zarr(folder: Path, reduced: Mapping[str, Reduced]) -> None:
+    """Write what was reduced as a Zarr group, each at a path of its own, for xarray too."""
+    for path, one in reduced.items():
+        one.write(folder, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the third format's specification does not know of it yet
+        zarr.consolidate_metadata(str(folder))
 
 
 def check_results(out: str | Path, op: Op | Sequence[Op], dtype: Any = None) -> None:

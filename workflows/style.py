@@ -24,6 +24,7 @@ _BAR = 40
 _SPARKS, _BARS = 24, " ▁▂▃▄▅▆▇█"
 """Characters of a histogram in a table's row, at most; and which, by height."""
 _FIGURES = ("min", "max", "mean", "std")
+_DRAWN = ("histogram", "min", "max")
 _WIDE = 320
 """Columns where the output is no terminal, so that nothing is cut or folded."""
 
@@ -102,18 +103,28 @@ def print_results(results: Mapping[str, Any], elements: int) -> None:
             out.print(f"{name} {value_text(value)}", markup=False)
 
 
-def spark(counts: np.ndarray) -> str:
-    """Draw counts as a line of bars, neighbours together where there are many.
+def spark(bins: np.ndarray, low: float, high: float) -> str:
+    """Draw how many elements lie in each of equal parts from the lowest to the highest.
 
-    >>> spark(np.array([0, 1, 4, 8]))
-    ' ▁▄█'
+    Bins are wider the further they are from 0: their elements are taken as spread evenly.
+
+    >>> spark(np.array([(0, 1, 8), (1, 3, 8)], BIN), 0, 3)
+    '████████▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄'
+    >>> spark(np.array([(5, 6, 3)], BIN), 5, 5)
+    '█'
     """
-    if not len(counts):
+    finite = np.isfinite(bins["left"]) & np.isfinite(bins["right"])
+    if not finite.any() or not (np.isfinite(low) and np.isfinite(high)):
         return ""
-    step = -(-len(counts) // _SPARKS)
-    sums = np.add.reduceat(counts, range(0, len(counts), step))
-    heights = np.ceil(sums / max(1, sums.max()) * (len(_BARS) - 1)).astype(int)
-    return "".join(_BARS[height] for height in heights)
+    left, right = (np.clip(bins[name][finite], low, high) for name in ("left", "right"))
+    edges = np.linspace(low, high, _SPARKS + 1 if low < high else 2)[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        below = np.clip((edges - left) / (right - left), 0, 1)
+    below = np.where(left < right, below, edges >= right)
+    below[0] = 0  # also of what all lies at the lowest
+    counts = np.diff(below @ bins["count"][finite].astype(float))
+    heights = np.ceil(np.round(counts / max(counts.max(), 1e-300) * (len(_BARS) - 1), 6))
+    return "".join(_BARS[height] for height in heights.astype(int))
 
 
 def description_table(descriptions: Sequence[Description]) -> Table:
@@ -131,8 +142,8 @@ def description_table(descriptions: Sequence[Description]) -> Table:
         found = one.statistics
         figures = [_short(found[name]) if name in found else "" for name in _FIGURES]
         missing = "" if one.missing is None else f"{one.missing:,}"
-        bins = found.get("histogram")
-        made.add_row(*row, missing, *figures, "" if bins is None else spark(bins["count"]))
+        drawn = [found[name] for name in _DRAWN if name in found]
+        made.add_row(*row, missing, *figures, spark(*drawn) if len(drawn) == len(_DRAWN) else "")
     return made
 
 

@@ -29,8 +29,7 @@ def check_table(out: str | Path) -> None:
     """
     if str(out).endswith(".parquet") and importlib.util.find_spec("pyarrow") is None:
         raise PlanError(
-            f"output {out}: Parquet needs another package; try pip install 'chunkfold[parquet]', "
-            "or write .csv"
+            f"output {out}: Parquet needs another package: pip install pyarrow, or write .csv"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkfold.request import Op
 from chunkfold.workflows.outputs import check_output, format_of, staged
-from chunkfold.workflows.reduced import Reduced, check_results
+from chunkfold.workflows.reduced import Reduced, check_results, write_zarr
 from chunkfold.workflows.results import jsonable
 from chunkfold.workflows.tables import check_table, write_csv, write_parquet
 
@@ -53,14 +53,9 @@ def _write_json(path: Path, reduced: ByKey) -> None:
     path.write_text(json.dumps(found.get("", found), indent=2) + "\n")
 
 
-def _write_zarr(folder: Path, reduced: ByKey) -> None:
-    for key, one in reduced.items():
-        one.write_group(folder, key)
-
-
 _WRITERS: Mapping[str, Callable[[Path, ByKey], None]] = {
     ".json": _write_json,
-    ".zarr": _write_zarr,
+    ".zarr": write_zarr,
     ".csv": write_csv,
     ".parquet": write_parquet,
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 import zarr
 
 import chunkfold as cf
@@ -32,10 +34,9 @@ def scan(tmp_path: Path) -> tuple[Path, np.ndarray]:
     return tmp_path / "scan.zarr", values
 
 
-def test_one_op_makes_an_array_of_the_axes_left(scan, tmp_path: Path):
+def test_an_op_makes_an_array_of_the_axes_left(scan, tmp_path: Path):
     source, values = scan
-    made = project(source, tmp_path / "mip.zarr", "max", axis=0)
-    assert isinstance(made, zarr.Array)
+    made = project(source, tmp_path / "mip.zarr", "max", axis=0)["max"]
     np.testing.assert_array_equal(made[...], values.max(axis=0))
     assert (made.dtype, made.metadata.dimension_names) == (values.dtype, ("y", "x"))
     made_of = {"source": str(source), "op": "max", "axes": ["z"]}
@@ -65,7 +66,7 @@ def test_what_is_made_of_packed_values_says_how_it_is_packed(scan, tmp_path: Pat
 def test_unpacked_values_are_packed_no_more(scan, tmp_path: Path):
     source, values = scan
     zarr.open_array(source, mode="a").attrs.update(scale_factor=0.5, valid_max=100, _FillValue=-1)
-    made = project(source, tmp_path / "p.zarr", "max", axis=0, mask_and_scale=True)
+    made = project(source, tmp_path / "p.zarr", "max", axis=0, mask_and_scale=True)["max"]
     np.testing.assert_array_equal(made[...], values.max(axis=0) * 0.5)
     made_of = made.attrs["chunkfold"]
     assert made_of["mask_and_scale"] is True
@@ -84,7 +85,7 @@ def test_attributes_that_are_not_applied_are_named(scan, tmp_path: Path, here, o
 
 def test_bins_have_a_name(scan, tmp_path: Path):
     run = cf.submit(scan[0], ["histogram", "min"], axis=0)
-    Reduced(run.plan, run.result(), {"axis": 0}).write_group(tmp_path / "h.zarr")
+    Reduced(run.plan, run.result(), {"axis": 0}).write(tmp_path / "h.zarr")
     made = zarr.open_group(str(tmp_path / "h.zarr"))
     names = [made[f"histogram/{name}"].metadata.dimension_names for name in ("count", "left")]
     assert names == [("y", "x", "bin"), ("bin",)]
@@ -103,7 +104,7 @@ def test_several_make_a_group(scan, tmp_path: Path):
     np.testing.assert_array_equal(made["min"][...], values[1:, 3:9].min(axis=(0, 2)))
     np.testing.assert_array_equal(made["mean"][...], values[1:, 3:9].mean(axis=(0, 2)))
     assert made["min"].attrs["chunkfold"]["selection"].startswith("(slice(1, None")
-    kept = project(source, tmp_path / "k.zarr", "sum", axis=1, keepdims=True)
+    kept = project(source, tmp_path / "k.zarr", "sum", axis=1, keepdims=True)["sum"]
     np.testing.assert_array_equal(kept[...], values.sum(axis=1, keepdims=True))
     assert kept.metadata.dimension_names == ("z", "y", "x")
 
@@ -114,9 +115,56 @@ def test_names_of_axes_are_found_where_xarray_keeps_them(tmp_path: Path):
         attributes={"_ARRAY_DIMENSIONS": ["time", "lat"]},
     )  # fmt: skip
     made[...] = 1
-    got = project(made, tmp_path / "b.zarr", "mean", axis=0)
+    got = project(made, tmp_path / "b.zarr", "mean", axis=0)["mean"]
     assert got.metadata.dimension_names == ("lat",)
     assert "_ARRAY_DIMENSIONS" not in got.attrs
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_coordinates_come_along_as_xarray_reads_them(tmp_path: Path, here, zarr_format: int):
+    rng = np.random.default_rng(0)
+    data = xarray.Dataset(
+        {"t2m": (("time", "lat", "lon"), rng.integers(0, 99, (40, 6, 5)).astype("f4"))},
+        {
+            "time": np.arange("2020-01-01", "2020-02-10", dtype="M8[D]").astype("M8[ns]"),
+            "lat": ("lat", np.linspace(90, -90, 6), {"units": "degrees_north"}),
+        },
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data.to_zarr(tmp_path / "d.zarr", zarr_format=zarr_format)
+    some, days = data.isel(lon=slice(1, 4)), data.isel(time=slice(3, 30, 4))
+    for name, given, want in (
+        ("mean", ("--axis", "time", "--select", "...,1:4"), some.mean("time")),
+        ("max", ("--axis", "lat,lon", "--select", "3:30:4"), days.max(("lat", "lon"))),
+    ):
+        for command in ("project", "reduce"):
+            out = tmp_path / f"{command}-{name}.zarr"
+            place = (out,) if command == "project" else ("--out", out)
+            code, _, err = here(command, tmp_path / "d.zarr/t2m", *place, "--op", name, *given)
+            assert code == 0, err
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                made = xarray.open_zarr(out)
+            xarray.testing.assert_allclose(made[name], want["t2m"])
+            assert set(made.coords) == set(want.coords)
+            if name == "mean":
+                assert made["lat"].attrs == {"units": "degrees_north"}
+
+
+def test_coordinates_that_are_none_are_left_out(tmp_path: Path):
+    """They have another shape, or cannot be read: results are there all the same."""
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
+    names = ("time", "y", "x", "max")
+    group.create_array("a", data=np.ones((2, 3, 4, 5)), dimension_names=names)
+    group.create_array("y", data=np.arange(4))
+    group.create_array("x", data=np.arange(4))
+    group.create_array("max", data=np.arange(5))
+    (tmp_path / "g.zarr/x/c/0").write_bytes(b"spoiled")
+    with pytest.warns(RuntimeWarning, match="its coordinate 'x' is left out, it cannot be read"):
+        made = project(tmp_path / "g.zarr/a", tmp_path / "p.zarr", "max", axis=0)
+    assert list(made.array_keys()) == ["max"]
+    assert made["max"].shape == (3, 4, 5)
 
 
 def test_nothing_is_written_of_what_fails(scan, tmp_path: Path):

@@ -36,8 +36,8 @@ def command(
 ) -> None:
     """Write reductions of SOURCE along axes to a new Zarr OUT.
 
-    SOURCE is the path or URL of a Zarr array. OUT is a path or URL: an array,
-    or with several reductions a group of them. Names of axes and attributes are the source's.
+    SOURCE is the path or URL of a Zarr array. OUT is a path or URL of a group, of an array for
+    each reduction. Names of axes, coordinates and attributes are the source's.
 
     \b
     Examples:

@@ -141,8 +141,7 @@ def _jobqueue() -> Any:
         import dask_jobqueue
     except ImportError as error:
         raise PlanError(
-            f"cluster.kind 'slurm' needs another package ({error}); "
-            "try pip install 'chunkfold[slurm]'"
+            f"cluster.kind 'slurm' needs another package ({error}): pip install dask-jobqueue"
         ) from error
     if signal.getsignal(signal.SIGINT) is not interrupted:
         # The import has it end the process as if all were well.

@@ -142,8 +142,7 @@ def imported() -> ModuleType:
         import kr8s.objects
     except ImportError as error:
         raise PlanError(
-            f"cluster.kind 'kubernetes' needs another package ({error}); "
-            "try pip install 'chunkfold[kubernetes]'"
+            f"cluster.kind 'kubernetes' needs another package ({error}): pip install kr8s"
         ) from error
     return kr8s
 

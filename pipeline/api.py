@@ -14,6 +14,7 @@ from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
 from chunkfold.on_cluster import OnCluster
+from chunkfold.packed import warn_of_packed
 from chunkfold.planning import THREADS, Plan
 from chunkfold.request import Op, Request
 from chunkfold.run import Run
@@ -67,7 +68,8 @@ def reduce(
         Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
         `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
         the fill value is missing too): float64 ones, or float32 where narrow integers are masked
-        only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out.
+        only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. Without it a
+        `chunkfold.packed.PackedWarning` says where there are such attributes.
     selection
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
     mode
@@ -137,6 +139,8 @@ def submit(
     # Before asking the cluster, so that bad input fails without one.
     bound = request.bound()
     request.check(bound)
+    if not mask_and_scale:
+        warn_of_packed(request.sources, stacklevel=3)
     crew = backend.crew()
     if not all(device.fp64 for device in crew.devices):
         bound = request.bound(fp64=False)

@@ -8,7 +8,8 @@ import contextlib
 import math
 import reprlib
 import struct
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,19 @@ def packing_attributes(source: Source) -> Iterator[str]:
         values = [value for value in map(_decoded, _listed(given)) if value == value]
         if values:
             yield f"{name} {', '.join(map(str, values))}"
+
+
+class PackedWarning(UserWarning):
+    """Stored numbers are reduced that stand for others."""
+
+
+def warn_of_packed(sources: Iterable[Source], stacklevel: int) -> None:
+    """Say where attributes are not applied that make other values of stored numbers."""
+    for source in sources:
+        told = "; ".join(packing_attributes(source))
+        if told:
+            message = f"{source.name}: not applied: {told} (mask_and_scale=True applies them)"
+            warnings.warn(message, PackedWarning, stacklevel=stacklevel + 1)
 
 
 def _attributes(source: Source) -> Mapping[str, Any]:

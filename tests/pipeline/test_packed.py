@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import warnings
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import chunkfold as cf
 from chunkfold import planning
 from chunkfold.kernels import Packing
 from chunkfold.opening import open_source
-from chunkfold.packed import packing_attributes, packing_of
+from chunkfold.packed import PackedWarning, packing_attributes, packing_of
 
 pytestmark = pytest.mark.unoptimised
 
@@ -120,3 +121,15 @@ def test_attributes_that_are_not_applied_can_be_told():
     of_xarray = array_of("i2", {"_ARRAY_DIMENSIONS": ["x"]}, fill_value=-7, zarr_format=2)
     assert list(packing_attributes(open_source(of_xarray))) == ["_FillValue -7"]
     assert list(packing_attributes(open_source(array_of("i2", {}, zarr_format=2)))) == []
+
+
+def test_what_is_not_applied_is_told_where_it_was_asked():
+    packed = array_of("i2", {"scale_factor": 0.1, "_FillValue": -1})
+    told = r"not applied: scale_factor 0.1; _FillValue -1 \(mask_and_scale=True applies them\)"
+    with pytest.warns(PackedWarning, match=told) as caught:
+        cf.reduce(packed)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PackedWarning)
+        cf.reduce(packed, mask_and_scale=True)
+        cf.reduce(array_of("f4", {"_FillValue": coded(float("nan")), "units": "K"}))

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from importlib import import_module, metadata
 
 import click
@@ -151,6 +152,7 @@ def main() -> None:
     """Run the command line and exit."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    warnings.filterwarnings("ignore", message=".*not applied: ")  # commands say so themselves
     interrupts = _Interrupts()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupts)

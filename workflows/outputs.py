@@ -7,24 +7,15 @@ import re
 import shutil
 import tempfile
 import time
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.opening import is_zarr
-from chunkfold.remote import (
-    LISTED,
-    MISSING,
-    hint,
-    message_of,
-    open_store,
-    said_shortly,
-    without_secrets,
-)
+from chunkfold.remote import without_secrets
 from chunkfold.source import Source
+from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
 FORMATS = {
     ".json": "JSON",
@@ -35,9 +26,6 @@ FORMATS = {
 }
 """By how an output's name ends; one that ends in nothing is a Zarr."""
 RESULTS = (".json", ".zarr", ".csv", ".parquet")
-_EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
-_ROOT = "zarr.json"
-"""What makes a folder a Zarr; uploaded last."""
 _REMOVAL_DEADLINE_S = 20.0
 _STAYS_AWAY_S = 0.3
 
@@ -87,7 +75,7 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
         If it exists and is not to be overwritten, its folder does not exist, or is not writable.
     """
     if is_remote(out):
-        _check_remote(str(out), overwrite=overwrite)
+        check_remote(str(out), overwrite=overwrite)
         return
     path = Path(out)
     if path.name in ("", "..") or "\0" in str(out):
@@ -96,7 +84,7 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
         raise PlanError(f"output {path} is a URL; this one is to be a local file or folder")
     if os.path.lexists(path):
         if not overwrite:
-            raise PlanError(f"output {path} {_EXISTS}")
+            raise PlanError(f"output {path} {EXISTS}")
         if path.is_dir() and not (format_of(path) == ".zarr" and _may_go(path)):
             raise PlanError(f"output {path} is a folder, but no Zarr: only a Zarr is overwritten")
         if not path.is_dir() and not path.is_file() and not path.is_symlink():
@@ -126,7 +114,7 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
         made = folder / path.name
         yield made
         if remote:
-            _upload(made, str(out), overwrite=overwrite)
+            upload(made, str(out), overwrite=overwrite)
         else:
             _put(made, path, overwrite=overwrite)
     finally:
@@ -212,90 +200,3 @@ def _remove(folder: Path) -> None:
     while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)
         time.sleep(_STAYS_AWAY_S)
-
-
-def _opened(out: str) -> tuple[Any, str]:
-    """Open the store of the folder that a remote output lies in; return it and the output's name.
-
-    Raises
-    ------
-    PlanError
-        If nothing can be written by such a URL.
-    """
-    scheme, _, rest = out.partition("://")
-    folder, _, name = rest.rstrip("/").rpartition("/")
-    if scheme.lower() not in LISTED:
-        known = ", ".join(f"{one}://" for one in LISTED)
-        raise PlanError(f"output {shown(out)}: outputs are local, or of {known}")
-    if not folder:
-        raise PlanError(f"output {shown(out)} names no object: add a path after {scheme}://{rest}")
-    try:
-        with said_shortly():
-            return open_store(f"{scheme}://{folder}"), name
-    except ImportError as error:
-        raise PlanError(f"output {shown(out)}: {MISSING.format(error)}") from error
-    except OSError as error:
-        raise _unwritable(out, error) from error
-
-
-def _unwritable(out: str, error: Exception) -> PlanError:
-    message = message_of(error)
-    scheme = out.partition("://")[0].lower()
-    return PlanError(f"output {shown(out)} cannot be written: {message}" + hint(scheme, message))
-
-
-def _check_remote(out: str, *, overwrite: bool) -> None:
-    """Write a small object beside a remote output, and remove it again."""
-    store, name = _opened(out)
-    import obstore  # it is there: the store was opened by it
-
-    probe = f".{name}.{uuid.uuid4().hex}"
-    try:
-        with said_shortly():
-            there = [] if overwrite else _below(store, name)
-            if not there:
-                obstore.put(store, probe, b"")
-                obstore.delete(store, probe)
-    except OSError as error:
-        raise _unwritable(out, error) from error
-    if there:
-        raise PlanError(f"output {shown(out)} {_EXISTS}")
-
-
-def _below(store: Any, name: str) -> list[str]:
-    """Return the paths of an output's objects: itself, or those of its folder."""
-    import obstore
-
-    listed = [one["path"] for several in obstore.list(store, prefix=name) for one in several]
-    try:
-        obstore.head(store, name)
-        listed.append(name)
-    except FileNotFoundError:
-        pass
-    return listed
-
-
-def _upload(made: Path, out: str, *, overwrite: bool) -> None:
-    """Upload a file, or a folder so that it is a Zarr once all of it is there."""
-    import obstore
-
-    store, name = _opened(out)
-    files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
-    keys = {file: "/".join((name, *file.relative_to(made).parts)) for file in files}
-    files.sort(key=lambda file: (keys[file].endswith(f"/{_ROOT}"), -keys[file].count("/")))
-    try:
-        with said_shortly():
-            if overwrite and made.is_dir():
-                # The root first: what is being removed is no Zarr any more.
-                old = sorted(_below(store, name), key=lambda key: key != f"{name}/{_ROOT}")
-                for key in old:
-                    obstore.delete(store, key)
-            for file in files:
-                obstore.put(store, keys[file], file)
-    except BaseException as error:
-        with suppress(Exception):
-            if made.is_dir():
-                obstore.delete(store, list(keys.values()))
-        if isinstance(error, OSError):
-            raise _unwritable(out, error) from error
-        raise

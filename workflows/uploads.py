@@ -1,0 +1,126 @@
+"""Outputs in remote stores: seen to be possible by a small object, uploaded whole."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from chunkfold.errors import PlanError
+from chunkfold.remote import (
+    LISTED,
+    MISSING,
+    hint,
+    message_of,
+    open_store,
+    said_shortly,
+    without_secrets,
+)
+
+EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
+_ROOT = "zarr.json"
+"""What makes a folder a Zarr; uploaded last."""
+
+
+def _opened(out: str) -> tuple[Any, str]:
+    """Open the store of the folder that a remote output lies in; return it and the output's name.
+
+    Raises
+    ------
+    PlanError
+        If nothing can be written by such a URL.
+    """
+    scheme, _, rest = out.partition("://")
+    folder, _, name = rest.rstrip("/").rpartition("/")
+    if scheme.lower() not in LISTED:
+        known = ", ".join(f"{one}://" for one in LISTED)
+        raise PlanError(f"output {without_secrets(out)}: outputs are local, or of {known}")
+    if not folder:
+        raise PlanError(
+            f"output {without_secrets(out)} names no object: add a path after {scheme}://{rest}"
+        )
+    try:
+        with said_shortly():
+            return open_store(f"{scheme}://{folder}"), name
+    except ImportError as error:
+        raise PlanError(f"output {without_secrets(out)}: {MISSING.format(error)}") from error
+    except OSError as error:
+        raise _unwritable(out, error) from error
+
+
+def _unwritable(out: str, error: Exception) -> PlanError:
+    message = message_of(error)
+    scheme = out.partition("://")[0].lower()
+    return PlanError(
+        f"output {without_secrets(out)} cannot be written: {message}" + hint(scheme, message)
+    )
+
+
+def check_remote(out: str, *, overwrite: bool) -> None:
+    """Write a small object beside a remote output, and remove it again.
+
+    Raises
+    ------
+    PlanError
+        If that cannot be done, or the output exists and is not to be overwritten.
+    """
+    store, name = _opened(out)
+    import obstore  # it is there: the store was opened by it
+
+    probe = f".{name}.{uuid.uuid4().hex}"
+    try:
+        with said_shortly():
+            there = [] if overwrite else _below(store, name)
+            if not there:
+                obstore.put(store, probe, b"")
+                obstore.delete(store, probe)
+    except OSError as error:
+        raise _unwritable(out, error) from error
+    if there:
+        raise PlanError(f"output {without_secrets(out)} {EXISTS}")
+
+
+def _below(store: Any, name: str) -> list[str]:
+    """Return the paths of an output's objects: itself, or those of its folder."""
+    import obstore
+
+    listed = [one["path"] for several in obstore.list(store, prefix=name) for one in several]
+    try:
+        obstore.head(store, name)
+        listed.append(name)
+    except FileNotFoundError:
+        pass
+    return listed
+
+
+def upload(made: Path, out: str, *, overwrite: bool) -> None:
+    """Upload a file, or a folder so that it is a Zarr once all of it is there.
+
+    Raises
+    ------
+    PlanError
+        If the store refuses it; what was uploaded of a folder is then removed.
+    """
+    import obstore
+
+    store, name = _opened(out)
+    files = [made] if made.is_file() else [path for path in made.rglob("*") if path.is_file()]
+    keys = {file: "/".join((name, *file.relative_to(made).parts)) for file in files}
+    files.sort(key=lambda file: (keys[file].endswith(f"/{_ROOT}"), -keys[file].count("/")))
+    try:
+        with said_shortly():
+            if overwrite and made.is_dir():
+                # The root first: what is being removed is no Zarr any more.
+                old = sorted(_below(store, name), key=lambda key: key != f"{name}/{_ROOT}")
+                for key in old:
+                    obstore.delete(store, key)
+            for file in files:
+                obstore.put(store, keys[file], file)
+    except BaseException as error:
+        with suppress(Exception):
+            if made.is_dir():
+                obstore.delete(store, list(keys.values()))
+        if isinstance(error, OSError):
+            raise _unwritable(out, error) from error
+        raise

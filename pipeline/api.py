@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +10,12 @@ from distributed import Client, get_client
 
 from chunkfold.axes import Axis
 from chunkfold.backend import Backend, InProcess
-from chunkfold.errors import PlanError
+from chunkfold.errors import PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
 from chunkfold.on_cluster import OnCluster
-from chunkfold.packed import warn_of_packed
+from chunkfold.packed import not_applied
 from chunkfold.planning import THREADS, Plan
 from chunkfold.request import Op, Request
 from chunkfold.run import Run
@@ -69,7 +70,7 @@ def reduce(
         `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
         the fill value is missing too): float64 ones, or float32 where narrow integers are masked
         only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. Without it a
-        `chunkfold.packed.PackedWarning` says where there are such attributes.
+        `chunkfold.errors.PackedWarning` says where there are such attributes.
     selection
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
     mode
@@ -140,7 +141,8 @@ def submit(
     bound = request.bound()
     request.check(bound)
     if not mask_and_scale:
-        warn_of_packed(request.sources, stacklevel=3)
+        for told in not_applied(request.sources, "mask_and_scale=True applies them"):
+            warnings.warn(told, PackedWarning, stacklevel=3)
     crew = backend.crew()
     if not all(device.fp64 for device in crew.devices):
         bound = request.bound(fp64=False)

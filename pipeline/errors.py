@@ -36,12 +36,17 @@ __all__ = [
     "IncompleteError",
     "JobError",
     "MonoidError",
+    "PackedWarning",
     "PlanError",
     "RangeError",
     "SourceError",
     "TimeLimitError",
     "WorkerLostError",
 ]
+
+
+class PackedWarning(UserWarning):
+    """Stored numbers are reduced that stand for others."""
 
 
 class SourceError(ChunkfoldError):

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import zarr
-from zarr.storage import LocalStore, ObjectStore, ZipStore
+from zarr.storage import ObjectStore, ZipStore
 
 from chunkfold.codecs import package_of
 from chunkfold.errors import DeviceError, SourceError
@@ -80,13 +80,12 @@ def open_all(source: Any) -> list[Source]:
 
 def open_beside(source: Source, name: str) -> AnyArray | None:
     """Open an array of the group that a source is in; None if there is none of that name."""
-    array, store = source.array, source.array.store
-    address = str(store.root) if type(store) is LocalStore else source.address
+    array, address = source.array, source.local_path or source.address or ""
     try:
         if array.path:
             beside = str(PurePosixPath(array.path).parent / name)
-            return zarr.open_array(store=store, path=beside, mode="r")
-        folder, slash, _ = (address or "").rstrip("/").rpartition("/")
+            return zarr.open_array(store=array.store, path=beside, mode="r")
+        folder, slash, _ = address.rstrip("/").rpartition("/")
         beside = f"{folder}{slash}{name}"
         node = _opened(beside, without_secrets(beside)) if folder else None
     except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often nothing is there

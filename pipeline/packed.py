@@ -8,7 +8,6 @@ import contextlib
 import math
 import reprlib
 import struct
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -77,17 +76,12 @@ def packing_attributes(source: Source) -> Iterator[str]:
             yield f"{name} {', '.join(map(str, values))}"
 
 
-class PackedWarning(UserWarning):
-    """Stored numbers are reduced that stand for others."""
-
-
-def warn_of_packed(sources: Iterable[Source], stacklevel: int) -> None:
-    """Say where attributes are not applied that make other values of stored numbers."""
+def not_applied(sources: Iterable[Source], remedy: str) -> Iterator[str]:
+    """Say of which sources attributes are not applied that make other values of stored numbers."""
     for source in sources:
         told = "; ".join(packing_attributes(source))
         if told:
-            message = f"{source.name}: not applied: {told} (mask_and_scale=True applies them)"
-            warnings.warn(message, PackedWarning, stacklevel=stacklevel + 1)
+            yield f"{source.name}: not applied: {told} ({remedy})"
 
 
 def _attributes(source: Source) -> Mapping[str, Any]:

@@ -202,9 +202,11 @@ def make_plan(
     tree = Tree(shared, fan_in(partial_bytes))
     limits = [memory or math.inf, MEMORY_SHARE * (memory_limit or math.inf)]
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
-    for n, at_once in itertools.product(range(readers, 0, -1), range(threads, 0, -1)):
-        bound_bytes = projected(layout, accumulator, sources, leaf_bytes, at_once, n, tree, workers)
-        if bound_bytes.total <= min(limits):
+    for reading, at_once in itertools.product(range(readers, 0, -1), range(threads, 0, -1)):
+        needed = projected(
+            layout, accumulator, sources, leaf_bytes, at_once, reading, tree, workers
+        )
+        if needed.total <= min(limits):
             break
     plan = Plan(
         sources=sources,
@@ -216,14 +218,14 @@ def make_plan(
         leaf_bytes=leaf_bytes,
         nbytes=round(holdings.decoded.sum()),
         absent=int(holdings.absent.sum()),
-        memory=bound_bytes,
+        memory=needed,
         workers=workers,
         threads=at_once,
-        readers=n,
+        readers=reading,
         tree=tree,
         stored=stored,
     )
-    if plan.memory.total > min(limits):
+    if needed.total > min(limits):
         allowed = size_text(int(min(limits)))
         if limits[1] < limits[0]:
             allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(memory_limit or 0)})"

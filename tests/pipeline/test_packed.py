@@ -12,9 +12,10 @@ import zarr
 
 import chunkfold as cf
 from chunkfold import planning
+from chunkfold.errors import PackedWarning
 from chunkfold.kernels import Packing
 from chunkfold.opening import open_source
-from chunkfold.packed import PackedWarning, packing_attributes, packing_of
+from chunkfold.packed import packing_attributes, packing_of
 
 pytestmark = pytest.mark.unoptimised
 

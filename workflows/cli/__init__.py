@@ -20,6 +20,7 @@ from chunkfold.errors import (
     ChunkfoldError,
     ClusterError,
     IncompleteError,
+    PackedWarning,
     PlanError,
     TimeLimitError,
     WorkerLostError,
@@ -152,7 +153,7 @@ def main() -> None:
     """Run the command line and exit."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    warnings.filterwarnings("ignore", message=".*not applied: ")  # commands say so themselves
+    warnings.simplefilter("ignore", PackedWarning)  # commands say so themselves
     interrupts = _Interrupts()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupts)

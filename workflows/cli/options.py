@@ -13,7 +13,7 @@ from chunkfold.api import ON_BAD_CHUNK
 from chunkfold.cluster import connect
 from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE
-from chunkfold.packed import packing_attributes
+from chunkfold.packed import not_applied
 from chunkfold.request import MODES
 from chunkfold.source import Source
 from chunkfold.workflows.clients import dashboard, local_client
@@ -179,10 +179,8 @@ def tell_packed(
     sources: Iterable[Source], remedy: str = "--mask-and-scale applies them", *, quiet: bool
 ) -> None:
     """Say where stored numbers are folded that stand for others, and what helps."""
-    for source in () if quiet else sources:
-        told = "; ".join(packing_attributes(source))
-        if told:
-            err.print(f"{source.name}: not applied: {told} ({remedy})", markup=False)
+    for told in () if quiet else not_applied(sources, remedy):
+        err.print(told, markup=False)
 
 
 def arguments(

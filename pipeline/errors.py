@@ -36,7 +36,6 @@ __all__ = [
     "IncompleteError",
     "JobError",
     "MonoidError",
-    "PackedWarning",
     "PlanError",
     "RangeError",
     "SourceError",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from chunkfold.route import objects_of
 
 Entry = tuple[str, int]
 """Key of a stored object, below the array's own, and its bytes."""
-_DIGITS = 19
-"""Of a number that is too large for int64, perhaps."""
+Found = tuple[tuple[int, ...], int]
+"""Place of a stored object in their grid, and its bytes."""
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
+"""As keys spell it; longer ones might be too large for int64."""
 _FEW = 4
 """Objects that are asked for one by one, rather than listed."""
 MOST_OBJECTS = 1 << 26
@@ -39,74 +42,96 @@ def stored_sizes(array: Any) -> np.ndarray | None:
     prefix, separator = _spelling(key, len(grid)) if grid else (key(()), "/")
     if objects is None or prefix is None or math.prod(grid) > MOST_OBJECTS:
         return None
-    entries: Iterable[Entry]
-    if isinstance(objects, LocalObjects):
-        flat = prefix.rstrip("c."), (MOST_OBJECTS,)  # all in one folder
-        entries = _walked(objects.where, *((prefix, grid) if separator == "/" else flat))
-    elif objects.listable:
-        entries = objects.entries()
-    else:
-        return None
+    nested = separator == "/" or not grid
     try:
-        return _on_grid(entries, prefix, separator, grid)
+        if isinstance(objects, LocalObjects) and nested:
+            found = list(_in_folders(f"{objects.where}/{prefix}", grid, ()))
+        elif isinstance(objects, LocalObjects):
+            found = list(_placed(_in_folder(objects.where), prefix, separator, len(grid)))
+        elif objects.listable:
+            found = list(_placed(objects.entries(), prefix, separator, len(grid)))
+        else:
+            return None
     except OSError:  # who may read need not be allowed to list
         return None
+    return _on_grid(found, grid)
 
 
-def _walked(where: str, below: str, left: tuple[int, ...]) -> Iterator[Entry]:
-    """Yield the files below a folder, as many levels of it as `left` has numbers.
+def _in_folders(folder: str, left: tuple[int, ...], place: tuple[int, ...]) -> Iterator[Found]:
+    """Find the files of as many levels of folders as `left` has numbers, which names begin with.
 
     Of each level that is how many names its folders may hold. Few, of all that are left, are asked
-    for one by one: that takes less time than to list as many folders. What begins with a dot is
-    nobody's chunk; what goes while others write, or is a link to nowhere, is not there.
+    for one by one: that takes less time than to list as many folders. What goes while others write,
+    or is a link to nowhere, is not there.
     """
     if math.prod(left) <= _FEW:
-        for place in itertools.product(*map(range, left)):
-            name = below + "/".join(map(str, place))
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                status = os.stat(f"{where}/{name}")  # noqa: PTH116 # a Path would take as long
-                if not stat.S_ISDIR(status.st_mode):
-                    yield name, status.st_size
+        for name, within in _names(left):
+            try:
+                status = os.stat(folder + name)  # noqa: PTH116 # a Path would take as long
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if not stat.S_ISDIR(status.st_mode):
+                yield place + within, status.st_size
         return
+    for entry in _entries(folder):
+        if not _NUMBER.fullmatch(entry.name):
+            continue
+        here = (*place, int(entry.name))
+        if len(left) > 1:
+            yield from _in_folders(f"{folder}{entry.name}/", left[1:], here)
+        elif (size := _size(entry)) is not None:
+            yield here, size
+
+
+def _in_folder(folder: str) -> Iterator[Entry]:
+    """Find the files of a folder."""
+    for entry in _entries(folder):
+        if (size := _size(entry)) is not None:
+            yield entry.name, size
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     try:
-        entries = os.scandir(f"{where}/{below}")
+        entries = os.scandir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return
     with entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if len(left) > 1:
-                yield from _walked(where, f"{below}{entry.name}/", left[1:])
-            elif not entry.is_dir():
-                with contextlib.suppress(FileNotFoundError):
-                    yield below + entry.name, entry.stat().st_size
+        yield from entries
 
 
-def _on_grid(
-    entries: Iterable[Entry], prefix: str, separator: str, grid: tuple[int, ...]
-) -> np.ndarray:
+def _size(entry: os.DirEntry[str]) -> int | None:
+    """Return the bytes of a file; None of a folder, or if it is gone."""
+    try:
+        return None if entry.is_dir() else entry.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+@cache
+def _names(left: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
+    """Return what names may end with, and the places that they have then."""
+    places = itertools.product(*map(range, left))
+    return [("/".join(map(str, place)), place) for place in places]
+
+
+def _placed(entries: Iterable[Entry], prefix: str, separator: str, ndim: int) -> Iterator[Found]:
+    """Read places off keys."""
+    numbers = re.escape(separator).join([f"({_NUMBER.pattern})"] * ndim)
+    key = re.compile(re.escape(prefix) + numbers)
+    for name, size in entries:
+        if spelled := key.fullmatch(name):
+            yield tuple(map(int, spelled.groups())), size
+
+
+def _on_grid(found: Sequence[Found], grid: tuple[int, ...]) -> np.ndarray:
     """Lay sizes out over the grid."""
     sizes = np.zeros(grid, np.int64)
-    if not grid:
-        sizes[()] = max((max(size, 1) for name, size in entries if name == prefix), default=0)
-        return sizes
-    found: list[int] = []
-    for name, size in entries:
-        if not name.startswith(prefix):
-            continue
-        places = name[len(prefix) :].split(separator)
-        if len(places) == len(grid) and all(map(_is_number, places)):
-            found.extend(map(int, places))
-            found.append(size)
-    table = np.array(found, np.int64).reshape(-1, len(grid) + 1)
-    table = table[(table[:, :-1] < grid).all(axis=1)]
-    sizes[tuple(table[:, :-1].T)] = np.maximum(table[:, -1], 1)
+    places = np.array([place for place, _ in found], np.int64).reshape(len(found), len(grid))
+    nbytes = np.array([size for _, size in found], np.int64)
+    within = (places < grid).all(axis=1)
+    strides = np.array([math.prod(grid[n + 1 :]) for n in range(len(grid))], np.int64)
+    sizes.reshape(-1)[places[within] @ strides] = np.maximum(nbytes[within], 1)
     return sizes
-
-
-def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) < _DIGITS
 
 
 def _spelling(key: Any, ndim: int) -> tuple[str | None, str]:

@@ -19,7 +19,7 @@ from chunkfold.packed import not_applied
 from chunkfold.planning import THREADS, Plan
 from chunkfold.request import Op, Request
 from chunkfold.run import Run
-from chunkfold.worker import memory_each, readers_each
+from chunkfold.staffing import memory_each, readers_each
 
 ON_BAD_CHUNK = ("stop", "skip")
 Result = Any

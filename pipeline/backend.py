@@ -15,8 +15,9 @@ from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels import Device
 from chunkfold.planning import THREADS
+from chunkfold.staffing import memory_each
 from chunkfold.work import Watch, Work
-from chunkfold.worker import WorkerDevice, memory_each, process_device
+from chunkfold.worker import WorkerDevice, process_device
 
 Done = Callable[[object], None]
 """Told the outcome of a task: a handle of its result, or an exception."""

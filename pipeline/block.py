@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from chunkfold.blocks import Block
-from chunkfold.kernels import Combiner, Partial
+from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.profile import merged
 from chunkfold.metrics import count_block
 from chunkfold.reads import whole_window
@@ -61,11 +62,10 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         totals.fold_s,
         totals.nbytes,
     )
-    entry = DeviceReport(
-        owned.device,
-        tuning.variant,
-        str(tuning),
+    entry = _reported(
+        owned,
         worker,
+        tuning,
         blocks=1,
         nbytes=totals.nbytes,
         read_s=totals.read_s,
@@ -78,6 +78,11 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     return Folded(partials, merge([report]))  # which bounds what was skipped
 
 
+def _reported(owned: WorkerDevice, worker: str, tuning: Tuning, **counted: Any) -> DeviceReport:
+    workers = (worker,) if worker else ()
+    return DeviceReport(owned.device, tuning.variant, str(tuning), workers, **counted)
+
+
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
     """Combine what blocks or other combines left, tile by tile, with the same op and zero."""
     tuning = work.tuning(owned, work.accumulator)
@@ -85,6 +90,6 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     tiles = zip(*(part.partials for part in parts), strict=True)
     partials = tuple(combiner.combine(tile) for tile in tiles)
     profile = combiner.profile()
-    own = DeviceReport(owned.device, tuning.variant, str(tuning), worker, profile=profile)
+    own = _reported(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.uuid: own})])
     return Folded(partials, report)

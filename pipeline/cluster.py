@@ -1,4 +1,4 @@
-"""Dask workers that own one OpenCL device each: a local cluster, and joining a remote one."""
+"""Dask workers for OpenCL devices: a local cluster, and joining a remote one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from chunkfold.deadline import within
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning import THREADS
-from chunkfold.worker import RESOURCE, DevicePlugin, memory_each, readers_each
+from chunkfold.staffing import Post, posts
+from chunkfold.worker import RESOURCE, DevicePlugin
 
 START_DEADLINE_S = 120.0
 
@@ -41,14 +42,14 @@ def chosen_devices(given: str | Sequence[Device | str] | None) -> list[Device]:
     return list({device.uuid: device for device in found}.values())
 
 
-def worker_options(device: Device, threads: int, readers: int, memory_limit: int) -> dict[str, Any]:
-    """Return what a nanny needs to start and restart the worker of a device."""
+def worker_options(post: Post, threads: int) -> dict[str, Any]:
+    """Return what a nanny needs to start and restart a worker."""
     return {
-        "name": f"{device.kind}-{device.uuid}",
+        "name": post.name,
         "nthreads": threads,
-        "memory_limit": memory_limit,
+        "memory_limit": post.memory,
         "resources": {RESOURCE: threads},
-        "plugins": {DevicePlugin(device, readers)},
+        "plugins": {DevicePlugin(post.device, post.readers)},
     }
 
 
@@ -62,7 +63,7 @@ def _refuse_to_spawn_from_a_spawned_process() -> None:
 
 
 class LocalOpenCLCluster(LocalCluster):
-    """A distributed cluster on this host, one worker process per OpenCL device.
+    """A distributed cluster on this host: worker processes for each OpenCL device.
 
     Parameters
     ----------
@@ -73,13 +74,17 @@ class LocalOpenCLCluster(LocalCluster):
         Blocks that a worker runs at once.
     memory_limit
         Bytes per worker; None shares this host's memory out.
+    workers_per_device
+        Worker processes that share each device, and decode for it. None: one for a CPU, and for a
+        GPU one for every 8 of the cores that decode for it, as Python's lock makes more of them
+        wait. A GPU in a mode that lets one process in only needs 1.
     **kwargs
         For `distributed.LocalCluster`.
 
     Raises
     ------
     DeviceError
-        If a spec matches no device.
+        If a spec matches no device, or there are to be no workers.
     ClusterError
         If a worker does not start.
     """
@@ -90,11 +95,12 @@ class LocalOpenCLCluster(LocalCluster):
         *,
         threads_per_worker: int = THREADS,
         memory_limit: int | None = None,
+        workers_per_device: int | None = None,
         **kwargs: Any,
     ) -> None:
         _refuse_to_spawn_from_a_spawned_process()
         self.devices = tuple(chosen_devices(devices))
-        self._limit = memory_limit or memory_each(len(self.devices))
+        self._posts = posts(self.devices, workers_per_device, memory_limit)
         self._threads = threads_per_worker
         kwargs.setdefault("dashboard_address", ":0")
         try:
@@ -102,7 +108,7 @@ class LocalOpenCLCluster(LocalCluster):
                 n_workers=0, threads_per_worker=threads_per_worker, **kwargs
             )
             if not self.asynchronous:
-                self.scale(len(self.devices))
+                self.scale(len(self._posts))
                 self.sync(self._start_workers, callback_timeout=START_DEADLINE_S)
                 self._check_workers()
         except BaseException:
@@ -118,24 +124,21 @@ class LocalOpenCLCluster(LocalCluster):
     def _check_workers(self) -> None:
         """Refuse to be a cluster some of whose workers never started."""
         scheduler: Any = self.scheduler
-        started, wanted = len(scheduler.workers), len(self.devices)
+        started, wanted = len(scheduler.workers), len(self._posts)
         if started < wanted:
             raise ClusterError(
                 f"only {started} of {wanted} worker(s) started; their messages say why"
             )
 
     def new_worker_spec(self) -> dict[str, dict[str, Any]]:
-        """Describe the worker of the next device that has none (called by `scale`)."""
-        for device in self.devices:
-            options = worker_options(
-                device, self._threads, readers_each(len(self.devices)), self._limit
-            )
-            if options["name"] not in self.worker_spec:
+        """Describe the next worker that is not there (called by `scale`)."""
+        for post in self._posts:
+            if post.name not in self.worker_spec:
                 spec = copy.deepcopy(self.new_spec)
-                spec["options"].update(options)
-                return {options["name"]: spec}
+                spec["options"].update(worker_options(post, self._threads))
+                return {post.name: spec}
         raise ClusterError(
-            f"cannot scale beyond {len(self.devices)} worker(s): each owns one device"
+            f"cannot scale beyond {len(self._posts)} worker(s), for {len(self.devices)} device(s)"
         )
 
 
@@ -165,14 +168,13 @@ async def _reach(address: str, deadline_s: float) -> None:
 
 async def serve(
     scheduler: str,
-    found: Sequence[Device],
+    manned: Sequence[Post],
     *,
     threads: int = THREADS,
-    memory_limit: int | None = None,
     connect_deadline_s: float = 10.0,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Join a scheduler with one worker per device; return when it goes away or `stop` is set.
+    """Join a scheduler with so many workers; return when it goes away or `stop` is set.
 
     Raises
     ------
@@ -186,10 +188,8 @@ async def serve(
         reaching.cancel()
         return
     await reaching
-    limit, readers = memory_limit or memory_each(len(found)), readers_each(len(found))
     nannies = [
-        Nanny(scheduler, **worker_options(device, threads, readers, limit), death_timeout=60)
-        for device in found
+        Nanny(scheduler, **worker_options(post, threads), death_timeout=60) for post in manned
     ]
     try:
         await asyncio.wait_for(asyncio.gather(*nannies), START_DEADLINE_S)

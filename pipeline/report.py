@@ -60,8 +60,8 @@ class DeviceReport:
     variant: str
     """Variant of the kernels that folded elements."""
     tuning: str
-    worker: str
-    """Address of the worker that owned it; empty in the calling process."""
+    workers: tuple[str, ...]
+    """Addresses of the workers that folded on it; empty in the calling process."""
     blocks: int = 0
     nbytes: int = 0
     """Decoded bytes folded, of chunks that are stored."""
@@ -72,7 +72,7 @@ class DeviceReport:
     profile: Profile = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        where = f" on {self.worker}" if self.worker else ""
+        where = f" on {', '.join(self.workers)}" if self.workers else ""
         return (
             f"<DeviceReport {self.device.spec}{where}: {self.blocks} block(s), "
             f"{size_text(self.nbytes)}, {self.variant}>"
@@ -83,7 +83,7 @@ class DeviceReport:
             self.device,
             self.variant,
             self.tuning,
-            self.worker or other.worker,
+            tuple(dict.fromkeys(self.workers + other.workers)),
             self.blocks + other.blocks,
             self.nbytes + other.nbytes,
             self.read_s + other.read_s,

@@ -1,4 +1,4 @@
-"""One device per worker: a plugin opens it, block tasks verify it."""
+"""The device of a worker: a plugin opens it, block tasks verify it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import pyopencl as cl
 from distributed import WorkerPlugin
-from distributed.system import MEMORY_LIMIT
 
 from chunkfold.errors import CancelledError, DeviceError, WorkerLostError
 from chunkfold.kernels import (
@@ -30,8 +29,8 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.staging import StagingBuffer
-from chunkfold.planning import READERS
 from chunkfold.readers import Readers
+from chunkfold.staffing import readers_each
 
 _Read = TypeVar("_Read")
 PLUGIN = "chunkfold-device"
@@ -165,17 +164,6 @@ class DevicePlugin(WorkerPlugin):
 
     def __reduce__(self) -> tuple[type[DevicePlugin], tuple[Device, int]]:
         return (DevicePlugin, (self.device, self.readers))
-
-
-def readers_each(workers: int) -> int:
-    """Return the reading threads of each of so many workers of this host."""
-    least, most = READERS
-    return max(least, min(most, len(os.sched_getaffinity(0)) // max(1, workers)))
-
-
-def memory_each(workers: int) -> int:
-    """Return the bytes of each of so many workers of this host."""
-    return MEMORY_LIMIT // max(1, workers)
 
 
 _of_process: dict[str, WorkerDevice] = {}

@@ -18,8 +18,10 @@ QUIET = logging.CRITICAL
 
 
 @contextmanager
-def local_client(devices: Sequence[str] | None = None) -> Iterator[Client]:
-    """Yield a client of a local cluster, one worker per device, as `chunkfold devices` names them.
+def local_client(
+    devices: Sequence[str] | None = None, workers_per_device: int | None = None
+) -> Iterator[Client]:
+    """Yield a client of a local cluster of devices, as `chunkfold devices` names them.
 
     Raises
     ------
@@ -27,7 +29,9 @@ def local_client(devices: Sequence[str] | None = None) -> Iterator[Client]:
         If there is no such device, or a worker does not start.
     """
     with (
-        LocalOpenCLCluster(devices, silence_logs=QUIET) as made,
+        LocalOpenCLCluster(
+            devices, workers_per_device=workers_per_device, silence_logs=QUIET
+        ) as made,
         connect(made.scheduler_address) as client,
     ):
         yield client

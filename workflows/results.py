@@ -144,7 +144,7 @@ def _device_json(entry: DeviceReport) -> dict[str, Any]:
         "uuid": entry.device.uuid,
         "device": entry.device.spec,
         "name": entry.device.name,
-        "worker": entry.worker,
+        "workers": list(entry.workers),
         "variant": entry.variant,
         "tuning": entry.tuning,
         "blocks": entry.blocks,

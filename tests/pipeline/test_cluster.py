@@ -86,7 +86,7 @@ def test_every_device_folds_blocks_and_the_right_one_each(data):
     for device in made.devices:
         entry = run.profile[device.uuid]
         folded = [e for e in done if e.device == device.uuid]
-        assert {e.worker for e in folded} == {entry.worker} == {owners[f"cpu-{device.uuid}"]}
+        assert {e.worker for e in folded} == set(entry.workers) == {owners[f"cpu-{device.uuid}"]}
         assert entry.blocks == len(folded) > 0
     assert sum(entry.nbytes for entry in run.profile.values()) == array.nbytes
 
@@ -277,7 +277,7 @@ def test_on_a_mixed_cluster_blocks_go_to_device_workers_only(data, tmp_path: Pat
         check(run.result(120), array)
         workers = client.scheduler_info(n_workers=-1)["workers"]
         (owner,) = [address for address, w in workers.items() if RESOURCE in w["resources"]]
-        assert {entry.worker for entry in run.profile.values()} == {owner}
+        assert {entry.workers for entry in run.profile.values()} == {(owner,)}
 
 
 def test_a_cluster_without_workers_is_an_error(data, monkeypatch):
@@ -302,7 +302,30 @@ def test_a_scheduler_that_is_not_there_is_an_error_within_seconds():
         connect("nonsense://x", deadline_s=2)
 
 
-def test_a_cluster_does_not_scale_beyond_its_devices():
+def test_workers_share_a_device_and_one_that_dies_costs_time_only(data):
+    path, array = data
+    for device in DEVICES:
+        made = cf.LocalOpenCLCluster([device], workers_per_device=2, dashboard_address=None)
+        with made, connect(made.scheduler_address) as client:
+            addresses = set(client.scheduler_info(n_workers=-1)["workers"])
+            run = cf.submit(path, OPS, client=client)
+            assert run.plan.workers == len(addresses) == 2
+            check(run.result(120), array)
+            (entry,) = run.profile.values()
+            assert (entry.device, set(entry.workers)) == (device, addresses)
+            assert (entry.blocks, entry.nbytes) == (len(run.plan.blocks), array.nbytes)
+
+            pids = client.run(os.getpid)
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+            check(cf.reduce(path, OPS, client=client), array)
+
+
+def test_a_device_without_workers_is_refused():
+    with pytest.raises(cf.DeviceError, match="workers_per_device is 0; a device needs at least 1"):
+        cf.LocalOpenCLCluster([DEVICES[0]], workers_per_device=0)
+
+
+def test_a_cluster_does_not_scale_beyond_its_workers():
     with (
         cluster([DEVICES[0]]) as (made, _),
         pytest.raises(cf.ClusterError, match="beyond 1 worker"),

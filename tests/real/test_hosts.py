@@ -29,7 +29,7 @@ if __name__ == "__main__":
         client.wait_for_workers(int(sys.argv[3]), timeout=60)
         run = cf.submit(sys.argv[2], ["sum", "min", "max"], client=client)
         results = run.result(120)
-        workers = {entry.worker.split(":")[1] for entry in run.profile.values()}
+        workers = {worker.split(":")[1] for one in run.profile.values() for worker in one.workers}
         print({k: int(v) for k, v in results.items()}, sorted(workers))
 """
 

@@ -11,6 +11,7 @@ from chunkfold.api import plan
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.opening import open_source
 from chunkfold.planning import THREADS
+from chunkfold.staffing import posts
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.results import plan_json
 from chunkfold.workflows.style import out
@@ -40,7 +41,7 @@ def command(
     opened = [open_source(source) for source in sources]
     given = options.arguments(**reduction)
     if scheduler is None:
-        workers = len(chosen_devices(list(specs) or None))
+        workers = len(posts(chosen_devices(list(specs) or None)))
         made = plan(opened, workers=workers, threads=THREADS, **given)
     else:
         with connect(scheduler) as client:

@@ -9,8 +9,8 @@ import signal
 import click
 
 from chunkfold.cluster import chosen_devices, serve
-from chunkfold.kernels import Device
 from chunkfold.planning import THREADS
+from chunkfold.staffing import Post, posts
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.style import err
 
@@ -30,8 +30,20 @@ from chunkfold.workflows.style import err
     type=click.FloatRange(min=0, min_open=True),
     help="GiB per worker.  [default: this host's, shared out]",
 )
-def command(scheduler: str, specs: tuple[str, ...], threads: int, memory: float | None) -> None:
-    """Join the Dask scheduler at SCHEDULER with one worker per OpenCL device of this host.
+@click.option(
+    "--workers-per-device",
+    type=click.IntRange(min=1),
+    help="Processes that share a device, and decode for it.  [default: one for a CPU, "
+    "and for a GPU one for every 8 cores]",
+)
+def command(
+    scheduler: str,
+    specs: tuple[str, ...],
+    threads: int,
+    memory: float | None,
+    workers_per_device: int | None,
+) -> None:
+    """Join the Dask scheduler at SCHEDULER with workers for each OpenCL device of this host.
 
     Runs until the scheduler goes away, or until SIGINT or SIGTERM.
 
@@ -40,16 +52,16 @@ def command(scheduler: str, specs: tuple[str, ...], threads: int, memory: float 
       chunkfold worker tcp://10.0.0.1:8786
       chunkfold worker tcp://10.0.0.1:8786 --device gpu
     """
-    found = chosen_devices(list(specs) or None)
-    for device in found:
-        err.print(f"worker for {device}, UUID {device.uuid}", markup=False)
     limit = None if memory is None or math.isnan(memory) else int(memory * 2**30)
-    asyncio.run(_serve(scheduler, found, threads, limit))
+    manned = posts(chosen_devices(list(specs) or None), workers_per_device, limit)
+    for post in manned:
+        err.print(f"worker {post.name} for {post.device}", markup=False)
+    asyncio.run(_serve(scheduler, manned, threads))
 
 
-async def _serve(scheduler: str, found: list[Device], threads: int, limit: int | None) -> None:
+async def _serve(scheduler: str, manned: list[Post], threads: int) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await serve(scheduler, found, threads=threads, memory_limit=limit, stop=stop)
+    await serve(scheduler, manned, threads=threads, stop=stop)

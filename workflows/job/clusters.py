@@ -14,6 +14,7 @@ from distributed import Client
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.errors import ClusterError, PlanError
 from chunkfold.planning import THREADS
+from chunkfold.staffing import posts
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
 from chunkfold.workflows.job.schema import Address, Cluster, Kubernetes, Local, Slurm
@@ -43,7 +44,8 @@ def planned_crew(cluster: Cluster) -> dict[str, Any]:
         If this host has no such devices.
     """
     if isinstance(cluster, Local):
-        return {"workers": len(chosen_devices(cluster.devices)), "threads": THREADS}
+        manned = posts(chosen_devices(cluster.devices), cluster.workers_per_device)
+        return {"workers": len(manned), "threads": THREADS}
     limit = {"memory_limit": cluster.memory} if isinstance(cluster, Slurm | Kubernetes) else {}
     return {"workers": cluster.workers, "threads": THREADS} | limit
 
@@ -65,7 +67,7 @@ def check_cluster(cluster: Cluster) -> None:
 
 
 def _local(cluster: Local) -> AbstractContextManager[Client]:
-    return local_client(cluster.devices)
+    return local_client(cluster.devices, cluster.workers_per_device)
 
 
 @contextmanager

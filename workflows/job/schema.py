@@ -176,6 +176,8 @@ class Local(_Table):
     kind: Literal["local"] = "local"
     devices: Texts | None = None
     """As `chunkfold devices` names them; the GPUs, else one CPU device, without it."""
+    workers_per_device: Count | None = None
+    """That share a device; one for a CPU, and for a GPU one for every 8 cores, without it."""
 
 
 class Address(_Table):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
+from chunkfold.listing import listed
 from chunkfold.objects import Span, StoredObject
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
@@ -39,8 +39,6 @@ PATIENCE: dict[str, Any] = {
 """How often, and how long, a request is tried."""
 TIMEOUTS = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=10)}
 """Of a single try."""
-LISTING_DEADLINE_S = 60.0
-"""Longest that it may take to find out what is stored; then every chunk is asked for."""
 _ENDPOINTS = (
     "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT",
     "GOOGLE_SERVICE_ACCOUNT_KEY",
@@ -128,25 +126,18 @@ class RemoteObjects:
                 found = None
         yield found
 
-    def entries(self) -> Iterator[tuple[str, int]]:
+    def entries(self, marks: Sequence[str] = ()) -> Iterator[tuple[str, int]]:
         """Yield key and size of every object below the path.
+
+        As `listing.listed`.
 
         Raises
         ------
         OSError
             If they cannot be listed, or not in time.
         """
-        import obstore
-
-        below = f"{self.path}/" if self.path else ""
-        deadline = time.monotonic() + LISTING_DEADLINE_S
         with said_shortly():
-            for several in obstore.list(self.store, prefix=self.path or None, chunk_size=1000):
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"it took more than {LISTING_DEADLINE_S:.0f} s to list")
-                for entry in several:
-                    if entry["path"].startswith(below):
-                        yield entry["path"][len(below) :], entry["size"]
+            yield from listed(self.store, self.path, marks)
 
 
 @dataclass

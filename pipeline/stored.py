@@ -13,17 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.listing import PAGE, Entry
 from chunkfold.objects import LocalObjects
 from chunkfold.route import objects_of
 
-Entry = tuple[str, int]
-"""Key of a stored object, below the array's own, and its bytes."""
 Found = tuple[tuple[int, ...], int]
 """Place of a stored object in their grid, and its bytes."""
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 """As keys spell it; longer ones might be too large for int64."""
 _FEW = 4
 """Objects that are asked for one by one, rather than listed."""
+_LOTS = 16
+"""That a server is asked to list at once."""
+_OF_A_LOT = 64
+"""Keys that are looked at to part them."""
 MOST_OBJECTS = 1 << 26
 """Objects, stored or not, beyond which a table of them would take gigabytes."""
 
@@ -49,7 +52,7 @@ def stored_sizes(array: Any) -> np.ndarray | None:
         elif isinstance(objects, LocalObjects):
             found = list(_placed(_in_folder(objects.where), prefix, separator, len(grid)))
         elif objects.listable:
-            found = list(_placed(objects.entries(), prefix, separator, len(grid)))
+            found = list(_placed(objects.entries(_marks(key, grid)), prefix, separator, len(grid)))
         else:
             return None
     except OSError:  # who may read need not be allowed to list
@@ -132,6 +135,15 @@ def _on_grid(found: Sequence[Found], grid: tuple[int, ...]) -> np.ndarray:
     strides = np.array([math.prod(grid[n + 1 :]) for n in range(len(grid))], np.int64)
     sizes.reshape(-1)[places[within] @ strides] = np.maximum(nbytes[within], 1)
     return sizes
+
+
+def _marks(key: Any, grid: tuple[int, ...]) -> list[str]:
+    """Return keys of a grid that part it, in the order of keys, into lots that are alike."""
+    count = math.prod(grid)
+    lots = min(_LOTS, count // PAGE)
+    some = np.linspace(0, count - 1, _OF_A_LOT * lots, dtype=np.int64)
+    places = np.stack(np.unravel_index(some, grid), axis=-1) if grid else some
+    return sorted(key(tuple(place)) for place in places.tolist())[_OF_A_LOT::_OF_A_LOT]
 
 
 def _spelling(key: Any, ndim: int) -> tuple[str | None, str]:

@@ -13,7 +13,7 @@ from obstore.store import LocalStore as LocalByObstore
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold import planning, remote
+from chunkfold import listing, planning, remote
 from tests.web import served
 
 LAYOUTS = {
@@ -143,7 +143,7 @@ def test_a_listing_that_takes_too_long_is_done_without(tmp_path: Path, monkeypat
     assert (cf.plan(made).absent, cf.reduce(made)) == (0, 280)  # one leaf has all of it
     monkeypatch.setattr(planning, "LEAF_BYTES", 40)
     assert cf.plan(made).absent == 9
-    monkeypatch.setattr(remote, "LISTING_DEADLINE_S", -1.0)
+    monkeypatch.setattr(listing, "DEADLINE_S", -1.0)
     assert (cf.plan(made).absent, cf.reduce(made)) == (0, 280)
 
 

@@ -19,7 +19,7 @@ import zarr
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold import planning, remote
+from chunkfold import listing, planning, remote, stored
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import run_job
 from tests.real.azurite import azurite, make_container
@@ -87,6 +87,24 @@ def test_s3_gives_the_bits_that_a_disk_gives(environment: Ceph, tmp_path: Path, 
         got = cf.reduce(f"s3://climate/{layout}", ["sum", "std"], **given)
         want = cf.reduce(made, ["sum", "std"], **given)
         assert all(got[name].tobytes() == want[name].tobytes() for name in want)
+
+
+def test_s3_is_listed_in_lots(environment: Ceph, monkeypatch: pytest.MonkeyPatch):
+    lots, between = [], listing._between
+
+    def noted(*given: object) -> list:
+        lots.append(given[-1])
+        return between(*given)
+
+    monkeypatch.setattr(listing, "_between", noted)
+    monkeypatch.setattr(listing, "PAGE", 20)
+    monkeypatch.setattr(stored, "PAGE", 20)
+    store = ObjectStore(environment.store("climate"))
+    array = zarr.create_array(store, name="many", shape=(30, 10), chunks=(1, 1), dtype="u1")
+    array[...] = 1
+    array[7:9, 3:] = 0  # what is fill is not stored
+    assert ((stored.stored_sizes(array) > 0) == (array[...] > 0)).all()
+    assert len(lots) > 10
 
 
 def test_what_a_listing_lacks_is_not_asked_for(environment: Ceph, monkeypatch):

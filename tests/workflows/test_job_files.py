@@ -105,7 +105,7 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ("workers = 2", "workers = 'two'", "FILE:14: cluster.workers: is 'two', but should be a v"),
         ("workers = 2", "workers = 0", "FILE:14: cluster.workers: is 0, but should be greater th"),
         ('"slurm"', '"slum"', "FILE:13: cluster.kind: is 'slum'; there are: 'local', 'address', "),
-        ('kind = "slurm"', "", "FILE:14: cluster.workers: is no such key; did you mean 'workers_per"),
+        ('kind = "slurm"', "", "FILE:14: cluster.workers: is no such key; did you mean 'workers"),
         ('"time", 2', '"time", 2.5', "FILE:6: reduce.axes[1]: is 2.5, but should be a valid"),
         ('"0:10, ..."', '"0:x"', "FILE:7: reduce.select: selection '0:x': '0:x' is neither an int"),
         ('"0:10, ..."', "3", "FILE:7: reduce.select: is 3, but should be a valid string"),

@@ -49,7 +49,8 @@ def packing_of(source: Source) -> Packing | None:
                 "integers and floats are packed"
             )
         return None
-    resigned = _RESIGNED.get((str(attributes.get("_Unsigned")).lower(), dtype.kind))
+    said = attributes.get("_Unsigned")
+    resigned = _RESIGNED.get((said, dtype.kind)) if isinstance(said, str) else None
     stored = resigned and f"{resigned}{8 * dtype.itemsize}"
     missing = dict.fromkeys(_missing(source, np.dtype(stored or dtype)))
     if len(missing) > MOST_MISSING:
@@ -96,25 +97,30 @@ def _missing_fill(source: Source) -> list[Any]:
 
 def _missing(source: Source, dtype: np.dtype) -> Iterator[int | float]:
     """Yield the numbers of a dtype, as which elements are read, that stand for nothing."""
-    attributes = _attributes(source)
-    named = [value for name in MISSING for value in _listed(attributes.get(name, []))]
-    for given in [*named, *_missing_fill(source)]:
+    attributes, kinds = _attributes(source), {dtype, source.dtype}
+    fill, others = (_listed(attributes.get(name, [])) for name in MISSING)
+    fills = [(value, kinds) for value in [*fill, *_missing_fill(source)]]
+    for given, of in [*fills, *((value, {dtype}) for value in others)]:
         number = _decoded(given)
         if not isinstance(number, (int, float, np.number)) or isinstance(number, bool):
             said = reprlib.repr(given)
             raise PlanError(f"{source.name}: {said} is called missing, but is no number: mend it")
-        yield from _held(number.item() if isinstance(number, np.number) else number, source, dtype)
+        yield from _held(number.item() if isinstance(number, np.number) else number, of, dtype)
 
 
-def _held(number: float, source: Source, dtype: np.dtype) -> Iterator[int | float]:
-    """Yield a number as elements hold it, if they can; NaN is missing anyway."""
+def _held(number: float, of: Iterable[np.dtype], dtype: np.dtype) -> Iterator[int | float]:
+    """Yield a number of some dtypes as elements hold it, if they can; NaN is missing anyway.
+
+    Those are the elements' own and, of `_FillValue`, the stored ones' too, which may have another
+    sign; xarray reads `missing_value` as it stands.
+    """
     if dtype.kind not in "iu":
         with np.errstate(over="ignore"), contextlib.suppress(OverflowError):
             held = float(dtype.type(number))
             if held == number or math.isfinite(held):
                 yield held
     elif isinstance(number, int) or (math.isfinite(number) and number == int(number)):
-        ranges = np.iinfo(source.dtype), np.iinfo(dtype)  # another sign of the same bits
+        ranges = [np.iinfo(one) for one in of]
         if min(one.min for one in ranges) <= number <= max(one.max for one in ranges):
             bits = int(number) % 2 ** (8 * dtype.itemsize)
             yield int(np.array(bits, f"u{dtype.itemsize}").view(f"{dtype.kind}{dtype.itemsize}"))

@@ -39,6 +39,12 @@ def coded(number: float) -> str:
         ("i2", {"_FillValue": -1, "missing_value": [-1, -2, 0.5]}, Packing(missing=(-1, -2))),
         ("i1", {"_Unsigned": "true", "_FillValue": -1}, Packing(missing=(255,), stored="uint8")),
         ("u2", {"_Unsigned": "false", "_FillValue": 65535}, Packing(missing=(-1,), stored="int16")),
+        (
+            "i1",
+            {"_Unsigned": "true", "missing_value": [-1, 9]},
+            Packing(missing=(9,), stored="uint8"),
+        ),
+        ("i1", {"_Unsigned": True, "missing_value": -1}, Packing(missing=(-1,))),
         ("f4", {"_FillValue": coded(1e36)}, Packing(missing=(float(np.float32(1e36)),))),
         ("f4", {"_FillValue": coded(float("nan")), "missing_value": "NaN"}, None),
         ("f4", {"missing_value": 1e300}, None),

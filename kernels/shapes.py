@@ -12,6 +12,8 @@ _CPU_ACCUMULATORS = 1 << 16
 """Accumulators beyond the outputs' own that a CPU keeps, at most."""
 SPLIT_BYTES = 64 << 20
 """Bytes that all of them hold, at most."""
+MOST_GROUPS = 8 << 10
+"""Work-groups of a launch, at most: 8 for each of a thousand compute units."""
 _LEAST_PASS = 16
 """Accumulators that a pass folds into one, at least."""
 _TEAM_ELEMENTS, _TEAM_LOADS = 128, 16
@@ -45,6 +47,11 @@ def most_splits(tuning: Tuning, outputs: int, nbytes: int) -> int:
         return min(tuning.groups, room)
     items = _CPU_ACCUMULATORS if tuning.strip else tuning.groups * tuning.rows.local_size
     return max(1, min(items // max(outputs, 1), room))
+
+
+def split_bytes(outputs: int, nbytes: int) -> int:
+    """Return what all of them hold at most, whatever the tuning."""
+    return min(SPLIT_BYTES, MOST_GROUPS * nbytes) if outputs == 1 else SPLIT_BYTES
 
 
 def team_size(loads: Loads, run: int) -> int:

@@ -10,6 +10,7 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.shapes import MOST_GROUPS
 from chunkfold.kernels.tuning import VARIANTS, Loads, Tuning
 
 _COUNTER_BYTES = 4
@@ -77,7 +78,7 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
 
     swept = Tuning(
         variant=variant,
-        groups=8 * device.compute_units,
+        groups=min(MOST_GROUPS, 8 * device.compute_units),
         flat=loads(_GPU_FLAT_LOCAL, *_GPU_FLAT.get(itemsize, (1, 1, 2))),
         rows=loads(_GPU_ROWS_LOCAL, *_GPU_ROWS.get(itemsize, (1, 1, 2))),
         columns=_columns(min(128, device.max_work_group_size), max(1, 4 // itemsize), 8),
@@ -124,7 +125,7 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
     column_lanes, tile_bytes = (8, _EXACT_TILE_BYTES) if accumulator.exact else (16, _TILE_BYTES)
     return Tuning(
         variant=variant,
-        groups=4 * device.compute_units,
+        groups=min(MOST_GROUPS, 4 * device.compute_units),
         flat=Loads(size, lanes, lanes, unroll),
         rows=Loads(size, few, few, unroll),
         columns=_columns(1, column_lanes, _rows_in_flight(accumulator)),

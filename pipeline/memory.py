@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chunkfold.kernels import Accumulator
 from chunkfold.kernels.combine import SLAB_BYTES
-from chunkfold.kernels.shapes import SPLIT_BYTES
+from chunkfold.kernels.shapes import split_bytes
 from chunkfold.layout import Layout
 from chunkfold.source import Source
 from chunkfold.tree import Tree
@@ -68,7 +68,8 @@ def projected(
     outputs = max(layout.most_outputs, 1)
     partial = outputs * accumulator.nbytes
     again = min(AGAIN_BYTES, outputs * accumulator.with_limbs().nbytes)
-    tables = SPLIT_BYTES if accumulator.tables else 3 * again if accumulator.exact else 0
+    splits = split_bytes(outputs, accumulator.nbytes)
+    tables = splits if accumulator.tables else 3 * again if accumulator.exact else 0
     waiting = (tree.fan_in - 1) * tree.levels * partial
     # They are copied to the device slab by slab, and what comes of it is put together.
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0

@@ -15,7 +15,7 @@ from chunkfold import PlanError, blocks, plan, planning
 from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select, slabs
 from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.combine import SLAB_BYTES
-from chunkfold.kernels.shapes import SPLIT_BYTES
+from chunkfold.kernels.shapes import MOST_GROUPS, SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.memory import ring_slots
 from chunkfold.opening import open_source
@@ -229,7 +229,10 @@ def test_the_memory_bound_has_every_term():
     assert memory.accumulators == 3 * partial + 3 * limbs + partial
     counting = bind([histogram(range(18))], [np.dtype("f4")])
     memory = make_plan((source,), counting, threads=3).memory
-    assert memory.accumulators == 3 * (3 * 17 * 8 + SPLIT_BYTES) + 17 * 8
+    assert memory.accumulators == 3 * (3 * 17 * 8 + MOST_GROUPS * 17 * 8) + 17 * 8
+    fine = bind([histogram(range(50_001))], [np.dtype("f4")])
+    memory = make_plan((source,), fine).memory
+    assert memory.accumulators == 3 * 50_000 * 8 + SPLIT_BYTES + 50_000 * 8
 
 
 def test_the_bound_is_of_the_largest_tile():

@@ -214,6 +214,11 @@ def _backend(client: Client | None) -> Backend:
     if client is not None and not isinstance(client, Client):
         raise PlanError(f"client is a distributed.Client, not {type(client).__name__}")
     client = client or _current_client()
+    if client is not None and client.asynchronous:
+        raise PlanError(
+            "client is asynchronous, but a reduction is waited for: call it in a thread, "
+            "await asyncio.to_thread(chunkfold.reduce, ...), or give it Client(address)"
+        )
     return InProcess() if client is None else OnCluster(client)
 
 

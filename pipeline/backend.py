@@ -71,6 +71,9 @@ class Backend(Protocol):
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
 
+    def manned(self) -> bool:
+        """Whether there is anybody who could run a task, as far as is known."""
+
     def doing(self) -> Sequence[str]:
         """Say where the code of the tasks is that run elsewhere, for whoever waits in vain."""
 
@@ -118,6 +121,10 @@ class InProcess:
     def retire(self, error: WorkerLostError) -> bool:  # noqa: ARG002 # the one there is
         """There is no other."""
         return False
+
+    def manned(self) -> bool:
+        """The caller's process is here."""
+        return True
 
     def doing(self) -> Sequence[str]:
         """Nothing runs elsewhere."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import itertools
 import multiprocessing
+import signal
 from collections.abc import Sequence
+from multiprocessing import resource_tracker
 from typing import Any
 
 from distributed import Client, LocalCluster, Nanny
 from distributed.comm.core import connect as open_comm
+from distributed.core import Status
+from distributed.deploy.cluster import Cluster
 
 from chunkfold.deadline import within
 from chunkfold.errors import ClusterError, DeviceError
@@ -20,6 +25,8 @@ from chunkfold.staffing import Post, posts
 from chunkfold.worker import RESOURCE, DevicePlugin
 
 START_DEADLINE_S = 120.0
+_PAUSES_S = (0.0, 1.0, 3.0, 10.0, 30.0)
+"""Before a nanny that ended is started again, each time it does."""
 
 
 def chosen_devices(given: str | Sequence[Device | str] | None) -> list[Device]:
@@ -62,8 +69,21 @@ def _refuse_to_spawn_from_a_spawned_process() -> None:
         )
 
 
+class DeviceNanny(Nanny):
+    """A nanny that knows whether its worker was sent away."""
+
+    retired = False
+
+    def close_gracefully(self, reason: str = "nanny-close-gracefully") -> None:
+        """Start no worker any more: called where the scheduler retires it."""
+        self.retired = True
+        super().close_gracefully(reason)
+
+
 class LocalOpenCLCluster(LocalCluster):
     """A distributed cluster on this host: worker processes for each OpenCL device.
+
+    Workers that die are started again, for as long as it is open.
 
     Parameters
     ----------
@@ -102,10 +122,14 @@ class LocalOpenCLCluster(LocalCluster):
         self.devices = tuple(chosen_devices(devices))
         self._posts = posts(self.devices, workers_per_device, memory_limit)
         self._threads = threads_per_worker
+        self._attending: set[asyncio.Task[None]] = set()
         kwargs.setdefault("dashboard_address", ":0")
         try:
             super().__init__(  # type: ignore[no-untyped-call] # distributed has no types here
-                n_workers=0, threads_per_worker=threads_per_worker, **kwargs
+                n_workers=0,
+                threads_per_worker=threads_per_worker,
+                worker_class=DeviceNanny,
+                **kwargs,
             )
             if not self.asynchronous:
                 self.scale(len(self._posts))
@@ -118,8 +142,35 @@ class LocalOpenCLCluster(LocalCluster):
             raise
 
     async def _start_workers(self) -> None:
+        # They inherit this, so that a terminal's Ctrl-C is for this process alone, also while they
+        # start; which gets it in another thread. The tracker would undo it as it starts.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         # An interrupt cancels this, but not what it waits for: closing waits for that, too.
         await asyncio.shield(self._correct_state())
+        for name in self.workers:
+            attending = asyncio.create_task(self._attend(name))
+            self._attending.add(attending)  # asyncio holds weak references only
+            attending.add_done_callback(self._attending.discard)
+
+    async def _attend(self, name: str) -> None:
+        """Start a worker's nanny again, should it end, as when its worker dies while it starts."""
+        for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
+            nanny = self.workers[name]
+            await nanny.finished()
+            if nanny.retired or self.status != Status.running:
+                return
+            del self.workers[name]
+            await asyncio.sleep(pause)
+            with contextlib.suppress(Exception):  # it is attended like the one before
+                await self._correct_state()
+            if name not in self.workers:
+                return  # it is not wanted any more
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        # Dask's own would end the nanny of a worker that is away for 15 seconds, and on a busy
+        # host, or if the next one dies too, it takes that long to start another.
+        Cluster._update_worker_status(self, op, msg)
 
     def _check_workers(self) -> None:
         """Refuse to be a cluster some of whose workers never started."""

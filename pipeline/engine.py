@@ -24,7 +24,11 @@ from chunkfold.tree import Tree
 
 STALL_DEADLINE_S = 900.0
 """Longest time without any task ending or reporting progress, in seconds."""
+UNMANNED_DEADLINE_S = 120.0
+"""Longest time without any worker: a cluster may start others for those that it lost."""
 _POLL_S = 0.2
+_ASK_EVERY_S = 5.0
+"""How often to ask whether there are workers, where nothing is heard, in seconds."""
 _RETRIES = 3
 """Times that a block may find its worker without a device."""
 
@@ -70,7 +74,7 @@ class Engine:
         self._tries: dict[_Node, int] = {}
         self._combining: dict[_Node, list[object]] = {}
         self._roots: dict[tuple[int, int], object] = {}
-        self._heard = time.monotonic()
+        self._heard = self._asked = self._manned = time.monotonic()
 
     def hear(self, event: Event) -> None:
         """Pass a worker's event on; whoever reports is alive."""
@@ -92,12 +96,7 @@ class Engine:
             try:
                 node, outcome = self._outcomes.get(timeout=_POLL_S)
             except queue.Empty:
-                if time.monotonic() - self._heard > STALL_DEADLINE_S:
-                    raise ClusterError(
-                        f"nothing was heard of run {self._run} for {STALL_DEADLINE_S:.0f} s: "
-                        "no task ended and no worker reported progress; "
-                        + ("; ".join(self._backend.doing()) or "no worker runs a task of it")
-                    ) from None
+                self._check_heard()
                 continue
             self._heard = time.monotonic()
             self._settle(node, outcome)
@@ -110,6 +109,26 @@ class Engine:
             node, block = self._waiting.popleft()
             self._folding += 1
             self._backend.fold(block, self._done(node))
+
+    def _check_heard(self) -> None:
+        """End the run if nothing will come of it any more."""
+        now = time.monotonic()
+        if now - self._heard > STALL_DEADLINE_S:
+            raise ClusterError(
+                f"nothing was heard of run {self._run} for {STALL_DEADLINE_S:.0f} s: "
+                "no task ended and no worker reported progress; "
+                + ("; ".join(self._backend.doing()) or "no worker runs a task of it")
+            )
+        if now - max(self._heard, self._asked) < _ASK_EVERY_S:
+            return
+        self._asked = now
+        if self._backend.manned():
+            self._manned = now
+        elif now - max(self._manned, self._heard) > UNMANNED_DEADLINE_S:
+            raise ClusterError(
+                f"run {self._run} has lost all its workers, and in {UNMANNED_DEADLINE_S:.0f} s no "
+                "other came: start some, and run it again"
+            )
 
     def _done(self, node: _Node) -> Callable[[object], None]:
         return lambda outcome: self._outcomes.put((node, outcome))

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from distributed import Client
 from distributed.scheduler import KilledWorker
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from chunkfold.backend import Crew, Done
 from chunkfold.block import Folded
@@ -25,6 +26,13 @@ ANSWER_DEADLINE_S = 60.0
 """Longest wait for workers to answer a short question, in seconds. A first one opens a device."""
 JOIN_DEADLINE_S = 30.0
 """Longest wait for a first worker to join, in seconds."""
+_UNTIL_SOME_ANSWER = Retrying(
+    retry=retry_if_result(lambda asked: all(isinstance(one, OSError) for one in asked[1].values())),
+    stop=stop_after_delay(JOIN_DEADLINE_S),
+    wait=wait_fixed(0.2),
+    retry_error_callback=lambda state: state.outcome and state.outcome.result(),
+)
+"""A worker that dies while it is asked may come again."""
 GATHER_DEADLINE_S = 300.0
 """Longest wait for a root partial to reach the client, in seconds."""
 
@@ -53,25 +61,7 @@ class OnCluster:
         """
         if self._client.status != "running":
             raise ClusterError(f"the client is {self._client.status}: connect it to a scheduler")
-        with contextlib.suppress(TimeoutError):
-            self._client.wait_for_workers(1, timeout=JOIN_DEADLINE_S)
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        if not workers:
-            address = self._client.scheduler_info(n_workers=0)["address"]
-            raise ClusterError(
-                f"no worker joined {address} in {JOIN_DEADLINE_S:.0f} s; "
-                f"start some: chunkfold worker {address}"
-            )
-        declared = {a: w for a, w in workers.items() if RESOURCE in w.get("resources", {})}
-        if declared and len(declared) < len(workers):
-            # Resources switch off queuing on the scheduler; the engine's window replaces it.
-            self._resources = {RESOURCE: 1}
-            workers = declared
-        answers = within(
-            ANSWER_DEADLINE_S,
-            "the workers' answer about their devices",
-            lambda: self._client.run(describe_worker, workers=list(workers), on_error="return"),
-        )
+        workers, answers = _UNTIL_SOME_ANSWER(self._ask)
         found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
         if not found:
             raise DeviceError(
@@ -84,6 +74,32 @@ class OnCluster:
         threads = min(int(workers[address]["nthreads"]) for address in found)
         devices, readers = zip(*found.values(), strict=True)
         return Crew(devices, threads, max(readers), min(limits, default=None))
+
+    def _ask(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Wait for a worker, and ask all there are; return them, and what they answer."""
+        with contextlib.suppress(TimeoutError):
+            self._client.wait_for_workers(1, timeout=JOIN_DEADLINE_S)
+        workers = self._workers()
+        if not workers:
+            address = self._client.scheduler_info(n_workers=0)["address"]
+            raise ClusterError(
+                f"no worker joined {address} in {JOIN_DEADLINE_S:.0f} s; "
+                f"start some: chunkfold worker {address}"
+            )
+        declared = {a: w for a, w in workers.items() if RESOURCE in w.get("resources", {})}
+        if declared and len(declared) < len(workers):
+            # Resources switch off queuing on the scheduler; the engine's window replaces it.
+            self._resources = {RESOURCE: 1}
+            workers = declared
+        return workers, within(
+            ANSWER_DEADLINE_S,
+            "the workers' answer about their devices",
+            lambda: self._client.run(describe_worker, workers=list(workers), on_error="return"),
+        )
+
+    def _workers(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        return found
 
     def start(
         self,
@@ -123,6 +139,15 @@ class OnCluster:
             lambda: self._client.retire_workers([error.worker]),
         )
         return bool(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def manned(self) -> bool:
+        """Ask the scheduler. What it does not answer is no worker's loss."""
+        try:
+            there = within(ANSWER_DEADLINE_S, "the scheduler's answer", self._workers)
+        except Exception:  # noqa: BLE001 - its loss is found out by what is waited for
+            return True
+        needed = self._resources.keys()
+        return any(needed <= worker.get("resources", {}).keys() for worker in there.values())
 
     def doing(self) -> Sequence[str]:
         """Ask the workers."""

@@ -45,8 +45,10 @@ def posts(
     DeviceError
         If there are to be none.
     """
-    if per_device is not None and per_device < 1:
-        raise DeviceError(f"workers_per_device is {per_device!r}; a device needs at least 1")
+    if per_device is not None and not (isinstance(per_device, int) and per_device >= 1):
+        raise DeviceError(
+            f"workers_per_device is {per_device!r}; give a whole number of at least 1"
+        )
     cores = _cores() // max(1, len(devices))
     several = per_device or max(1, min(_MOST, -(-cores // _CORES)))
     counts = [several if per_device or not device.unified_memory else 1 for device in devices]

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 import zarr
@@ -320,9 +321,45 @@ def test_workers_share_a_device_and_one_that_dies_costs_time_only(data):
             check(cf.reduce(path, OPS, client=client), array)
 
 
+def test_a_cluster_brings_back_workers_however_long_that_takes(data):
+    """Dask itself gives up one that is away for longer than a while."""
+    path, array = data
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": 0.1}):
+        made = cf.LocalOpenCLCluster([DEVICES[0]], dashboard_address=None)
+    with made, connect(made.scheduler_address) as client:
+        (nanny,) = made.workers.values()
+        os.kill(nanny.pid, signal.SIGKILL)
+        check(cf.reduce(path, OPS, client=client), array)
+        assert nanny.pid is not None
+        made.sync(nanny.close)  # as it does if its worker dies while it starts
+        check(cf.reduce(path, OPS, client=client), array)
+        assert nanny not in made.workers.values()
+
+
+def test_a_run_that_lost_all_its_workers_ends(data, monkeypatch):
+    path, _ = data
+    monkeypatch.setattr(engine, "UNMANNED_DEADLINE_S", 2.0)
+    monkeypatch.setattr(engine, "_ASK_EVERY_S", 0.5)
+    with cluster([DEVICES[0]]) as (made, client):
+        run = cf.submit(path, OPS, client=client, on_event=lambda _: time.sleep(0.05))
+        client.retire_workers(list(made.scheduler.workers))
+        with pytest.raises(cf.ClusterError, match="lost all its workers, and in 2 s no other"):
+            run.result(60)
+
+
+def test_an_asynchronous_client_is_refused(data):
+    async def reduced() -> None:
+        async with Client(asynchronous=True, processes=False, dashboard_address=None) as client:
+            with pytest.raises(cf.PlanError, match=r"client is asynchronous.*asyncio.to_thread"):
+                cf.reduce(data[0], client=client)
+
+    asyncio.run(reduced())
+
+
 def test_a_device_without_workers_is_refused():
-    with pytest.raises(cf.DeviceError, match="workers_per_device is 0; a device needs at least 1"):
-        cf.LocalOpenCLCluster([DEVICES[0]], workers_per_device=0)
+    for number in (0, -1, 1.5, "x"):
+        with pytest.raises(cf.DeviceError, match=r"workers_per_device is .*; give a whole number"):
+            cf.LocalOpenCLCluster([DEVICES[0]], workers_per_device=number)
 
 
 def test_a_cluster_does_not_scale_beyond_its_workers():

@@ -38,7 +38,7 @@ def finished(
 
 def alive(group: int) -> list[str]:
     """Processes of a process group, by its leader's pid, that have not ended."""
-    listed = finished(["ps", "-o", "pid,stat,args", "-g", group], 30)
+    listed = finished(["ps", "-ww", "-o", "pid,stat,args", "-g", group], 30)
     return [line for line in listed.stdout.splitlines()[1:] if " Z" not in line]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from distributed import Client, get_client
 
 from chunkfold.api import submit
 from chunkfold.axes import axis_names, axis_numbers
+from chunkfold.deadline import within
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
@@ -24,6 +27,8 @@ from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown, staged
 from chunkfold.workflows.results import normalization_json
 
+_IDLE_DEADLINE_S = 10.0
+"""Longest wait for tasks that write and were cancelled, in seconds."""
 MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
 """What is measured for each way to normalize."""
 
@@ -250,3 +255,18 @@ def _compute(written: Any, name: str) -> None:
     finally:
         if future is not None and not future.done():
             client.cancel([future], force=True)
+            _await_idle(client)
+
+
+def _await_idle(client: Any) -> None:
+    """Wait until no worker runs a task: of what was cancelled none is begun, but some may run."""
+    deadline = time.monotonic() + _IDLE_DEADLINE_S
+    with suppress(Exception):  # whatever is left of the cluster, we are leaving
+        while time.monotonic() < deadline and any(
+            within(_IDLE_DEADLINE_S, "the workers", lambda: client.run(_running)).values()
+        ):
+            time.sleep(0.05)
+
+
+def _running(dask_worker: Any) -> int:
+    return len(dask_worker.state.all_running_tasks)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -334,6 +334,33 @@ def test_a_stream_that_fails_is_told_by_the_exit_code(store, words, streams, cod
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout + done.stderr) == (code, said)
+
+
+def interrupted_once(words: Sequence[str], begun: Callable[[int], object]) -> str:
+    """Interrupt a command as a terminal does, with all of its processes; return what it said."""
+    process = subprocess.Popen(
+        [CHUNKFOLD, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not begun(process.pid):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline, alive(process.pid)
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert all_ended(process.pid), alive(process.pid)
+    return stderr
+
+
+def test_a_terminal_interrupts_workers_too_and_they_say_nothing_of_it(store: Path):
+    def starts(group: int) -> bool:
+        return any("spawn_main" in process for process in alive(group))
+
+    stderr = interrupted_once(["reduce", f"{store}/a", "-q"], starts)
+    assert stderr.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in stderr
 
 
 @pytest.mark.parametrize("interrupts", [1, 3])

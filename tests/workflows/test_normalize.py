@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import zarr
 
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.workflows.normalize import apply, normalization
-from tests.workflows.test_cli import chunkfold
+from tests.workflows.test_cli import chunkfold, interrupted_once
 
 pytestmark = pytest.mark.unoptimised
 
@@ -27,6 +28,18 @@ def images(tmp_path: Path) -> tuple[Path, np.ndarray]:
     )  # fmt: skip
     made[...] = values
     return tmp_path / "images.zarr", values.astype("f4")
+
+
+def test_interrupted_it_leaves_nothing(tmp_path: Path):
+    """Tasks that write go on for a moment when they are cancelled, and would make folders again."""
+    source = zarr.create_array(
+        str(tmp_path / "a.zarr"), shape=(64, 512, 512), chunks=(1, 128, 512), dtype="i4"
+    )
+    source[...] = np.random.default_rng(0).integers(-1000, 1000, source.shape)
+    words = ["normalize", f"{tmp_path}/a.zarr", "--apply", f"{tmp_path}/b.zarr", "-q"]
+    interrupted_once(words, lambda _: list(tmp_path.glob(".b.zarr.*/b.zarr/zarr.json")))
+    time.sleep(1)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
 
 
 def test_channels_become_comparable(images, tmp_path: Path):

@@ -11,7 +11,7 @@ import numpy as np
 
 from chunkfold.kernels import exact, finishes
 from chunkfold.kernels.accumulate import Accumulate
-from chunkfold.kernels.histogram import histogram
+from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.integer_products import (
     DISTANCE,
     INTEGER_DOT,

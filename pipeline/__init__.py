@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from chunkfold.kernels.lazily import loader
+
 if TYPE_CHECKING:
     from chunkfold.api import plan, reduce, submit
     from chunkfold.cluster import LocalOpenCLCluster
@@ -54,8 +56,6 @@ _HOMES = {
     "chunkfold.api": ("plan", "reduce", "submit"),
     "chunkfold.run": ("Run",),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-
 __all__ = [
     "Accumulate",
     "BuildError",
@@ -85,14 +85,13 @@ __all__ = [
 ]
 
 
+_load = loader(__name__, _HOMES)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version("chunkfold")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'chunkfold' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+    return _load(name)
 
 
 def __dir__() -> list[str]:

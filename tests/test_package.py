@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import chunkfold as cf
+from chunkfold import kernels
 from tests.wheels import ROOT, build, install, run_job
 
 FOLDERS = {
@@ -102,6 +103,9 @@ def test_the_public_names_are_these():
     # Submodules that share no name with what is public: the value can never be hidden.
     modules = {path.stem for path in (ROOT / "pipeline").glob("*.py")} | {"kernels", "workflows"}
     assert not modules & set(cf.__all__)
+    modules = {path.stem for path in (ROOT / "kernels").glob("*.py")}
+    assert not modules & set(kernels.__all__)
+    assert all(getattr(kernels, name) is not None for name in kernels.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = cf.nothing
 

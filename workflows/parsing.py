@@ -14,7 +14,7 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
-from chunkfold.kernels.histogram import MOST_BINS
+from chunkfold.kernels.histograms import MOST_BINS
 
 MONOIDS = "chunkfold.monoids"
 """Entry points by which other packages add reductions, by name."""

@@ -1,4 +1,4 @@
-"""Consoles and tables of the command line, in one place."""
+"""Tables of the command line, and how values look, in one place."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.table import Table
 from chunkfold.kernels.finishes import BIN
 from chunkfold.report import DeviceReport
 from chunkfold.units import size_text
+from chunkfold.workflows.consoles import err, out
 
 if TYPE_CHECKING:
     from chunkfold.workflows.describe import Description
@@ -25,21 +26,6 @@ _SPARKS, _BARS = 24, " ▁▂▃▄▅▆▇█"
 """Characters of a histogram in a table's row, at most; and which, by height."""
 _FIGURES = ("min", "max", "mean", "std")
 _DRAWN = ("histogram", "min", "max")
-_WIDE = 320
-"""Columns where the output is no terminal, so that nothing is cut or folded."""
-
-
-def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console.width = _WIDE
-    return console
-
-
-out = _console(stderr=False)
-"""Results."""
-err = _console(stderr=True)
-"""Everything else."""
 
 
 def show(console: Console, made: Table) -> None:

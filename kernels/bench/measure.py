@@ -12,7 +12,7 @@ import pyopencl as cl
 from chunkfold.kernels.bench.ceiling import read_kernels
 from chunkfold.kernels.bench.peers import numpy_of, ours, placed, reduction_kernel, rung
 from chunkfold.kernels.bench.timing import Timed, medians
-from chunkfold.kernels.bind import bind
+from chunkfold.kernels.binding import bind
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.ladder import LADDER

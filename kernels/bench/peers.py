@@ -8,7 +8,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.bench.timing import Timed
-from chunkfold.kernels.bind import bind
+from chunkfold.kernels.binding import bind
 from chunkfold.kernels.choice import choose
 from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.fold import Fold

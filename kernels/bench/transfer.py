@@ -11,7 +11,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.bench.peers import folding, placed
 from chunkfold.kernels.bench.timing import Timed, medians
-from chunkfold.kernels.bind import bind
+from chunkfold.kernels.binding import bind
 from chunkfold.kernels.choice import choose
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.fold import Fold

@@ -25,7 +25,7 @@ from chunkfold.kernels import (
     bind,
     box,
 )
-from chunkfold.kernels.histogram import histogram
+from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.ladder import LADDER, RungFold
 from chunkfold.kernels.partial import zero_partial
 from chunkfold.kernels.tuning import Loads

@@ -26,7 +26,7 @@ from chunkfold.errors import (
     WorkerLostError,
 )
 from chunkfold.workflows.cli.streams import UnreadError, open_streams
-from chunkfold.workflows.style import err
+from chunkfold.workflows.consoles import err
 
 EXIT_FAULT = 1
 """The numbers that `demo` or `diff` compares differ; or a fault of chunkfold's own."""
@@ -49,19 +49,20 @@ _CODES: dict[type[ChunkfoldError], int] = {
         (ChunkError, ClusterError, IncompleteError, TimeLimitError, WorkerLostError), EXIT_FAILED
     ),
 }
-COMMANDS = (
-    "describe",
-    "reduce",
-    "run",
-    "project",
-    "normalize",
-    "diff",
-    "plan",
-    "devices",
-    "worker",
-    "bench",
-    "demo",
-)
+COMMANDS = {
+    "describe": "Say what is in a Zarr array or group.",
+    "reduce": "Reduce a Zarr array and print the results, or write them.",
+    "run": "Carry out a job file.",
+    "project": "Write reductions along axes to a new Zarr.",
+    "normalize": "Find offset and scale of channels; apply them, perhaps.",
+    "diff": "Compare two Zarr arrays of equal shape, in any chunks.",
+    "plan": "Say what reduce would do, and how much memory it would take.",
+    "devices": "List this host's OpenCL devices, and what each can do.",
+    "worker": "Join a Dask scheduler with workers for this host's devices.",
+    "bench": "Measure kernels and transfers, against ceilings and peers.",
+    "demo": "Write a sample, reduce it on every device, compare with NumPy.",
+}
+"""In the order they are shown in, and what is shown of each."""
 PLUGINS = "chunkfold.workflows"
 """Entry points by which other packages add click commands."""
 
@@ -71,6 +72,13 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 # click's signature
         return [*COMMANDS, *sorted(set(_plugins()) - set(COMMANDS))]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        told = dict(COMMANDS)
+        for name, point in sorted(_plugins().items()):
+            told.setdefault(name, _loaded(point).get_short_help_str())
+        with formatter.section("Commands"):
+            formatter.write_dl(list(told.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name in COMMANDS:

@@ -28,10 +28,11 @@ from chunkfold.kernels.bench.measure import (
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.units import size_text
 from chunkfold.workflows.cli.options import Decorator, stacked
+from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.outputs import check_writable
 from chunkfold.workflows.parsing import words
 from chunkfold.workflows.plots import bar_chart, check_plot
-from chunkfold.workflows.style import err, out, show, table
+from chunkfold.workflows.style import show, table
 
 Measured = TypeVar("Measured")
 _CONTENDERS = (OURS, CEILING, REDUCTION_KERNEL, NUMPY)

@@ -17,9 +17,10 @@ from chunkfold.run import Run
 from chunkfold.source import AnyArray
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
+from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.progress import byte_bar, run_progress
 from chunkfold.workflows.sample import days_for, write_sample
-from chunkfold.workflows.style import device_table, err, out, show, table
+from chunkfold.workflows.style import device_table, show, table
 
 OPS = ["sum", "min", "max", "mean"]
 

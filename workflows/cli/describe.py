@@ -10,10 +10,11 @@ import click
 
 from chunkfold.opening import open_all
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.describe import describe_array
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import description_json
-from chunkfold.workflows.style import description_table, err, out, show, tell_skipped
+from chunkfold.workflows.style import description_table, show, tell_skipped
 
 
 @click.command()

@@ -22,8 +22,9 @@ from chunkfold.kernels import devices as find
 from chunkfold.kernels.choice import chosen
 from chunkfold.kernels.host import all_devices
 from chunkfold.units import size_text
+from chunkfold.workflows.consoles import out
 from chunkfold.workflows.results import device_json
-from chunkfold.workflows.style import out, show, table
+from chunkfold.workflows.style import show, table
 
 
 @click.command()

@@ -10,11 +10,11 @@ import click
 from chunkfold.api import check
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import EXIT_FAULT, options
+from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.diff import diff
 from chunkfold.workflows.parsing import parse_selection
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import difference_json
-from chunkfold.workflows.style import err, out
 
 
 @click.command()

@@ -10,11 +10,11 @@ import click
 from chunkfold.api import check
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
+from chunkfold.workflows.consoles import err
 from chunkfold.workflows.normalize import MEASURES, apply, check_applied, normalization, other_axes
 from chunkfold.workflows.parsing import axis as parse_axis
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json
-from chunkfold.workflows.style import err
 
 
 @click.command()

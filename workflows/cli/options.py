@@ -17,8 +17,8 @@ from chunkfold.packed import not_applied
 from chunkfold.request import MODES
 from chunkfold.source import Source
 from chunkfold.workflows.clients import dashboard, local_client
+from chunkfold.workflows.consoles import err
 from chunkfold.workflows.parsing import axis, parse_selection, with_edges, words
-from chunkfold.workflows.style import err
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -13,8 +13,8 @@ from chunkfold.opening import open_source
 from chunkfold.planning import THREADS
 from chunkfold.staffing import posts
 from chunkfold.workflows.cli import options
+from chunkfold.workflows.consoles import out
 from chunkfold.workflows.results import plan_json
-from chunkfold.workflows.style import out
 
 
 @click.command()

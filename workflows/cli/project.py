@@ -10,9 +10,9 @@ from chunkfold.api import check
 from chunkfold.errors import PlanError
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
+from chunkfold.workflows.consoles import err
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.project import check_projection, project
-from chunkfold.workflows.style import err
 
 
 @click.command()

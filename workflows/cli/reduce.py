@@ -12,20 +12,14 @@ from chunkfold.opening import open_source
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
+from chunkfold.workflows.consoles import err
 from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sources
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.results import jsonable, run_json
-from chunkfold.workflows.style import (
-    device_table,
-    err,
-    pass_table,
-    print_results,
-    show,
-    tell_skipped,
-)
+from chunkfold.workflows.style import device_table, pass_table, print_results, show, tell_skipped
 from chunkfold.workflows.writing import check_writing, write_results
 
 

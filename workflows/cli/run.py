@@ -13,11 +13,12 @@ from distributed import Client
 
 from chunkfold.source import Source
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, run_job
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.style import err, is_bins, out, print_results, tell_skipped
+from chunkfold.workflows.style import is_bins, print_results, tell_skipped
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -12,7 +12,7 @@ from chunkfold.cluster import chosen_devices, serve
 from chunkfold.planning import THREADS
 from chunkfold.staffing import Post, posts
 from chunkfold.workflows.cli import options
-from chunkfold.workflows.style import err
+from chunkfold.workflows.consoles import err
 
 
 @click.command()

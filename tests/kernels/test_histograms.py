@@ -24,7 +24,7 @@ from chunkfold.kernels import (
     box,
     choose,
 )
-from chunkfold.kernels.histogram import histogram
+from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.partial import zero_partial
 from chunkfold.kernels.tuning import Tuning

@@ -7,20 +7,26 @@ from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection, select
-from chunkfold.source import Source
+from chunkfold.source import AnyArray, Source
 
 Axis = int | str | Sequence[int | str] | None
 """Axes by number or name; None: all of them."""
 
 
 def axis_names(source: Source, axes: Sequence[int]) -> list[str | None] | None:
-    """Return the names of some axes, if axes have names: zarr's, or xarray's."""
-    names: Any = getattr(source.array.metadata, "dimension_names", None)
-    names = names or source.array.attrs.asdict().get("_ARRAY_DIMENSIONS")
-    fits = isinstance(names, (list, tuple)) and len(names) == len(source.shape)
+    """Return the names of some axes, if axes have names."""
+    names = dimension_names(source.array)
+    return None if names is None else [names[n] for n in axes]
+
+
+def dimension_names(array: AnyArray) -> list[str | None] | None:
+    """Return the names of an array's axes, if they have names: zarr's, or xarray's."""
+    names: Any = getattr(array.metadata, "dimension_names", None)
+    names = names or array.attrs.asdict().get("_ARRAY_DIMENSIONS")
+    fits = isinstance(names, (list, tuple)) and len(names) == array.ndim
     if not fits or not all(name is None or isinstance(name, str) for name in names):
         return None
-    return [names[n] for n in axes]
+    return list(names)
 
 
 def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int | list[int] | None:
@@ -43,8 +49,9 @@ def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int
     numbers: list[int] = []
     for one in axes:
         if isinstance(one, str) and names.count(one) != 1:
-            known = ", ".join(repr(name) for name in names if name) or "no names"
-            raise PlanError(f"{source.name} has no axis {one!r}; its axes have: {known}")
+            known = ", ".join(repr(name) for name in names if name)
+            known = f"have: {known}" if known else "have no names: use numbers"
+            raise PlanError(f"{source.name} has no axis {one!r}; its axes {known}")
         if isinstance(one, str) and one not in left:
             raise PlanError(
                 f"{source.name}: axis {one!r} cannot be reduced, for the selection {selection!r} "

@@ -178,7 +178,8 @@ class LocalOpenCLCluster(LocalCluster):
         started, wanted = len(scheduler.workers), len(self._posts)
         if started < wanted:
             raise ClusterError(
-                f"only {started} of {wanted} worker(s) started; their messages say why"
+                f"only {started} of {wanted} worker(s) started; their messages say why (a script "
+                "starts a cluster under if __name__ == '__main__': only)"
             )
 
     def new_worker_spec(self) -> dict[str, dict[str, Any]]:

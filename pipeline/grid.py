@@ -267,7 +267,8 @@ def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, .
             )
         out.append(int(entry) % ndim)
     if len(set(out)) != len(out):
-        raise PlanError(f"axis {axis!r} names an axis twice")
+        twice = next(n for n in out if out.count(n) > 1)
+        raise PlanError(f"axis {axis!r} names axis {twice} twice: name it once")
     return tuple(sorted(out))
 
 

@@ -155,6 +155,10 @@ def _opened(address: str, name: str) -> AnyArray | zarr.Group:
             raise SourceError(
                 f"{name}: its codec {missing[1]!r} is not installed; {package_of(missing[1])}"
             ) from error
+        if local and (kind := _kind_of_file(Path(name))):
+            raise SourceError(f"{name}: {kind}") from error
+        if local and isinstance(error, FileNotFoundError):
+            raise SourceError(f"{name}: a folder, but not a Zarr array or group") from error
         message = message_of(error)
         what = "not a Zarr array or group" if local else "cannot be opened as a Zarr array"
         raise SourceError(
@@ -172,11 +176,27 @@ def _store(address: str) -> Any:
     return ZipStore(address) if address.endswith(".zip") else address
 
 
+def _kind_of_file(path: Path) -> str:
+    """Say what a file is, if it is one."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        begins = file.read(8)
+    if begins.startswith((b"\x89HDF", b"CDF")):
+        return (
+            "a NetCDF or HDF5 file, not a Zarr array or group; "
+            "xarray.open_dataset(...).to_zarr(...) makes a Zarr of it"
+        )
+    return "a file, not a Zarr array or group, which is a folder"
+
+
 def _nearest(path: Path) -> str:
     """Say how far a path that does not exist can be followed."""
     parent = next((p for p in path.parents if p.exists()), None)
     if parent is None or parent in (Path(), Path("/")):
         return ""
+    if kind := _kind_of_file(parent):
+        return f" ({parent} is {kind})"
     try:
         node = zarr.open(str(parent), mode="r")
     except Exception:  # noqa: BLE001 # a hint, for whatever the parent is

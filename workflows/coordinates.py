@@ -1,48 +1,79 @@
-"""Coordinates: arrays of one axis beside an array, which have the name of one of its axes."""
+"""Coordinates: what stands beside an array and says where its elements are.
+
+Those of an axis have its name; those of several axes, or of none, are named by the array's
+attribute `coordinates`, as the CF conventions have it.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from chunkfold.axes import axis_names
+from chunkfold.axes import axis_names, dimension_names
+from chunkfold.grid import Axis
 from chunkfold.opening import open_beside
 from chunkfold.planning import Plan
+from chunkfold.source import AnyArray
+
+NAMED = "coordinates"
+"""The attribute that names others than those of the axes, with blanks between."""
 
 
 @dataclass(frozen=True)
 class Coordinate:
-    """What stands along an axis, such as its latitudes."""
+    """What stands along an axis, such as its latitudes, or along some."""
 
     name: str
+    axes: tuple[str, ...]
     values: np.ndarray
-    """(selected elements,), as they are stored."""
+    """As they are stored, of the elements that are selected along each axis."""
     attributes: dict[str, Any]
 
 
 def coordinates(plan: Plan, axes: Iterable[int]) -> Iterator[Coordinate]:
-    """Yield those of some axes of a plan's source, as far as they are selected.
+    """Yield those of a plan's source that have no axes but some of these, as far as selected.
 
     One that is there but cannot be read is left out, with a warning: results are worth more.
     """
-    for n in axes:
-        along = plan.layout.axes[n]
-        (name,) = axis_names(plan.source, [n]) or [None]
-        if not name or "/" in name or name.startswith("."):
+    kept = list(axes)
+    names = axis_names(plan.source, kept) or []
+    along = {
+        name: (plan.layout.axes[n], plan.source.shape[n])
+        for n, name in zip(kept, names, strict=False)
+        if name and names.count(name) == 1
+    }
+    named = plan.source.array.attrs.asdict().get(NAMED)
+    others = named.split() if isinstance(named, str) else []
+    for name in dict.fromkeys([*along, *others]):
+        if "/" in name or name.startswith("."):
             continue
         found = open_beside(plan.source, name)
-        if found is None or found.shape != (plan.source.shape[n],):
+        own = None if found is None else _axes_of(found, name, along)
+        if found is None or own is None:
             continue
         try:
-            values = np.asarray(found[along.start : along.stop : along.step])
+            cuts = (along[one][0] for one in own)
+            taken = tuple(slice(cut.start, cut.stop, cut.step) for cut in cuts)
+            values = np.asarray(found[taken])
         except Exception as error:  # noqa: BLE001 # whatever keeps it from being read
             left_out = f"its coordinate {name!r} is left out, it cannot be read: {error}"
             warnings.warn(f"{plan.name}: {left_out}", RuntimeWarning, stacklevel=2)
             continue
         attributes = found.attrs.asdict()
         attributes.pop("_ARRAY_DIMENSIONS", None)
-        yield Coordinate(name, values, attributes)
+        yield Coordinate(name, own, values, attributes)
+
+
+def _axes_of(
+    found: AnyArray, name: str, along: Mapping[str, tuple[Axis, int]]
+) -> tuple[str, ...] | None:
+    """Return the axes of a coordinate; None if it is none of those that are left."""
+    names = (name,) if name in along else tuple(dimension_names(found) or ())
+    if len(names) != found.ndim or len(set(names)) != len(names) or not set(names) <= set(along):
+        return None
+    own = tuple(str(one) for one in names)
+    return own if found.shape == tuple(along[one][1] for one in own) else None

@@ -20,7 +20,7 @@ from chunkfold.planning import Plan
 from chunkfold.request import Op
 from chunkfold.source import Source
 from chunkfold.workflows.attributes import OF_VALUES, carried_attributes
-from chunkfold.workflows.coordinates import coordinates
+from chunkfold.workflows.coordinates import NAMED, coordinates
 from chunkfold.workflows.outputs import format_of, shown
 
 _SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")
@@ -81,18 +81,23 @@ class Reduced:
         """
         group = zarr.open_group(str(folder), mode="a", zarr_format=3)
         into = group.require_group(path) if path else group
+        left = [n for n in self.axes if n not in self.plan.layout.reduced]
+        along = [one for one in coordinates(self.plan, left) if one.name not in self.results]
+        others = " ".join(one.name for one in along if one.axes != (one.name,))
         for op, value in self.results.items():
             for name, part in _arrays(op, np.asarray(value)):
                 own = part.ndim < np.ndim(value)  # a field that is the same for every output
-                into.create_array(name, data=part, **self._described(op, part, own=own))
-        left = [n for n in self.axes if n not in self.plan.layout.reduced]
-        for one in coordinates(self.plan, left):
+                described = self._described(op, part, own=own)
+                if others and not own:
+                    described["attributes"] |= {NAMED: others}
+                into.create_array(name, data=part, **described)
+        for one in along:
             if one.name not in into:
                 into.create_array(
                     one.name,
                     data=one.values,
                     attributes=one.attributes,
-                    dimension_names=[one.name],
+                    dimension_names=list(one.axes),
                 )
 
     def _alive(self) -> list[int]:

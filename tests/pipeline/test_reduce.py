@@ -318,10 +318,10 @@ def test_what_fails_interrupts_the_other_blocks(monkeypatch):
 
 
 def test_what_this_host_has_no_memory_for_is_refused(monkeypatch):
-    from chunkfold import worker
+    from chunkfold import staffing
 
     source = stored(np.zeros((4, 1000)), chunks=(1, 1000))
-    monkeypatch.setattr(worker, "MEMORY_LIMIT", 1 << 20)
+    monkeypatch.setattr(staffing, "MEMORY_LIMIT", 1 << 20)
     for asked in (cf.reduce, cf.plan):
         with pytest.raises(cf.PlanError, match=r"may use only .* of its limit of 1.0 MiB.*edges"):
             asked(source, "histogram", axis=0)
@@ -563,7 +563,7 @@ def test_axes_go_by_name_too():
         np.testing.assert_array_equal(cf.reduce(source, "sum", axis=axis), array.sum(axis=numbers))
     with pytest.raises(cf.PlanError, match="no axis 'depth'; its axes have: 'time', 'lat', 'lon'"):
         cf.plan(source, "sum", axis="depth")
-    with pytest.raises(cf.PlanError, match="no axis 'time'; its axes have: no names"):
+    with pytest.raises(cf.PlanError, match="no axis 'time'; its axes have no names"):
         cf.plan(stored(array, chunks=(1, 3, 2)), "sum", axis="time")
 
 

@@ -44,12 +44,15 @@ def test_a_source_travels_small(store: Path):
         ("s.zarr/a/b", r"no such path .*s.zarr/a is an array"),
         ("s.zarr", r"is a Zarr group, not an array; its arrays: .*s.zarr/a, .*s.zarr/deep/b"),
         ("plain", "not a Zarr array or group"),
-        ("file.txt", "not a Zarr array or group"),
+        ("file.txt", "a file, not a Zarr array or group"),
+        ("old.nc", r"a NetCDF or HDF5 file, not a Zarr.*to_zarr"),
+        ("old.nc/t2m", r"no such path \(.*old.nc is a NetCDF or HDF5 file"),
     ],
 )
 def test_what_is_no_array_is_said_so(store: Path, path: str, match: str):
     (store.parent / "plain").mkdir()
     (store.parent / "file.txt").write_text("hello")
+    (store.parent / "old.nc").write_bytes(b"\x89HDF\r\n\x1a\n")
     with pytest.raises(SourceError, match=match):
         open_source(store.parent / path)
 

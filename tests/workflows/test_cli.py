@@ -185,7 +185,7 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("reduce", "STORE/a", "--select", "0:x"), "'0:x' is neither an integer"),
         (("reduce", "STORE/a", "--select", "1,2,3"), "3 entries for 2 axes"),
         (("reduce", "STORE/a", "--dtype", "nonsense"), "nonsense"),
-        (("reduce", "STORE/a", "--axis", "0,x"), "has no axis 'x'; its axes have: no names"),
+        (("reduce", "STORE/a", "--axis", "0,x"), "has no axis 'x'; its axes have no names"),
         (
             ("reduce", "STORE/a", "--out", "m.txt"),
             "output m.txt ends in '.txt'; use .json for JSON",

@@ -128,6 +128,9 @@ def test_coordinates_come_along_as_xarray_reads_them(tmp_path: Path, here, zarr_
         {
             "time": np.arange("2020-01-01", "2020-02-10", dtype="M8[D]").astype("M8[ns]"),
             "lat": ("lat", np.linspace(90, -90, 6), {"units": "degrees_north"}),
+            "row": ("lat", np.arange(6)),
+            "curved": (("lon", "lat"), rng.normal(size=(5, 6))),
+            "height": ((), 2.0, {"units": "m"}),
         },
     )
     with warnings.catch_warnings():
@@ -148,6 +151,8 @@ def test_coordinates_come_along_as_xarray_reads_them(tmp_path: Path, here, zarr_
                 made = xarray.open_zarr(out)
             xarray.testing.assert_allclose(made[name], want["t2m"])
             assert set(made.coords) == set(want.coords)
+            for coordinate in want.coords:
+                xarray.testing.assert_equal(made[coordinate], want[coordinate])
             if name == "mean":
                 assert made["lat"].attrs == {"units": "degrees_north"}
 

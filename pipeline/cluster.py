@@ -160,7 +160,7 @@ class LocalOpenCLCluster(LocalCluster):
             await nanny.finished()
             if nanny.retired or self.status != Status.running:
                 return
-            del self.workers[name]
+            self.workers.pop(name, None)  # it may have been scaled away
             await asyncio.sleep(pause)
             with contextlib.suppress(Exception):  # it is attended like the one before
                 await self._correct_state()

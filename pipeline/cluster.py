@@ -124,12 +124,11 @@ class LocalOpenCLCluster(LocalCluster):
         self._threads = threads_per_worker
         self._attending: set[asyncio.Task[None]] = set()
         kwargs.setdefault("dashboard_address", ":0")
+        if kwargs.get("processes") is not False:
+            kwargs.setdefault("worker_class", DeviceNanny)
         try:
             super().__init__(  # type: ignore[no-untyped-call] # distributed has no types here
-                n_workers=0,
-                threads_per_worker=threads_per_worker,
-                worker_class=DeviceNanny,
-                **kwargs,
+                n_workers=0, threads_per_worker=threads_per_worker, **kwargs
             )
             if not self.asynchronous:
                 self.scale(len(self._posts))
@@ -148,10 +147,11 @@ class LocalOpenCLCluster(LocalCluster):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         # An interrupt cancels this, but not what it waits for: closing waits for that, too.
         await asyncio.shield(self._correct_state())
-        for name in self.workers:
-            attending = asyncio.create_task(self._attend(name))
-            self._attending.add(attending)  # asyncio holds weak references only
-            attending.add_done_callback(self._attending.discard)
+        for name, nanny in self.workers.items():
+            if isinstance(nanny, DeviceNanny):
+                attending = asyncio.create_task(self._attend(name))
+                self._attending.add(attending)  # asyncio holds weak references only
+                attending.add_done_callback(self._attending.discard)
 
     async def _attend(self, name: str) -> None:
         """Start a worker's nanny again, should it end, as when its worker dies while it starts."""

@@ -336,6 +336,16 @@ def test_a_cluster_brings_back_workers_however_long_that_takes(data):
         assert nanny not in made.workers.values()
 
 
+def test_workers_may_be_threads(data):
+    """One process for all devices."""
+    path, array = data
+    with (
+        cf.LocalOpenCLCluster(halves()[:2], processes=False, dashboard_address=None) as made,
+        connect(made.scheduler_address) as client,
+    ):
+        check(cf.reduce(path, OPS, client=client), array)
+
+
 def test_a_run_that_lost_all_its_workers_ends(data, monkeypatch):
     path, _ = data
     monkeypatch.setattr(engine, "UNMANNED_DEADLINE_S", 2.0)

@@ -157,7 +157,7 @@ def _opened(address: str, name: str) -> AnyArray | zarr.Group:
             ) from error
         if local and (kind := _kind_of_file(Path(name))):
             raise SourceError(f"{name}: {kind}") from error
-        if local and isinstance(error, FileNotFoundError):
+        if local and isinstance(error, FileNotFoundError) and Path(name).is_dir():
             raise SourceError(f"{name}: a folder, but not a Zarr array or group") from error
         message = message_of(error)
         what = "not a Zarr array or group" if local else "cannot be opened as a Zarr array"
@@ -177,11 +177,12 @@ def _store(address: str) -> Any:
 
 
 def _kind_of_file(path: Path) -> str:
-    """Say what a file is, if it is one."""
-    if not path.is_file():
+    """Say what a file is, if it is one that can be read."""
+    try:
+        with path.open("rb") as file:
+            begins = file.read(8)
+    except OSError:
         return ""
-    with path.open("rb") as file:
-        begins = file.read(8)
     if begins.startswith((b"\x89HDF", b"CDF")):
         return (
             "a NetCDF or HDF5 file, not a Zarr array or group; "

@@ -142,8 +142,10 @@ def _marks(key: Any, grid: tuple[int, ...]) -> list[str]:
     """Return keys of a grid that part it, in the order of keys, into lots that are alike."""
     count = math.prod(grid)
     lots = min(_LOTS, count // PAGE)
+    if lots < 2:
+        return []
     some = np.linspace(0, count - 1, _OF_A_LOT * lots, dtype=np.int64)
-    places = np.stack(np.unravel_index(some, grid), axis=-1) if grid else some
+    places = np.stack(np.unravel_index(some, grid), axis=-1)
     return sorted(key(tuple(place)) for place in places.tolist())[_OF_A_LOT::_OF_A_LOT]
 
 

@@ -46,6 +46,7 @@ def test_a_source_travels_small(store: Path):
         ("plain", "not a Zarr array or group"),
         ("file.txt", "a file, not a Zarr array or group"),
         ("old.nc", r"a NetCDF or HDF5 file, not a Zarr.*to_zarr"),
+        ("/proc/self/mem", "/proc/self/mem: not a Zarr array or group"),
         ("old.nc/t2m", r"no such path \(.*old.nc is a NetCDF or HDF5 file"),
     ],
 )

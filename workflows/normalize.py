@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from contextlib import suppress
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dask.array
 import numpy as np
 import zarr
-from distributed import Client, get_client
+from distributed import Client
 
 from chunkfold.api import submit
 from chunkfold.axes import axis_names, axis_numbers
-from chunkfold.deadline import within
-from chunkfold.errors import PlanError, SourceError
+from chunkfold.errors import ChunkfoldError, PlanError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
+from chunkfold.kernels import Packing
 from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
 from chunkfold.source import Source
 from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown, staged
 from chunkfold.workflows.results import normalization_json
+from chunkfold.workflows.window import in_window
 
-_IDLE_DEADLINE_S = 10.0
-"""Longest wait for tasks that write and were cancelled, in seconds."""
+Box = tuple[slice, ...]
 MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
 """What is measured for each way to normalize."""
 
@@ -217,11 +215,7 @@ def apply(
             )
         shape[found.channels] = -1
     offset, scale = found.offset.reshape(shape), found.scale.reshape(shape)
-    # Whole objects at a time: two writers of one shard would undo each other's work.
-    values = dask.array.from_array(array, chunks=array.shards or array.chunks)
     packing = packing_of(opened) if found.mask_and_scale else None
-    if packing is not None:
-        values = values.map_blocks(packing.values, dtype=packing.value_dtype(opened.dtype))
     with staged(out, overwrite=overwrite) as made:
         target = zarr.create_array(
             str(made),
@@ -233,40 +227,44 @@ def apply(
             | {"chunkfold": normalization_json(found)},
             dimension_names=axis_names(opened, range(len(shape))),
         )
-        normalized = ((values.astype(np.float64) - offset) / scale).astype(made_of)
-        store: Any = dask.array.store
-        _compute(store(normalized, target, lock=False, compute=False), opened.name)
+        # Whole objects at a time: two writers of one shard would undo each other's work.
+        boxes = _boxes(array.shape, array.shards or array.chunks)
+        try:
+            in_window(_Writer(array, target, offset, scale, packing), boxes)
+        except ChunkfoldError:
+            raise
+        except Exception as error:
+            raise SourceError(
+                f"{opened.name}: cannot be read, or not written ({type(error).__name__}: {error})"
+            ) from error
     return zarr.open_array(str(out), mode="r")
 
 
-def _compute(written: Any, name: str) -> None:
-    """Write on the current client, or on threads; interrupted, nothing is begun any more."""
-    try:
-        client: Any = get_client()
-    except ValueError:
-        client = None
-    future = None if client is None else client.compute(written)
-    try:
-        (written.compute if future is None else future.result)()
-    except Exception as error:
-        raise SourceError(
-            f"{name}: cannot be read, or not written ({type(error).__name__}: {error})"
-        ) from error
-    finally:
-        if future is not None and not future.done():
-            client.cancel([future], force=True)
-            _await_idle(client)
+@dataclass(frozen=True)
+class _Writer:
+    """Writes boxes of normalized values."""
+
+    array: Any
+    target: Any
+    offset: np.ndarray
+    """Of as many axes as the array, of length 1 but for the channels'; so is `scale`."""
+    scale: np.ndarray
+    packing: Packing | None
+
+    def __call__(self, box: Box) -> None:
+        values = self.array[box]
+        if self.packing is not None:
+            values = self.packing.values(values)
+        part = tuple(
+            slice(None) if n == 1 else along
+            for along, n in zip(box, self.offset.shape, strict=True)
+        )
+        self.target[box] = (np.asarray(values, np.float64) - self.offset[part]) / self.scale[part]
 
 
-def _await_idle(client: Any) -> None:
-    """Wait until no worker runs a task: of what was cancelled none is begun, but some may run."""
-    deadline = time.monotonic() + _IDLE_DEADLINE_S
-    with suppress(Exception):  # whatever is left of the cluster, we are leaving
-        while time.monotonic() < deadline and any(
-            within(_IDLE_DEADLINE_S, "the workers", lambda: client.run(_running)).values()
-        ):
-            time.sleep(0.05)
-
-
-def _running(dask_worker: Any) -> int:
-    return len(dask_worker.state.all_running_tasks)
+def _boxes(shape: Sequence[int], lengths: Sequence[int]) -> Iterator[Box]:
+    along = (
+        [slice(at, min(at + step, n)) for at in range(0, n, step)]
+        for n, step in zip(shape, lengths, strict=True)
+    )
+    return itertools.product(*along)

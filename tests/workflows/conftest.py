@@ -21,6 +21,7 @@ def here(capfd: pytest.CaptureFixture, monkeypatch) -> Callable[..., tuple[int, 
     def run(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["chunkfold", *map(str, words)])
         monkeypatch.setattr(signal, "signal", lambda *_: None)  # pytest's own stay
+        monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
         with pytest.raises(SystemExit) as ended:
             main()
         done = capfd.readouterr()

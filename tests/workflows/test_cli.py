@@ -354,6 +354,25 @@ def interrupted_once(words: Sequence[str], begun: Callable[[int], object]) -> st
     return stderr
 
 
+def test_an_interrupt_that_a_destructor_swallows_comes_again():
+    script = (
+        "import signal, time\n"
+        "import chunkfold.workflows.cli as commands\n"
+        "class Dying:\n"
+        "    def __del__(self):\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "def waits(**_):\n"
+        "    Dying()\n"
+        "    time.sleep(30)\n"
+        "commands.cli.main = waits\n"
+        "commands.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=25
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_terminal_interrupts_workers_too_and_they_say_nothing_of_it(store: Path):
     def starts(group: int) -> bool:
         return any("spawn_main" in process for process in alive(group))

@@ -43,6 +43,7 @@ EXIT_UNREAD = 141
 """Whoever read the output went away, as with programs that SIGPIPE ends."""
 _INSISTS_AFTER_S = 5.0
 """What is freed after an interrupt takes a second; who interrupts again after so long insists."""
+_AGAIN_S = 0.01
 _CODES: dict[type[ChunkfoldError], int] = {
     BusyError: EXIT_BUSY,
     **dict.fromkeys(
@@ -147,6 +148,14 @@ class _Interrupts:
         if time.monotonic() - self._first > _INSISTS_AFTER_S:
             os._exit(EXIT_INTERRUPTED)
 
+    def unraised(self, lost: sys.UnraisableHookArgs) -> None:
+        """Interrupt once more, soon, where Python has swallowed it: in a destructor, say."""
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            sys.__unraisablehook__(lost)
+            return
+        self._first = None
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+
 
 def _tell(error: Exception) -> None:
     if "--json-lines" in sys.argv:
@@ -163,8 +172,9 @@ def main() -> None:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore", PackedWarning)  # commands say so themselves
     interrupts = _Interrupts()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, interrupts)
+    sys.unraisablehook = interrupts.unraised
     try:
         code = cli.main(standalone_mode=False)
     except ChunkfoldError as error:

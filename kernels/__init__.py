@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels.fold import Fold
     from chunkfold.kernels.geometry import Box, box
     from chunkfold.kernels.histograms import histogram
-    from chunkfold.kernels.host import all_devices, default_devices, devices
+    from chunkfold.kernels.host import all_devices, default_devices, devices, split
     from chunkfold.kernels.lookup import as_monoid
     from chunkfold.kernels.monoid import Monoid
     from chunkfold.kernels.opened import OpenedDevice
@@ -57,6 +57,7 @@ _HOMES = {
         "all_devices",
         "default_devices",
         "devices",
+        "split",
     ),
     "chunkfold.kernels.lookup": ("as_monoid",),
     "chunkfold.kernels.monoid": ("Monoid",),
@@ -96,6 +97,7 @@ __all__ = [
     "devices",
     "histogram",
     "is_defined",
+    "split",
 ]
 
 __getattr__ = loader(__name__, _HOMES)

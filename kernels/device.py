@@ -63,6 +63,8 @@ class Device:
     unified_memory: bool
     """Whether device and host share memory."""
     max_sub_groups: int
+    most_parts: int
+    """Equal parts that it can be split in, at most; 1 if in none."""
     part: tuple[int, int] | None = None
     """(k, n) if this is the k-th of n equal parts of a device."""
 
@@ -115,6 +117,7 @@ def describe(handle: cl.Device, index: int) -> Device:
         constant_bytes=handle.max_constant_buffer_size,
         unified_memory=bool(handle.host_unified_memory),
         max_sub_groups=_optional(handle, "max_num_sub_groups", 0),
+        most_parts=_most_parts(handle),
     )
 
 
@@ -135,6 +138,13 @@ def _c_versions(handle: cl.Device) -> tuple[tuple[int, int], ...]:
         for entry in _optional(handle, "opencl_c_all_versions", [])
     }
     return tuple(sorted(listed | {parse_version(handle.opencl_c_version)}))
+
+
+def _most_parts(handle: cl.Device) -> int:
+    """Return how many sub-devices of one compute unit each there can be."""
+    equally = cl.device_partition_property.EQUALLY in _optional(handle, "partition_properties", [])
+    most = _optional(handle, "partition_max_sub_devices", 1) if equally else 1
+    return max(1, min(most, handle.max_compute_units))
 
 
 def _optional(handle: cl.Device, query: str, default: Any) -> Any:

@@ -46,10 +46,11 @@ def split(device: Device, parts: int) -> tuple[Device, ...]:
     DeviceError
         If the device cannot be split so.
     """
-    if device.kind != "cpu" or not 1 <= parts <= device.compute_units:
+    if device.kind != "cpu":
+        raise DeviceError(f"{device} cannot be split in {parts}: it is a {device.kind}, no cpu")
+    if not 1 <= parts <= device.most_parts:
         raise DeviceError(
-            f"{device} cannot be split in {parts}: it is a {device.kind} "
-            f"with {device.compute_units} compute units"
+            f"{device} cannot be split in {parts}, only in 1 to {device.most_parts} parts"
         )
     namespace = uuid.UUID(device.uuid)
     return tuple(

@@ -88,16 +88,17 @@ class LocalOpenCLCluster(LocalCluster):
     Parameters
     ----------
     devices
-        Devices or specs (see `chunkfold.devices`); None for the default ones. "cpu/2" makes two
-        workers of a CPU device's halves.
+        Devices or specs (see `chunkfold.devices`); None for the default ones. Parts of a CPU
+        ("cpu/2") have one worker each.
     threads_per_worker
         Blocks that a worker runs at once.
     memory_limit
         Bytes per worker; None shares this host's memory out.
     workers_per_device
-        Worker processes that share each device, and decode for it. None: one for a CPU, and for a
-        GPU one for every 8 of the cores that decode for it, as Python's lock makes more of them
-        wait. A GPU in a mode that lets one process in only needs 1.
+        Worker processes that share a GPU, or have a part of a CPU each, and decode for it. None:
+        one for every 4 of the cores that decode for a GPU, 4 at most, or for every 8 of a CPU's, as
+        Python's lock makes more of them wait. A GPU in a mode that lets one process in only needs
+        1.
     **kwargs
         For `distributed.LocalCluster`.
 

@@ -9,15 +9,18 @@ from typing import NamedTuple
 from distributed.system import MEMORY_LIMIT
 
 from chunkfold.errors import DeviceError
-from chunkfold.kernels import Device
+from chunkfold.kernels import Device, split
 from chunkfold.planning import READERS
 
-_CORES = 8
-"""Of a worker that has a device's chunks decoded: its readers share Python's lock. On 16 cores with
-one H200, one worker had 0.52 to 0.73 of what threads had that only read and decode chunks of 1 MB,
-two had 0.76 to 0.90, four had 0.78 to 0.84; of 33 MB, two had as much as one and four had 0.9."""
+_GPU_CORES = 4
+"""Of a worker that shares a GPU: its readers share Python's lock. On 16 cores with one H200, two
+workers read 0.76 to 0.89 of what threads do that only read and decode chunks of 1 MB, four 0.94 to
+1.08; of chunks without codecs two read 0.42 of 1 MB and 0.89 of 33 MB, four 0.69 and 0.91."""
 _MOST = 4
-"""Workers of a device: each takes some of its memory for itself."""
+"""Workers of a GPU: each takes some of its memory for itself."""
+_CPU_CORES = 8
+"""Of a worker that has a part of a CPU. Of 16 cores, two halves read 1.4 to 1.7 times as many
+chunks of 1 MB as the whole, quarters 1.5 to 2.1 times, but fewer of 33 MB than halves."""
 
 
 class Post(NamedTuple):
@@ -37,8 +40,8 @@ def posts(
 ) -> list[Post]:
     """Share a host out to the workers of its devices, so many each, with so many bytes.
 
-    Unless it is given how many: one for a device that shares the host's memory, whose own threads
-    keep all cores busy, and for another one for every 8 of the cores that decode for it.
+    A GPU's workers share it: unless it is given how many, they are one for every 4 of the cores
+    that decode for it. A CPU is split, a part for each: one for every 8 of its cores.
 
     Raises
     ------
@@ -49,20 +52,28 @@ def posts(
         raise DeviceError(
             f"workers_per_device is {per_device!r}; give a whole number of at least 1"
         )
-    cores = _cores() // max(1, len(devices))
-    several = per_device or max(1, min(_MOST, -(-cores // _CORES)))
-    counts = [several if per_device or not device.unified_memory else 1 for device in devices]
-    workers = sum(counts)
+    shares = [_shares(device, _cores() // len(devices), per_device) for device in devices]
+    workers = sum(map(len, shares))
     return [
         Post(
-            f"{device.kind}-{device.uuid}" + (f"-{number}" if number else ""),
-            device,
+            f"{own.kind}-{own.uuid}" + (f"-{number}" if number and own is device else ""),
+            own,
             readers_each(workers),
             memory or memory_each(workers),
         )
-        for device, count in zip(devices, counts, strict=True)
-        for number in range(count)
+        for device, each in zip(devices, shares, strict=True)
+        for number, own in enumerate(each)
     ]
+
+
+def _shares(device: Device, cores: int, count: int | None) -> list[Device]:
+    """Return what each of a device's workers has of it."""
+    if not device.unified_memory:
+        return [device] * (count or max(1, min(_MOST, -(-cores // _GPU_CORES))))
+    # Such a device's threads and theirs want the same cores.
+    parts = device.most_parts if device.kind == "cpu" and device.part is None else 1
+    count = count or max(1, min(parts, cores // _CPU_CORES))
+    return list(split(device, count)) if 1 < count <= parts else [device] * count
 
 
 def readers_each(workers: int) -> int:

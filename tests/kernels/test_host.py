@@ -41,7 +41,7 @@ def test_parts_are_devices_of_their_own(device: Device):
 def test_a_part_is_found_beside_devices_that_cannot_be_split(monkeypatch):
     (part, _) = devices(f"{DEVICES[0].spec}/2")
     gpu = replace(DEVICES[0], kind="gpu", platform="NVIDIA CUDA", uuid="g")
-    one_unit = replace(DEVICES[0], uuid="other", platform="Another", compute_units=1)
+    one_unit = replace(DEVICES[0], uuid="other", platform="Another", most_parts=1)
     listed = host._listed()
     monkeypatch.setattr(host, "_listed", lambda: ((gpu, None), (one_unit, None), *listed))
     assert handle_of(part).max_compute_units == part.compute_units

@@ -8,12 +8,13 @@ import pytest
 from distributed.system import MEMORY_LIMIT
 
 from chunkfold import staffing
+from chunkfold.kernels import split
 from chunkfold.staffing import posts
 from tests.conftest import DEVICES
 
 
 def _devices(gpus: int, cpus: int) -> list:
-    plain = DEVICES[0]
+    plain = replace(DEVICES[0], most_parts=2)
     return [replace(plain, kind="gpu", uuid=f"g{n}", unified_memory=False) for n in range(gpus)] + [
         replace(plain, kind="cpu", uuid=f"c{n}", unified_memory=True) for n in range(cpus)
     ]
@@ -23,15 +24,15 @@ def _devices(gpus: int, cpus: int) -> list:
     ("cores", "gpus", "cpus", "expected"),
     [
         (2, 0, 1, [2]),
-        (64, 0, 1, [16]),
+        (8, 0, 1, [8]),
+        (15, 0, 1, [15]),
         (4, 1, 0, [4]),
-        (8, 1, 0, [8]),
-        (16, 1, 0, [8, 8]),
-        (24, 1, 0, [8, 8, 8]),
+        (8, 1, 0, [4, 4]),
+        (12, 1, 0, [4, 4, 4]),
         (128, 1, 0, [16, 16, 16, 16]),
-        (32, 2, 0, [8, 8, 8, 8]),
-        (128, 8, 0, [8] * 16),
-        (16, 1, 1, [8, 8]),
+        (16, 2, 0, [4, 4, 4, 4]),
+        (128, 8, 0, [4] * 32),
+        (8, 1, 1, [4, 4]),
         (2, 8, 0, [2] * 8),
     ],
 )
@@ -51,9 +52,33 @@ def test_a_gpu_has_as_many_workers_as_cores_that_decode_for_it_ask_for(
     ]
 
 
+@pytest.mark.parametrize(
+    ("cores", "most_parts", "given", "expected"),
+    [
+        (16, 16, None, 2),
+        (17, 17, None, 2),
+        (64, 64, None, 8),
+        (64, 4, None, 4),
+        (64, 1, None, 1),
+        (4, 4, 2, 2),
+        (64, 64, 1, 1),
+    ],
+)
+def test_a_cpu_is_split_among_its_workers(monkeypatch, cores, most_parts, given, expected):
+    monkeypatch.setattr(staffing, "_cores", lambda: cores)
+    plain = replace(DEVICES[0], part=None, most_parts=most_parts, compute_units=cores)
+    cpu = replace(plain, kind="cpu", unified_memory=True)
+    found = posts([cpu], given)
+    whole = [cpu] if expected == 1 else list(split(cpu, expected))
+    assert [post.device for post in found] == whole
+    assert len({post.name for post in found}) == expected
+    assert [post.readers for post in found] == [min(16, cores // expected)] * expected
+    assert len(posts(split(cpu, most_parts), None)) == most_parts, "parts are not split again"
+
+
 def test_what_is_given_holds_for_every_device(monkeypatch):
     monkeypatch.setattr(staffing, "_cores", lambda: 12)
-    found = posts(_devices(1, 1), 3, 1 << 30)
+    found = posts(_devices(1, 1), 3, 1 << 30)  # the CPU has two units
     assert [post.name for post in found] == [
         "gpu-g0", "gpu-g0-1", "gpu-g0-2", "cpu-c0", "cpu-c0-1", "cpu-c0-2",
     ]  # fmt: skip

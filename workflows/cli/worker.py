@@ -33,8 +33,8 @@ from chunkfold.workflows.consoles import err
 @click.option(
     "--workers-per-device",
     type=click.IntRange(min=1),
-    help="Processes that share a device, and decode for it.  [default: one for a CPU, "
-    "and for a GPU one for every 8 cores]",
+    help="Processes that share a GPU, or have a part of a CPU each.  [default: one for every 4 "
+    "cores of a GPU, 4 at most, or 8 cores of a CPU]",
 )
 def command(
     scheduler: str,

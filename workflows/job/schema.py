@@ -177,7 +177,7 @@ class Local(_Table):
     devices: Texts | None = None
     """As `chunkfold devices` names them; the GPUs, else one CPU device, without it."""
     workers_per_device: Count | None = None
-    """That share a device; one for a CPU, and for a GPU one for every 8 cores, without it."""
+    """That share a GPU, or have a part of a CPU; without it one for every 4, or 8, cores."""
 
 
 class Address(_Table):

@@ -305,7 +305,7 @@ def test_a_scheduler_that_is_not_there_is_an_error_within_seconds():
 
 def test_workers_share_a_device_and_one_that_dies_costs_time_only(data):
     path, array = data
-    for device in DEVICES:
+    for device in halves()[::2]:  # a CPU would be split
         made = cf.LocalOpenCLCluster([device], workers_per_device=2, dashboard_address=None)
         with made, connect(made.scheduler_address) as client:
             addresses = set(client.scheduler_info(n_workers=-1)["workers"])

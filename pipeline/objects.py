@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 import threading
@@ -87,12 +88,23 @@ class Scratch(threading.local):
     def room(self, use: str, nbytes: int) -> np.ndarray:
         """Return memory for a use, uint8."""
         if nbytes > _KEPT_BYTES:
-            return np.empty(nbytes, np.uint8)
+            return _at_a_page(nbytes)
         held: np.ndarray | None = getattr(self, use, None)
         if held is None or held.nbytes < nbytes:
-            held = np.empty(nbytes, np.uint8)
+            held = _at_a_page(nbytes)
             setattr(self, use, held)
         return held[:nbytes]
+
+
+def _at_a_page(nbytes: int) -> np.ndarray:
+    """Return memory, uint8, that begins where a page does, as files do in the page cache.
+
+    AMD's processors copy from one to the other at 2 GB/s, not 10, where memory begins 8 to 31 bytes
+    behind that: as what comes from malloc does (`rep movsb`; glibc's bug 30994).
+    """
+    memory = np.empty(nbytes + mmap.PAGESIZE, np.uint8)
+    before = -memory.ctypes.data % mmap.PAGESIZE
+    return memory[before : before + nbytes]
 
 
 scratch = Scratch()

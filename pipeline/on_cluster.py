@@ -77,9 +77,11 @@ class OnCluster:
 
     def _ask(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait for a worker, and ask all there are; return them, and what they answer."""
-        with contextlib.suppress(TimeoutError):
-            self._client.wait_for_workers(1, timeout=JOIN_DEADLINE_S)
         workers = self._workers()
+        if not workers:
+            with contextlib.suppress(TimeoutError):
+                self._client.wait_for_workers(1, timeout=JOIN_DEADLINE_S)
+            workers = self._workers()
         if not workers:
             address = self._client.scheduler_info(n_workers=0)["address"]
             raise ClusterError(

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,7 +144,7 @@ def bench(dataset: Dataset, path: Path, options: argparse.Namespace, clients: di
     def ours(mode: str) -> Timed:
         return lambda: cf.reduce(path, op, axis=axis, mode=mode, client=clients["chunkfold"])
 
-    others = peers(path, op, axis, CORES, clients["dask"]) if clients["peers"] else {}
+    others = peers(path, op, axis, CORES, clients["dask"]) if clients["dask"] else {}
     times = times_of(
         {
             "floor": lambda: floor(array, chunks, axis, adds=clients["adds"]),
@@ -162,7 +163,7 @@ def bench(dataset: Dataset, path: Path, options: argparse.Namespace, clients: di
     }
     slower = statistics.median(a / b for a, b in zip(times["exact"], times["fast"], strict=True))
     ahead = rates["fast"] / rates.get("dask workers", np.nan)
-    order = ("floor", "fast", "exact", *(NAMES if clients["peers"] else ()))
+    order = ("floor", "fast", "exact", *(NAMES if clients["dask"] else ()))
     figures = (*(rates.get(n, np.nan) for n in order), *shares.values(), slower, ahead)
     cells = "".join(f"{n:>16.2f}" for n in figures)
     print(f"{dataset.name:38}{cells}", flush=True)
@@ -187,18 +188,18 @@ def main() -> None:
     names = ("floor", "fast", "exact", *others, "fast/floor", "exact/floor", "time exact/fast",
              "fast/dask")  # fmt: skip
     print(f"{'':38}" + "".join(f"{name:>16}" for name in names))
-    with (
-        cf.LocalOpenCLCluster(options.device, dashboard_address=None) as device_cluster,
-        LocalCluster(n_workers=CORES, threads_per_worker=1, dashboard_address=None) as plain,
-        connect(device_cluster.scheduler_address) as ours,
-        Client(plain, set_as_default=False) as theirs,
-    ):
+    with ExitStack() as opened:
+        enter = opened.enter_context
+        device_cluster = enter(cf.LocalOpenCLCluster(options.device, dashboard_address=None))
+        ours, theirs = enter(connect(device_cluster.scheduler_address)), None
+        if others:
+            plain = LocalCluster(n_workers=CORES, threads_per_worker=1, dashboard_address=None)
+            theirs = enter(Client(enter(plain), set_as_default=False))
         for dataset in DATASETS:
             if options.only in dataset.name:
                 with tempfile.TemporaryDirectory(prefix="chunkfold-bench-") as folder:
                     path = Path(folder) / "t.zarr"
-                    clients = {"chunkfold": ours, "dask": theirs, "adds": not gpu,
-                               "peers": not options.no_peers}  # fmt: skip
+                    clients = {"chunkfold": ours, "dask": theirs, "adds": not gpu}
                     bench(dataset, path, options, clients)
 
 

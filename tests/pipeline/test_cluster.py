@@ -24,6 +24,7 @@ from distributed.core import Status
 
 import chunkfold as cf
 from chunkfold import blocks, engine, planning
+from chunkfold import cluster as cluster_module
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
@@ -334,6 +335,19 @@ def test_a_cluster_brings_back_workers_however_long_that_takes(data):
         made.sync(nanny.close)  # as it does if its worker dies while it starts
         check(cf.reduce(path, OPS, client=client), array)
         assert nanny not in made.workers.values()
+
+
+def test_dask_is_calm_unless_it_is_configured():
+    def intervals() -> list[str]:
+        names = ("worker.profile.interval", "admin.tick.interval")
+        return [dask.config.get(f"distributed.{name}") for name in names]
+
+    with dask.config.set({"distributed.admin.tick.interval": "20ms"}):  # as it comes
+        cluster_module.calm_dask()
+        assert intervals() == ["1s", "1s"]
+    with dask.config.set({"distributed.admin.tick.interval": "5ms"}):
+        cluster_module.calm_dask()
+        assert intervals() == ["1s", "5ms"]
 
 
 def test_workers_may_be_threads(data):

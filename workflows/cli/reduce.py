@@ -69,7 +69,7 @@ def command(
     A second SOURCE of equal shape is for reductions of two: dot, sum_sq_diff, max_abs_diff,
     first_mismatch.
 
-    Without --scheduler a local Dask cluster is started, one worker per OpenCL device.
+    Without --scheduler a local Dask cluster is started, with workers for each OpenCL device.
 
     \b
     Examples:

@@ -115,12 +115,30 @@ class OnCluster:
 
     def fold(self, block: Block, done: Done) -> None:
         """Submit a block."""
-        self._submit(done, f"fold-{block.number}", block_task, self._work, block)
+        key = f"fold-{block.number}-{self._work.run}"
+        self.submit(done, key, block_task, self._work, block)
 
     def combine(self, parts: Sequence[object], done: Done) -> None:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
-        self._submit(done, "combine", combine_task, self._work, *parts, priority=1)
+        key = f"combine-{self._work.run}"
+        self.submit(done, key, combine_task, self._work, *parts, priority=1)
+
+    def submit(
+        self, done: Done, name: str, task: Callable[..., Any], *args: Any, priority: int = 0
+    ) -> None:
+        """Submit any task; `done` is told its future, or why it has no result."""
+        future = self._client.submit(
+            task,
+            *args,
+            # A key of this run's own: the same call on a changed file is another call.
+            key=f"chunkfold-{name}-{next(self._numbers)}",
+            pure=False,
+            priority=priority,
+            resources=self._resources or None,
+        )
+        self._futures.add(future)
+        future.add_done_callback(lambda settled: done(self._outcome(settled)))
 
     def gather(self, handle: object) -> Folded:
         """Bring a root partial to the client: past the scheduler, if the worker is near."""
@@ -169,6 +187,7 @@ class OnCluster:
         with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
             if futures:
                 self._client.cancel(futures)
+            if futures and self._topic:
                 mark = (cancel_run, self._work.run)
                 within(10.0, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
         with contextlib.suppress(Exception):
@@ -182,21 +201,6 @@ class OnCluster:
         self._futures.difference_update(handles)
         for future in handles:
             future.release()
-
-    def _submit(
-        self, done: Done, name: str, task: Callable[..., Folded], *args: Any, priority: int = 0
-    ) -> None:
-        future = self._client.submit(
-            task,
-            *args,
-            # A key of this run's own: the same call on a changed file is another call.
-            key=f"chunkfold-{name}-{self._work.run}-{next(self._numbers)}",
-            pure=False,
-            priority=priority,
-            resources=self._resources or None,
-        )
-        self._futures.add(future)
-        future.add_done_callback(lambda settled: done(self._outcome(settled)))
 
     def _outcome(self, future: Any) -> object:
         """Return a finished future, or why it has no result, in chunkfold's terms.
@@ -223,7 +227,7 @@ def _failure(future: Any) -> object:
     error = future.exception(timeout=ANSWER_DEADLINE_S)
     if isinstance(error, KilledWorker):
         return DeviceError(
-            f"workers died {error.allowed_failures + 1} times while folding the same block; "
+            f"workers died {error.allowed_failures + 1} times while they ran the same task; "
             f"the last was {error.last_worker.address}: look at its log for the reason"
         )
     return error

@@ -14,7 +14,7 @@ from distributed import Client
 
 from chunkfold.api import submit
 from chunkfold.axes import axis_names, axis_numbers
-from chunkfold.errors import ChunkfoldError, PlanError, SourceError
+from chunkfold.errors import ChunkError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.kernels import Packing
@@ -63,9 +63,10 @@ class Normalization:
             channels = np.flatnonzero(~np.isfinite(values))
             if len(channels):
                 of = f" of {len(channels)} of {len(values)} channels"
-                cause = "there are NaN, which skipna takes for absent, or infinities"
+                cause = "there are NaN, which skipna takes for absent, infinities, or no elements"
                 if what == "scale":
-                    cause = "there are no more values than ddof"
+                    few = "no more values than ddof, or " if self.by == "mean-std" else ""
+                    cause = f"there are {few}infinities"
                 return f"the {what}{'' if self.channels is None else of} is not finite: {cause}"
         return ""
 
@@ -229,14 +230,7 @@ def apply(
         )
         # Whole objects at a time: two writers of one shard would undo each other's work.
         boxes = _boxes(array.shape, array.shards or array.chunks)
-        try:
-            in_window(_Writer(array, target, offset, scale, packing), boxes)
-        except ChunkfoldError:
-            raise
-        except Exception as error:
-            raise SourceError(
-                f"{opened.name}: cannot be read, or not written ({type(error).__name__}: {error})"
-            ) from error
+        in_window(_Writer(opened.name, array, target, offset, scale, packing), boxes)
     return zarr.open_array(str(out), mode="r")
 
 
@@ -244,6 +238,7 @@ def apply(
 class _Writer:
     """Writes boxes of normalized values."""
 
+    name: str
     array: Any
     target: Any
     offset: np.ndarray
@@ -252,6 +247,16 @@ class _Writer:
     packing: Packing | None
 
     def __call__(self, box: Box) -> None:
+        try:
+            self._write(box)
+        except Exception as error:
+            place = ", ".join(f"{along.start}:{along.stop}" for along in box)
+            raise ChunkError(
+                f"{self.name}: [{place}] cannot be read, or not written "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+    def _write(self, box: Box) -> None:
         values = self.array[box]
         if self.packing is not None:
             values = self.packing.values(values)

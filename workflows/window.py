@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from distributed import get_client
 
-from chunkfold.engine import STALL_DEADLINE_S
+from chunkfold.engine import STALL_DEADLINE_S, UNMANNED_DEADLINE_S
 from chunkfold.errors import ClusterError
+from chunkfold.on_cluster import OnCluster
 
 T = TypeVar("T")
 _SETTLE_DEADLINE_S = 20.0
 """Longest wait for calls that are under way when another has failed, in seconds."""
+_ASK_EVERY_S = 2.0
+"""How often to ask whether there are workers, while no call ends, in seconds."""
 
 
 def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
@@ -28,37 +34,91 @@ def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
     Exception
         What the first call that fails raises.
     ClusterError
-        If none ends for `STALL_DEADLINE_S`.
+        If the scheduler goes away, there are no workers for `UNMANNED_DEADLINE_S`, or no call ends
+        for `STALL_DEADLINE_S`.
     """
-    executor, window = _executor()
+    try:
+        makers: _Makers = _Workers(get_client())
+    except ValueError:
+        makers = _Threads()
     begun = set[Future[None]]()
     try:
         for item in items:
-            begun.add(executor.submit(call, item))
-            if len(begun) >= window:
-                begun -= _ended(begun)
+            begun.add(makers.begin(partial(call, item)))
+            if len(begun) >= makers.window:
+                begun -= _ended(makers, begun)
         while begun:
-            begun -= _ended(begun)
+            begun -= _ended(makers, begun)
     finally:
-        wait(begun, _SETTLE_DEADLINE_S)
-        executor.shutdown(wait=False)
+        deadline = time.monotonic() + _SETTLE_DEADLINE_S
+        while wait(begun, _ASK_EVERY_S).not_done and time.monotonic() < deadline:
+            if not makers.manned():
+                break
+        makers.stop()
 
 
-def _executor() -> tuple[Executor, int]:
-    """Return what makes the calls, and how many it is given at a time."""
-    try:
-        client: Any = get_client()
-    except ValueError:
-        threads = len(os.sched_getaffinity(0))
-        return ThreadPoolExecutor(threads), 2 * threads
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return client.get_executor(pure=False), 2 * max(1, sum(each["nthreads"] for each in workers))
-
-
-def _ended(begun: set[Future[None]]) -> set[Future[None]]:
-    ended, _ = wait(begun, STALL_DEADLINE_S, FIRST_COMPLETED)
-    if not ended:
-        raise ClusterError(f"none of {len(begun)} tasks ended for {STALL_DEADLINE_S:.0f} s")
+def _ended(makers: _Makers, begun: set[Future[None]]) -> set[Future[None]]:
+    """Wait for some to end."""
+    began = manned = time.monotonic()
+    while not (ended := wait(begun, _ASK_EVERY_S, FIRST_COMPLETED).done):
+        now = time.monotonic()
+        manned = now if makers.manned() else manned
+        if now - manned > UNMANNED_DEADLINE_S:
+            raise ClusterError(f"there was no worker for {UNMANNED_DEADLINE_S:.0f} s: start some")
+        if now - began > STALL_DEADLINE_S:
+            raise ClusterError(f"none of {len(begun)} tasks ended for {STALL_DEADLINE_S:.0f} s")
     for each in ended:
         each.result()
     return ended
+
+
+class _Makers(Protocol):
+    window: int
+    """Calls that are under way at a time."""
+
+    def begin(self, call: Callable[[], None]) -> Future[None]: ...
+
+    def manned(self) -> bool: ...
+
+    def stop(self) -> None: ...
+
+
+class _Threads:
+    def __init__(self) -> None:
+        threads = len(os.sched_getaffinity(0))
+        self._pool, self.window = ThreadPoolExecutor(threads), 2 * threads
+
+    def begin(self, call: Callable[[], None]) -> Future[None]:
+        return self._pool.submit(call)
+
+    def manned(self) -> bool:
+        return True
+
+    def stop(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
+class _Workers:
+    def __init__(self, client: Any) -> None:
+        self._cluster, self._name = OnCluster(client), f"window-{uuid.uuid4().hex[:12]}"
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        self.window = 2 * max(1, sum(each["nthreads"] for each in workers))
+
+    def begin(self, call: Callable[[], None]) -> Future[None]:
+        told = Future[None]()
+
+        def tell(outcome: object) -> None:
+            if isinstance(outcome, BaseException):
+                told.set_exception(outcome)
+            else:
+                self._cluster.release([outcome])
+                told.set_result(None)
+
+        self._cluster.submit(tell, self._name, call)
+        return told
+
+    def manned(self) -> bool:
+        return self._cluster.manned()
+
+    def stop(self) -> None:
+        self._cluster.stop()

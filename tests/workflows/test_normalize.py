@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import zarr
 
-from chunkfold.errors import PlanError, SourceError
+from chunkfold.errors import ChunkError, PlanError
 from chunkfold.workflows.normalize import apply, normalization
 from tests.workflows.test_cli import chunkfold, interrupted_once
 
@@ -145,7 +145,9 @@ def test_nothing_stays_of_what_cannot_be_written(images, tmp_path: Path):
     source, _ = images
     found, before = normalization(source), set(tmp_path.iterdir())
     (source / "c/1/0/0/0").write_bytes(b"spoiled")
-    with pytest.raises(SourceError, match=r"images\.zarr: cannot be read, or not written"):
+    with pytest.raises(
+        ChunkError, match=r"images\.zarr: \[5:10, 0:3, 0:16, 0:16\] cannot be read, or not written"
+    ):
         apply(source, found, tmp_path / "o.zarr")
     assert set(tmp_path.iterdir()) == before
 

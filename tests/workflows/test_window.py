@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -10,9 +11,11 @@ from pathlib import Path
 import pytest
 from distributed import Client
 
+from chunkfold.cluster import connect
 from chunkfold.errors import ClusterError
 from chunkfold.workflows import window
 from chunkfold.workflows.window import in_window
+from tests.processes import BIN, awaited, started
 
 ITEMS = 200
 
@@ -69,5 +72,28 @@ def test_interrupted_none_is_under_way_nor_begins(maker, tmp_path: Path):
 
 def test_calls_that_do_not_end_are_not_waited_for_in_silence(maker, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(window, "STALL_DEADLINE_S", 0.2)
+    monkeypatch.setattr(window, "_ASK_EVERY_S", 0.1)
     with pytest.raises(ClusterError, match="none of 1 tasks ended for 0 s"):
         in_window(time.sleep, [1.0])
+
+
+def test_without_any_worker_it_ends(monkeypatch):
+    monkeypatch.setattr(window, "UNMANNED_DEADLINE_S", 0.2)
+    monkeypatch.setattr(window, "_ASK_EVERY_S", 0.1)
+    with (
+        Client(processes=False, n_workers=0, dashboard_address=None) as nobody,
+        nobody.as_current(),
+        pytest.raises(ClusterError, match="there was no worker for 0 s: start some"),
+    ):
+        in_window(print, [1])
+
+
+def test_without_its_scheduler_it_ends(tmp_path: Path):
+    """As reductions do, with an error after which another try may go well."""
+    words = [BIN / "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    with started(words, tmp_path / "log") as scheduler:
+        address = awaited(tmp_path / "log", r"Scheduler at:\s+(tcp://\S+)", scheduler)
+        with connect(address) as nobody, nobody.as_current():
+            threading.Timer(1, scheduler.kill).start()
+            with pytest.raises(ClusterError, match="connection to the scheduler was lost"):
+                in_window(print, [1])

@@ -14,8 +14,8 @@ from chunkfold.planning import READERS
 
 _GPU_CORES = 4
 """Of a worker that shares a GPU: its readers share Python's lock. On 16 cores with one H200, two
-workers read 0.76 to 0.89 of what threads do that only read and decode chunks of 1 MB, four 0.94 to
-1.08; of chunks without codecs two read 0.42 of 1 MB and 0.89 of 33 MB, four 0.69 and 0.91."""
+workers read 0.76 to 0.89 of what threads do that only read and decode chunks of 1 MB, four 0.83 to
+1.08; of chunks without codecs two read 0.42 of 1 MB and 0.89 of 33 MB, four 0.66 and 0.87."""
 _MOST = 4
 """Workers of a GPU: each takes some of its memory for itself."""
 _CPU_CORES = 8

@@ -14,18 +14,21 @@ from typing import Any
 
 import dask.config
 from distributed import Client, LocalCluster, Nanny
+from distributed.comm.addressing import get_address_host_port, parse_address
 from distributed.comm.core import connect as open_comm
 from distributed.core import Status
 from distributed.deploy.cluster import Cluster
 
 from chunkfold.deadline import within
-from chunkfold.errors import ClusterError, DeviceError
+from chunkfold.errors import ClusterError, DeviceError, PlanError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning import THREADS
 from chunkfold.staffing import Post, posts
 from chunkfold.worker import RESOURCE, DevicePlugin
 
 START_DEADLINE_S = 120.0
+_WITHOUT_PORTS = ("inproc", "ucx")
+"""Schemes whose addresses Dask does not take apart."""
 _CALM = {
     "admin": {"tick": {"interval": "1s"}},
     "worker": {"profile": {"interval": "1s"}, "memory": {"monitor-interval": "1s"}},
@@ -215,6 +218,8 @@ def connect(address: str, deadline_s: float = 10.0) -> Client:
 
     Raises
     ------
+    PlanError
+        If that is no address.
     ClusterError
         If it cannot be reached in `deadline_s`.
     """
@@ -224,6 +229,13 @@ def connect(address: str, deadline_s: float = 10.0) -> Client:
 
 
 async def _reach(address: str, deadline_s: float) -> None:
+    try:
+        if parse_address(address)[0] not in _WITHOUT_PORTS:
+            get_address_host_port(address)
+    except ValueError as error:
+        raise PlanError(
+            f"{address!r} is no address of a scheduler ({error}): one is like tcp://10.0.0.1:8786"
+        ) from error
     try:
         comm = await asyncio.wait_for(open_comm(address, timeout=deadline_s), deadline_s)
         await asyncio.wait_for(comm.close(), deadline_s)
@@ -246,6 +258,8 @@ async def serve(
 
     Raises
     ------
+    PlanError
+        If that is no address.
     ClusterError
         If the scheduler cannot be reached in `connect_deadline_s`.
     """

@@ -300,8 +300,12 @@ def test_a_scheduler_that_is_not_there_is_an_error_within_seconds():
     with pytest.raises(cf.ClusterError, match=r"cannot reach a scheduler at 'tcp://127.0.0.1:9'"):
         connect("tcp://127.0.0.1:9", deadline_s=2)
     assert time.monotonic() - began < 20
-    with pytest.raises(cf.ClusterError, match="cannot reach"):
-        connect("nonsense://x", deadline_s=2)
+
+
+@pytest.mark.parametrize("address", ["", "nonsense", "nonsense://x:1", "tcp://", "host:port"])
+def test_what_is_no_address_of_a_scheduler_is_bad_input(address):
+    with pytest.raises(cf.PlanError, match=f"'{address}' is no address of a scheduler .*: one is"):
+        connect(address, deadline_s=2)
 
 
 def test_workers_share_a_device_and_one_that_dies_costs_time_only(data):

@@ -209,6 +209,7 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("demo", "--folder", "/proc/x"), "--folder /proc/x cannot be made"),
         (("worker", "tcp://127.0.0.1:9", "--threads", "0"), "0 is not in the range x>=1"),
         (("reduce", "STORE/a", "--scheduler", "x", "--device", "cpu"), "exclude each other"),
+        (("reduce", "STORE/a", "--scheduler", "x"), "'x' is no address of a scheduler"),
         (("reduce",), "Missing argument 'SOURCE"),
         (("reduce", "STORE/a", "--no-such-option"), "No such option"),
         (("plan", "STORE/a", "--op", "maxx"), "did you mean 'max'?"),

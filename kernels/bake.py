@@ -16,6 +16,7 @@ from chunkfold.kernels.bake_grid import grid_steps, grid_sums, has_grid
 from chunkfold.kernels.bake_inputs import inputs
 from chunkfold.kernels.bake_lanes import carries
 from chunkfold.kernels.bake_memory import memory
+from chunkfold.kernels.bake_positions import has_positions, positions
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
 
@@ -39,6 +40,7 @@ def header(accumulator: Accumulator) -> str:
             for number, part in enumerate(accumulator.components)
         ),
         _whole(accumulator),
+        positions(accumulator) if has_positions(accumulator) else "#define CHF_POSITIONS 0",
         _attaching(accumulator),
         memory(accumulator),
         _collectives(accumulator),

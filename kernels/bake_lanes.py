@@ -149,7 +149,7 @@ def mask(part: Component, accumulator: Accumulator) -> str:
     return f"const CHF_VEC({lane}) absent = {absent(accumulator)};"
 
 
-def _kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
+def kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
     """Keep a lane as it was where its element is absent."""
     if not part.skipna:
         return ""
@@ -162,7 +162,7 @@ def _vector_op_step(c: str, part: Component) -> str:
     for f in part.fields:
         lines.append(assign_lanes(part, f"b.{f.name}", f.dtype, f"lift of {f.name}", f.lift))
         zero = f"(CHF_VEC({FIELD[f.dtype]}))({literal(f.zero, f.dtype)})"
-        lines.append(_kept(part, f.dtype, f"b.{f.name}", zero))
+        lines.append(kept(part, f.dtype, f"b.{f.name}", zero))
     lines += [
         assign_lanes(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f))
         for f in part.fields
@@ -202,5 +202,5 @@ def _vector_state_step(c: str, part: Component) -> str:
     for name, text in state.step:
         what = f"accumulate.step of {name}"
         lines.append(assign_lanes(part, f"s.{name}", dtypes[name], what, text))
-        lines.append(_kept(part, dtypes[name], f"s.{name}", f"state->{name}"))
+        lines.append(kept(part, dtypes[name], f"s.{name}", f"state->{name}"))
     return joined([*lines, "    *state = s;"])

@@ -10,6 +10,7 @@
 #include "loads.clh"
 #include "trials.clh"
 #include "grids.clh"
+#include "positions.clh"
 #include "run.clh"
 #include "group.clh"
 

@@ -9,6 +9,7 @@
 #include "loads.clh"
 #include "trials.clh"
 #include "grids.clh"
+#include "positions.clh"
 #include "run.clh"
 #include "group.clh"
 #include "place.clh"

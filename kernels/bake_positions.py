@@ -1,0 +1,96 @@
+"""Bake how positions of extremes pass elements over that are no nearer than what was found."""
+
+from __future__ import annotations
+
+import re
+
+from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
+from chunkfold.kernels.bake_lanes import assign_lanes, kept, mask, on_vectors, promoted
+from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.dtypes import FIELD, literal
+
+_FIRST = {"min": "first(a.{m}, b.{m}, a.{i}, b.{i})", "max": "first(b.{m}, a.{m}, a.{i}, b.{i})"}
+"""Op of an index, by that of what it is the index of."""
+
+
+def has_positions(accumulator: Accumulator) -> bool:
+    """Whether an accumulator is of nothing but first positions of extremes, and on vectors."""
+    return all(
+        _is_position(part) and on_vectors(part, accumulator) for part in accumulator.components
+    )
+
+
+def _is_position(part: Component) -> bool:
+    if part.state is not None or len(part.fields) != 2:
+        return False
+    extreme, index = part.fields
+    first = _FIRST.get(extreme.op, "").format(m=extreme.name, i=index.name)
+    ordered = "int" in extreme.dtype and not re.search(r"\bi\b", extreme.lift)
+    return ordered and (index.lift, index.op) == ("i", first)
+
+
+def positions(accumulator: Accumulator) -> str:
+    """Return what finds out whether any of some elements may change a state."""
+    parts = [(f"c{number}", part) for number, part in enumerate(accumulator.components)]
+    members = " ".join(f"{_vector(part.fields[0])} {c};" for c, part in parts)
+    begins = " ".join(f"n.{c} = {_zero(part.fields[0])};" for c, part in parts)
+    looks = "\n".join(_look(c, part, accumulator) for c, part in parts)
+    nearer = " || ".join(_nearer(c, part) for c, part in parts)
+    return f"""\
+#define CHF_POSITIONS CHF_CPU
+#if CHF_POSITIONS
+typedef struct {{ {members} }} nearest_t;
+static nearest_t chf_farthest(void) {{ nearest_t n; {begins} return n; }}
+static void chf_look(nearest_t *nearest, const values_t *v)
+{{
+    {promoted(accumulator)}
+{looks}
+}}
+static int chf_nearer(const acc_t *best, const nearest_t *nearest, ulong index)
+{{
+    return {nearer};
+}}
+static acc_t chf_best(const states_t *lanes)
+{{
+    acc_t out[CHF_LANES];
+    chf_ends(lanes, out);
+    acc_t best = out[0];
+    for (int j = 1; j < CHF_LANES; j++)
+        best = chf_op(best, out[j]);
+    return best;
+}}
+#endif"""
+
+
+def _vector(field: BoundField) -> str:
+    return f"CHF_VEC({FIELD[field.dtype]})"
+
+
+def _zero(field: BoundField) -> str:
+    return f"({_vector(field)})({literal(field.zero, field.dtype)})"
+
+
+def _look(c: str, part: Component, accumulator: Accumulator) -> str:
+    field = part.fields[0]
+    lines = [
+        "    {",
+        f"    {mask(part, accumulator)}",
+        f"    {_vector(field)} m;",
+        assign_lanes(part, "m", field.dtype, f"lift of {field.name}", field.lift),
+        kept(part, field.dtype, "m", _zero(field)),
+        f"    nearest->{c} = {field.op}(nearest->{c}, m);",
+        "    }",
+    ]
+    return joined(lines)
+
+
+def _nearer(c: str, part: Component) -> str:
+    """Of equal elements the first one counts, and where nothing was found, any."""
+    extreme, index = part.fields
+    nearest, best = f"nearest->{c}", f"best->{c}"
+    beats = "<" if extreme.op == "min" else ">"
+    return (
+        f"CHF_ANY({nearest} {beats} {best}.{extreme.name})"
+        f" || ((long)index < {best}.{index.name}"
+        f" && CHF_ANY({nearest} == {best}.{extreme.name}))"
+    )

@@ -1,0 +1,135 @@
+"""Positions of extremes: elements that are passed over would have changed nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from chunkfold.kernels import Fold, Monoid, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake import header
+from chunkfold.kernels.bake_positions import has_positions
+from tests.kernels.test_fold import upload
+
+CASES = [
+    pytest.param("float32", ["argmin"]),
+    pytest.param("uint64", ["argmin"], marks=pytest.mark.unoptimised),
+    pytest.param("uint64", ["argmax"], marks=pytest.mark.unoptimised),
+    pytest.param("int8", ["argmax"], marks=pytest.mark.unoptimised),
+    pytest.param("float16", ["argmin", "argmax"], marks=pytest.mark.unoptimised),
+]
+LAYOUTS = [((200_000,), (0,)), ((3, 20_001), (1,)), ((700, 37), (0,)), ((2, 5, 9_000), (0, 2))]
+"""In all but the third there are batches that may be passed over."""
+
+
+def accumulator(*ops: str, dtype: str = "float32") -> Accumulator:
+    return bind([as_monoid(op) for op in ops], [np.dtype(dtype)]).accumulator
+
+
+def lines(dtype: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Return arrays whose extremes are where they may be missed."""
+    rng, count = np.random.default_rng(0), int(np.prod(shape))
+    kind = np.dtype(dtype)
+    top, bottom = (
+        (np.inf, -np.inf) if kind.kind == "f" else (np.iinfo(kind).max, np.iinfo(kind).min)
+    )
+    arrays = {
+        "all the highest": np.full(count, top, kind),
+        "all the lowest": np.full(count, bottom, kind),
+        "few values": rng.integers(0, 3, count),
+        "falling": np.arange(count)[::-1] // (count // 100),
+        "rising": np.arange(count) // (count // 100),
+    }
+    late = rng.integers(10, 20, count)
+    late[-5:] = 5
+    late[-9:-7] = 25
+    arrays["late"] = late
+    made = {name: array.astype(kind).reshape(shape) for name, array in arrays.items()}
+    if kind.kind == "f":
+        for at in (0, count // 2, count - 1):
+            made[f"NaN at {at}"] = made["few values"].copy()
+            made[f"NaN at {at}"].flat[at:][:2] = np.nan
+    return made
+
+
+def positions(
+    opened: OpenedDevice, ops: list[str], array: np.ndarray, axes: tuple[int, ...], cuts: int = 1
+) -> dict[str, np.ndarray]:
+    """Fold parts of an array along its first axis, the last of them first."""
+    bound = bind([as_monoid(op) for op in ops], [array.dtype])
+    one = box(array.shape, axes)
+    tuning = choose(opened.device, bound.accumulator, kernels=(one.kernel,))
+    fold = Fold(opened, bound.accumulator, tuning, one.outputs)
+    strides = tuple(np.cumprod((1, *array.shape[:0:-1]))[::-1].tolist())
+    for rows in reversed(np.array_split(np.arange(len(array)), cuts)):
+        part = np.ascontiguousarray(array[rows])
+        index = int(rows[0]) * strides[0]
+        fold.add([upload(opened, part)], box(part.shape, axes, index_strides=strides, index=index))
+    partial = fold.finish()
+    return {s.name: s.finish(partial, array.shape, axes) for s in bound.statistics}
+
+
+def wanted(op: str, array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    kept = [n for n in range(array.ndim) if n not in axes]
+    rows = array.transpose(*kept, *axes).reshape(*(array.shape[n] for n in kept), -1)
+    return np.atleast_1d(getattr(np, op)(rows, axis=-1)).reshape(-1)
+
+
+@pytest.mark.parametrize(("dtype", "ops"), CASES, ids=str)
+@pytest.mark.parametrize(("shape", "axes"), LAYOUTS, ids=str)
+def test_the_first_extreme_is_found_wherever_it_is(
+    opened: OpenedDevice,
+    dtype: str,
+    ops: list[str],
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+):
+    for name, array in lines(dtype, shape).items():
+        for cuts in (1, 2) if 0 in axes else (1,):
+            got = positions(opened, ops, array, axes, cuts)
+            for op in ops:
+                want = wanted(op, array, axes)
+                assert np.array_equal(got[op].reshape(-1), want), (name, cuts, op)
+
+
+@pytest.mark.unoptimised
+def test_where_all_is_absent_there_is_none(opened: OpenedDevice):
+    array = np.full((3, 20_001), np.nan, "f4")
+    array[1, 15_000:15_002] = np.inf
+    got = positions(opened, ["nanargmin", "nanargmax"], array, (1,))
+    assert {op: found.tolist() for op, found in got.items()} == {
+        "nanargmin": [-1, 15_000, -1],
+        "nanargmax": [-1, 15_000, -1],
+    }
+
+
+@pytest.mark.unoptimised
+def test_the_last_of_all_times_is_found_behind_absent_ones(opened: OpenedDevice):
+    """It is as far as where nothing was found."""
+    array = np.full(200_000, np.iinfo("i8").min)
+    array[190_000:] = np.iinfo("i8").max
+    got = positions(opened, ["nanargmin"], array.view("M8[ns]"), (0,))
+    assert got["nanargmin"].tolist() == [190_000]
+
+
+def test_only_positions_pass_elements_over():
+    assert has_positions(accumulator("argmin"))
+    assert has_positions(accumulator("argmin", "nanargmax", dtype="int8"))
+    assert not has_positions(accumulator("argmin", "sum"))
+    assert not has_positions(accumulator("minmax"))
+    assert "#define CHF_POSITIONS CHF_CPU" in header(accumulator("argmax"))
+    assert "#define CHF_POSITIONS 0" in header(accumulator("max"))
+
+
+@pytest.mark.parametrize(
+    ("lift", "first"), [("x", "first(b.m, a.m, a.i, b.i)"), ("x + i", "first(a.m, b.m, a.i, b.i)")]
+)
+def test_what_is_like_a_position_is_none(lift: str, first: str):
+    like = Monoid(
+        "like",
+        fields={"m": "int64", "i": "int64"},
+        zero={"m": "highest", "i": "highest"},
+        lift={"m": lift, "i": "i"},
+        op={"m": "min", "i": first},
+    )
+    assert not has_positions(bind([like], [np.dtype("int32")]).accumulator)

@@ -13,8 +13,9 @@ import pyopencl as cl
 
 _VERSION = re.compile(r"OpenCL (?:C )?(\d+)\.(\d+)")
 _UUID_KHR = 0x106A  # CL_DEVICE_UUID_KHR; pyopencl has no name for it
+POCL = "Portable Computing Language"
 SHORT_NAMES = {
-    "Portable Computing Language": "pocl",
+    POCL: "pocl",
     "Intel(R) OpenCL": "intel",
     "NVIDIA CUDA": "nvidia",
     "AMD Accelerated Parallel Processing": "amd",

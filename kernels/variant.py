@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.device import Device
+from chunkfold.kernels.device import POCL, Device
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.shapes import MOST_GROUPS
@@ -208,7 +208,13 @@ def language_options(device: Device) -> tuple[str, ...]:
 
 def build_options(device: Device) -> tuple[str, ...]:
     """Return what every program is compiled with; CHUNKFOLD_BUILD_OPTIONS adds to it."""
-    return (*language_options(device), *os.environ.get("CHUNKFOLD_BUILD_OPTIONS", "").split())
+    # PoCL's compiler writes to standard error how many warnings there were, past every caller.
+    quiet = ("-w",) if device.platform == POCL else ()
+    return (
+        *language_options(device),
+        *quiet,
+        *os.environ.get("CHUNKFOLD_BUILD_OPTIONS", "").split(),
+    )
 
 
 def language_pragmas(device: Device, variant: str) -> str:

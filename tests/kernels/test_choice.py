@@ -62,6 +62,14 @@ def test_no_compiler_makes_vectors_of_items_that_are_alone(device: Device):
             assert b"_ZGV" not in binary
 
 
+def test_compilers_write_nothing_past_their_caller(device: Device, capfd):
+    """PoCL tells how many warnings there were. No cache has this: its edges are new each time."""
+    ops = [as_monoid("var"), histogram([0.0, 1.0 + np.random.default_rng().random()])]
+    accumulator = bind(ops, [np.dtype("f4")], exact=True).accumulator
+    OpenedDevice(device).program("flat.cl", accumulator, next(iter(tiers(device, accumulator)))[0])
+    assert capfd.readouterr() == ("", "")
+
+
 def test_one_that_fails_has_no_rate_and_the_other_is_taken(device: Device):
     good = table(device)[0]
     broken = reading(good, lanes=5, width=5)  # OpenCL has no such load

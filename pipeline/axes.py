@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,9 +50,7 @@ def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int
     numbers: list[int] = []
     for one in axes:
         if isinstance(one, str) and names.count(one) != 1:
-            known = ", ".join(repr(name) for name in names if name)
-            known = f"have: {known}" if known else "have no names: use numbers"
-            raise PlanError(f"{source.name} has no axis {one!r}; its axes {known}")
+            raise PlanError(f"{source.name} has no axis {one!r}; {_instead(one, names)}")
         if isinstance(one, str) and one not in left:
             raise PlanError(
                 f"{source.name}: axis {one!r} cannot be reduced, for the selection {selection!r} "
@@ -59,3 +58,17 @@ def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int
             )
         numbers.append(left.index(one) if isinstance(one, str) else one)
     return numbers
+
+
+def _instead(given: str, names: Sequence[str | None]) -> str:
+    """Say which axes there are.
+
+    >>> _instead("latitude", ["time", "lat"])
+    "did you mean 'lat'? Its axes are 'time', 'lat'"
+    """
+    known = [name for name in names if name]
+    if not known:
+        return "its axes have no names: use numbers"
+    near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? Its" if near else "its"
+    return f"{hint} axes are {', '.join(map(repr, known))}"

@@ -198,7 +198,7 @@ class LocalOpenCLCluster(LocalCluster):
         if started < wanted:
             raise ClusterError(
                 f"only {started} of {wanted} worker(s) started; their messages say why (a script "
-                "starts a cluster under if __name__ == '__main__': only)"
+                "that starts a cluster is a file, and does so under if __name__ == '__main__':)"
             )
 
     def new_worker_spec(self) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import warnings
@@ -158,7 +159,9 @@ def _opened(address: str, name: str) -> AnyArray | zarr.Group:
         if local and (kind := _kind_of_file(Path(name))):
             raise SourceError(f"{name}: {kind}") from error
         if local and isinstance(error, FileNotFoundError) and Path(name).is_dir():
-            raise SourceError(f"{name}: a folder, but not a Zarr array or group") from error
+            raise SourceError(
+                f"{name}: a folder, but not a Zarr array or group{_stores_in(Path(name))}"
+            ) from error
         message = message_of(error)
         what = "not a Zarr array or group" if local else "cannot be opened as a Zarr array"
         raise SourceError(
@@ -174,6 +177,13 @@ def _store(address: str) -> Any:
         with said_shortly():
             return ObjectStore(open_store(address), read_only=True)
     return ZipStore(address) if address.endswith(".zip") else address
+
+
+def _stores_in(folder: Path) -> str:
+    """Name what there is in a folder that could have been meant."""
+    stores = itertools.islice((path for path in sorted(folder.iterdir()) if is_zarr(path)), 20)
+    named = ", ".join(str(path) for path in stores)
+    return f", though these in it are: {named}" if named else ""
 
 
 def _kind_of_file(path: Path) -> str:

@@ -65,6 +65,9 @@ class Request:
         ChunkfoldError
             If there is anything wrong with them.
         """
+        for name, given in (("skipna", skipna), ("mask_and_scale", mask_and_scale)):
+            if not isinstance(given, (bool, np.bool_)):
+                raise PlanError(f"{name} is {given!r}; give True or False")
         sources, monoids = _sources(source), tuple(_monoids(op, skipna=skipna))
         axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
@@ -140,7 +143,7 @@ def _sources(given: Any) -> tuple[Source, ...]:
         if other.shape != first.shape:
             raise PlanError(
                 f"{first.name} has shape {first.shape}, but {other.name} has {other.shape}; "
-                "reductions of several inputs need equal shapes"
+                "they are taken element by element: give arrays of equal shape"
             )
     return sources
 

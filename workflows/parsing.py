@@ -46,7 +46,8 @@ def parse_selection(text: str | None) -> Selection:
                 entries.append(int(word))
         except (ValueError, TypeError):
             raise PlanError(
-                f"selection {text!r}: {word!r} is neither an integer, start:stop:step nor '...'"
+                f"selection {text!r}: {word!r} is neither an integer, start:stop:step nor '...': "
+                "each axis in turn is selected by positions"
             ) from None
     return tuple(entries)
 

@@ -163,6 +163,7 @@ def test_nothing_sums_to_zero_and_has_no_mean():
     ("kwargs", "match"),
     [
         ({"op": "summ"}, "did you mean 'sum'"),
+        ({"op": "sum, max"}, r"several are a list: \['sum', 'max'\]"),
         ({"op": []}, "no reduction was named"),
         ({"op": None}, "a name or a Monoid, not None"),
         ({"op": [["sum"]]}, "a name or a Monoid, not"),
@@ -171,6 +172,8 @@ def test_nothing_sums_to_zero_and_has_no_mean():
         ({"dtype": "S3"}, "cannot be reduced"),
         ({"dtype": np}, "dtype=<module"),
         ({"mode": "best"}, "mode is 'best'; there are: 'exact', 'fast'"),
+        ({"skipna": "no"}, "skipna is 'no'; give True or False"),
+        ({"mask_and_scale": 1}, "mask_and_scale is 1; give True or False"),
         ({"client": 5}, "client is a distributed.Client, not int"),
         ({"op": ["max", "sum", "max"]}, "max is named more than once"),
         ({"axis": 5}, "axis 5 is out of range"),
@@ -561,8 +564,10 @@ def test_axes_go_by_name_too():
     source = stored(array, chunks=(1, 3, 2), dimension_names=("time", "lat", "lon"))
     for axis, numbers in (("time", 0), (("lat", "lon"), (1, 2)), (["lon", 0], (0, 2))):
         np.testing.assert_array_equal(cf.reduce(source, "sum", axis=axis), array.sum(axis=numbers))
-    with pytest.raises(cf.PlanError, match="no axis 'depth'; its axes have: 'time', 'lat', 'lon'"):
+    with pytest.raises(cf.PlanError, match="no axis 'depth'; its axes are 'time', 'lat', 'lon'"):
         cf.plan(source, "sum", axis="depth")
+    with pytest.raises(cf.PlanError, match="no axis 'latitude'; did you mean 'lat'"):
+        cf.plan(source, "sum", axis="latitude")
     with pytest.raises(cf.PlanError, match="no axis 'time'; its axes have no names"):
         cf.plan(stored(array, chunks=(1, 3, 2)), "sum", axis="time")
 

@@ -232,7 +232,8 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         ),
         (("normalize", "STORE/a", "--channels", "2"), "axis 2 is out of range"),
         (("normalize", "STORE/a", "--apply", "STORE/o", "--dtype", "i4"), "take a float's"),
-        (("dance",), "No such command 'dance'"),
+        (("dance",), "No such command 'dance'."),
+        (("reduc", "STORE/a"), "No such command 'reduc'. Did you mean 'reduce'?"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )

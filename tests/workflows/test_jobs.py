@@ -166,7 +166,7 @@ def test_a_check_plans_and_leaves_nothing(folder: Path, scheduler: str):
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["reduce.axes='lat'"], r"has no axis 'lat'; its axes have: .*exclude = \['a'\]"),
+        (["reduce.axes='lat'"], r"has no axis 'lat'; its axes are .*exclude = \['a'\]"),
         (["reduce.axes='lat'"], r"(?s)exclude = \['a'\]\n.*b has no axis.*exclude = \['b'\]"),
         (["reduce.axes=3"], "axis 3 is out of range"),
         (["output.path=no/such/o.json"], "no/such does not exist"),

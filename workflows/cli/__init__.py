@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import difflib
 import json
 import logging
 import os
@@ -80,6 +81,15 @@ class _Commands(click.Group):
             told.setdefault(name, _loaded(point).get_short_help_str())
         with formatter.section("Commands"):
             formatter.write_dl(list(told.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in (known := self.list_commands(ctx)):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")  # as click says of those it has loaded
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name in COMMANDS:

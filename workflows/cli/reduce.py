@@ -125,6 +125,8 @@ def command(
         if output is not None:
             reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
             write_results(output, {"": reduced}, overwrite=overwrite)
+            if not quiet:
+                err.print(f"wrote {output}", markup=False)
         if not quiet:
             rate = size_text(run.plan.nbytes / run.seconds)
             err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")

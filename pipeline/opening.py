@@ -180,9 +180,12 @@ def _store(address: str) -> Any:
 
 
 def _stores_in(folder: Path) -> str:
-    """Name what there is in a folder that could have been meant."""
-    stores = itertools.islice((path for path in sorted(folder.iterdir()) if is_zarr(path)), 20)
-    named = ", ".join(str(path) for path in stores)
+    """Name what there is in a folder that could have been meant, as far as it may be looked at."""
+    try:
+        paths = sorted(itertools.islice(folder.iterdir(), 1000))
+        named = ", ".join([str(path) for path in paths if is_zarr(path)][:20])
+    except OSError:
+        return ""
     return f", though these in it are: {named}" if named else ""
 
 

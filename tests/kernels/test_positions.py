@@ -44,6 +44,10 @@ def lines(dtype: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
     late[-5:] = 5
     late[-9:-7] = 25
     arrays["late"] = late
+    for lane in range(16):  # in each that a vector may have
+        low, high = rng.integers(count // 16, size=2) * 16 + lane
+        arrays[f"alone at {low} and {high}"] = rng.integers(10, 20, count)
+        arrays[f"alone at {low} and {high}"][[low, high]] = 5, 25
     made = {name: array.astype(kind).reshape(shape) for name, array in arrays.items()}
     if kind.kind == "f":
         for at in (0, count // 2, count - 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_texts import absent, joined, op_text
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, literal
@@ -157,12 +157,16 @@ def kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
     return f"    {target} = select({target}, {otherwise}, {mask});"
 
 
+def zero_lanes(field: BoundField) -> str:
+    """Return a field's zero in each lane."""
+    return f"(CHF_VEC({FIELD[field.dtype]}))({literal(field.zero, field.dtype)})"
+
+
 def _vector_op_step(c: str, part: Component) -> str:
     lines = [f"    const {c}_states a = *state;", f"    {c}_states b, r;"]
     for f in part.fields:
         lines.append(assign_lanes(part, f"b.{f.name}", f.dtype, f"lift of {f.name}", f.lift))
-        zero = f"(CHF_VEC({FIELD[f.dtype]}))({literal(f.zero, f.dtype)})"
-        lines.append(kept(part, f.dtype, f"b.{f.name}", zero))
+        lines.append(kept(part, f.dtype, f"b.{f.name}", zero_lanes(f)))
     lines += [
         assign_lanes(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f))
         for f in part.fields

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 
 from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
-from chunkfold.kernels.bake_lanes import assign_lanes, kept, mask, on_vectors, promoted
+from chunkfold.kernels.bake_lanes import (
+    assign_lanes,
+    kept,
+    mask,
+    on_vectors,
+    promoted,
+    zero_lanes,
+)
 from chunkfold.kernels.bake_texts import joined
-from chunkfold.kernels.dtypes import FIELD, literal
+from chunkfold.kernels.dtypes import FIELD
 
 _FIRST = {"min": "first(a.{m}, b.{m}, a.{i}, b.{i})", "max": "first(b.{m}, a.{m}, a.{i}, b.{i})"}
 """Op of an index, by that of what it is the index of."""
@@ -33,7 +40,7 @@ def positions(accumulator: Accumulator) -> str:
     """Return what finds out whether any of some elements may change a state."""
     parts = [(f"c{number}", part) for number, part in enumerate(accumulator.components)]
     members = " ".join(f"{_vector(part.fields[0])} {c};" for c, part in parts)
-    begins = " ".join(f"n.{c} = {_zero(part.fields[0])};" for c, part in parts)
+    begins = " ".join(f"n.{c} = {zero_lanes(part.fields[0])};" for c, part in parts)
     looks = "\n".join(_look(c, part, accumulator) for c, part in parts)
     nearer = " || ".join(_nearer(c, part) for c, part in parts)
     return f"""\
@@ -50,24 +57,11 @@ static int chf_nearer(const acc_t *best, const nearest_t *nearest, ulong index)
 {{
     return {nearer};
 }}
-static acc_t chf_best(const states_t *lanes)
-{{
-    acc_t out[CHF_LANES];
-    chf_ends(lanes, out);
-    acc_t best = out[0];
-    for (int j = 1; j < CHF_LANES; j++)
-        best = chf_op(best, out[j]);
-    return best;
-}}
 #endif"""
 
 
 def _vector(field: BoundField) -> str:
     return f"CHF_VEC({FIELD[field.dtype]})"
-
-
-def _zero(field: BoundField) -> str:
-    return f"({_vector(field)})({literal(field.zero, field.dtype)})"
 
 
 def _look(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -77,7 +71,7 @@ def _look(c: str, part: Component, accumulator: Accumulator) -> str:
         f"    {mask(part, accumulator)}",
         f"    {_vector(field)} m;",
         assign_lanes(part, "m", field.dtype, f"lift of {field.name}", field.lift),
-        kept(part, field.dtype, "m", _zero(field)),
+        kept(part, field.dtype, "m", zero_lanes(field)),
         f"    nearest->{c} = {field.op}(nearest->{c}, m);",
         "    }",
     ]

@@ -64,10 +64,10 @@ def as_monoid(op: str | Monoid) -> Monoid:
         raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
     if op in CATALOGUE:
         return CATALOGUE[op]
-    known = _ELSEWHERE | {name: name for name in CATALOGUE}
     if "," in op:
         names = [name.strip() for name in op.split(",")]
         raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
+    known = _ELSEWHERE | {name: name for name in CATALOGUE}
     near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.4)
     hint = f"; did you mean {known[near[0]]!r}?" if near else "."
     raise MonoidError(f"no reduction is called {op!r}{hint} There are: {', '.join(CATALOGUE)}")

@@ -179,7 +179,7 @@ def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLI
         if waited < _SPIN_S:
             os.sched_yield()
         else:
-            time.sleep(min(max(waited / 16, 10e-6), 1e-3))
+            time.sleep(min(waited / 64, 1e-3))
     if status < 0:
         raise DeviceError(f"{device} failed while {doing}: {status_text(status)}")
 

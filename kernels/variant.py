@@ -20,6 +20,9 @@ _TILE_BYTES = 64 << 10
 Intel's runtime and with PoCL 3.1."""
 _EXACT_TILE_BYTES = 16 << 10
 """The same of exact sums, whose sums on a grid are as much again."""
+_EXACT_BATCH = 4
+"""Vectors that are looked at together whether exact sums of them fit a grid."""
+_BATCH_BYTES, _SMALL_STATE_BYTES = 64, 8
 _ROW_LANES = 8
 """Of a CPU. With runs of 64 and 1,440 elements, 16 were up to 40% slower, 4 seldom faster."""
 
@@ -59,14 +62,18 @@ def work_group_size(
     return size // multiple * multiple or size
 
 
-_GPU_FLAT = {1: (2, 16, 2), 2: (4, 4, 8), 4: (4, 4, 4), 8: (2, 4, 2)}
+_GPU_FLAT = {1: (16, 4), 2: (8, 8), 4: (4, 8), 8: (4, 4)}
+"""Width and loads in flight by the element's bytes, of reductions that have much to do for each.
+Others, as sums and extremes, need but `_GPU_FEW`, and twice as many work-items. The best of 40
+shapes, or within 4%, for sums, extremes, variances and first indices on an H200."""
+_GPU_FEW = 2
 _GPU_ROWS = {1: (2, 16, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 4, 2)}
 """Lanes, width and unroll by the element's bytes: the best of sweeps over sums, extremes, variances
 and ten statistics at once on an H200, with 8 groups a compute unit."""
 _GPU_BYTES_IN_FLIGHT = 64
 """Of columns whose sums are exact, for each work-item."""
 _GPU_FLAT_LOCAL, _GPU_ROWS_LOCAL = 512, 256
-"""Work-items of a group. As many again had seldom registers enough, and rows were slower."""
+"""Work-items of a group."""
 
 
 def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
@@ -76,10 +83,11 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
         size = work_group_size(device, accumulator, variant, local_size)
         return Loads(size, lanes, width, unroll)
 
+    width, many = _GPU_FLAT.get(itemsize, (1, 4))
     swept = Tuning(
         variant=variant,
         groups=min(MOST_GROUPS, 8 * device.compute_units),
-        flat=loads(_GPU_FLAT_LOCAL, *_GPU_FLAT.get(itemsize, (1, 1, 2))),
+        flat=loads(2 * _GPU_FLAT_LOCAL, 1, width, _GPU_FEW),
         rows=loads(_GPU_ROWS_LOCAL, *_GPU_ROWS.get(itemsize, (1, 1, 2))),
         columns=_columns(min(128, device.max_work_group_size), max(1, 4 // itemsize), 8),
         strip=False,
@@ -88,11 +96,10 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
         local_tables=local_tables(device, accumulator),
     )
     if not accumulator.exact:
-        # One state instead of one a lane leaves registers to accumulators of many or wide fields:
-        # ten statistics at once went from 2.4 to 4.3 TB/s on an H200, but sums of bytes from 4.5
-        # to 3.6.
-        flat, rows = (replace(one, lanes=1) for one in (swept.flat, swept.rows))
-        return swept, replace(swept, flat=flat, rows=rows)
+        # One state instead of one a lane leaves rows registers for accumulators of many or wide
+        # fields.
+        flat = loads(_GPU_FLAT_LOCAL, 1, width, many)
+        return swept, replace(swept, flat=flat, rows=replace(swept.rows, lanes=1))
     # Compilers are slow on exact sums, and there is little to settle: of what was swept on the same
     # device, one of these was the best or within 5% of it.
     squares = any(field.limbs and field.limbs.degree > 1 for field in accumulator.sums.values())
@@ -118,16 +125,14 @@ def _cpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
 
 def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: int) -> Tuning:
     size = 1 if variant == "tree" else work_group_size(device, accumulator, variant, 64)
-    # Exact sums are looked at once for so many vectors.
-    unroll = 4 if accumulator.exact else 1
     # Lanes are gathered at the end of each run, so those of rows, which may be short, are few.
     few = min(lanes, _ROW_LANES)
     column_lanes, tile_bytes = (8, _EXACT_TILE_BYTES) if accumulator.exact else (16, _TILE_BYTES)
     return Tuning(
         variant=variant,
         groups=min(MOST_GROUPS, 4 * device.compute_units),
-        flat=Loads(size, lanes, lanes, unroll),
-        rows=Loads(size, few, few, unroll),
+        flat=Loads(size, lanes, lanes, _in_a_batch(accumulator, lanes)),
+        rows=Loads(size, few, few, _EXACT_BATCH if accumulator.exact else 1),
         columns=_columns(1, column_lanes, _rows_in_flight(accumulator)),
         strip=True,
         aligned=False,
@@ -135,6 +140,19 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
     )
+
+
+def _in_a_batch(accumulator: Accumulator, lanes: int) -> int:
+    """Return the loads of a run that are unrolled on a CPU.
+
+    A loop around one of 16 bytes cost a fourth of the speed of sums and extremes, with Intel's
+    runtime and with PoCL 3.1; nothing around one of 64, or where more is done with them.
+    """
+    if accumulator.exact:
+        return _EXACT_BATCH
+    if accumulator.state_bytes > _SMALL_STATE_BYTES:
+        return 1
+    return max(1, _BATCH_BYTES // (lanes * min(_itemsizes(accumulator))))
 
 
 def _rows_in_flight(accumulator: Accumulator) -> int:

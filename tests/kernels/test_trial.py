@@ -125,6 +125,22 @@ def test_kernels_that_allow_fewer_work_items_get_fewer(device: Device, monkeypat
     assert tuning.flat.local_size == tuning.rows.local_size == tuning.columns.local_size == 16
 
 
+def test_what_runs_is_not_asked_for_its_limit(device: Device, monkeypatch):
+    """NVIDIA's driver says 256 of kernels that it runs with 1,024 work-items."""
+    (tuning, *_) = next(tiers(device, SUM))
+    monkeypatch.setattr(trial_child, "_local_limit", lambda *_: pytest.fail("it was asked"))
+    assert trial_child._verdict(Request(device, SUM, (tuning,), ("flat",))).usable
+
+
+def test_a_launch_that_is_refused_names_the_limit(device: Device):
+    most = device.max_work_group_size
+    (tuning, *_) = next(tiers(device, SUM))
+    too_large = replace(tuning, variant="tree", flat=replace(tuning.flat, local_size=2 * most))
+    verdict = trial_child._verdict(Request(device, SUM, (too_large,), ("flat",)))
+    assert not verdict.usable
+    assert verdict.local_limit == most
+
+
 def test_a_build_leaves_nothing_in_the_temporary_folder(
     device: Device, tmp_path: Path, monkeypatch
 ):

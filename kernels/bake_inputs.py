@@ -29,6 +29,7 @@ def inputs(accumulator: Accumulator) -> str:
         const value_t one = chf_value(CHF_INPUT_NAMES, k + j);
         {copies}
     }}"""
+    ahead = " ".join(f"CHF_AHEAD(p{n}, k);" for n in numbers)
     return f"""\
 #define CHF_INPUTS {parameters}
 #define CHF_INPUT_NAMES {", ".join(f"p{n}" for n in numbers)}
@@ -39,6 +40,7 @@ typedef struct {{ {members} }} values_t;
 {_value("chf_value_local", "__local const chf_raw_t *p0", accumulator) if len(value) == 1 else ""}
 static void chf_load(CHF_INPUTS, ulong k, values_t *v)
 {{
+    {ahead}
 {load}
 }}"""
 

@@ -5,6 +5,7 @@
  * CHF_LANES, over a block of rows. Accumulator (split, output) stands at split * outputs + output
  * of `acc`, with split = block * fold + row % fold. Numeric contract: as fold_flat.
  */
+#define CHF_AHEAD_BYTES 0 /* a tile's rows are several runs already */
 #include "tuning.clh"
 #include "monoid.clh"
 #undef CHF_POSITIONS

@@ -14,6 +14,13 @@
 #define READ_PASTE_(a, b) a##b
 #define READ_PASTE(a, b) READ_PASTE_(a, b)
 #define READ_LOAD(k) READ_PASTE(vload, READ_WIDTH)(k, in)
+#define READ_AHEAD(k)
+#ifdef __has_builtin
+#if READ_STRIP && __has_builtin(__builtin_prefetch)
+#undef READ_AHEAD
+#define READ_AHEAD(k) __builtin_prefetch((__global const char *)(in + (k) * READ_WIDTH) + 1024)
+#endif
+#endif
 typedef READ_PASTE(ulong, READ_WIDTH) wide_t;
 
 __kernel __attribute__((reqd_work_group_size(READ_LOCAL, 1, 1)))
@@ -32,8 +39,10 @@ void read_all(__global const ulong *restrict in, ulong n, __global ulong *out)
 #define READ_LOAD(k) wide[k]
 #endif
     wide_t a = 0;
-    for (; k < to; k += step)
+    for (; k < to; k += step) {
+        READ_AHEAD(k); /* as folds do: kernels/tuning.clh */
         a ^= READ_LOAD(k);
+    }
     ulong e[READ_WIDTH];
     READ_PASTE(vstore, READ_WIDTH)(a, 0, e);
     ulong sum = 0;

@@ -16,6 +16,8 @@ def medians(
 ) -> dict[str, float]:
     """Return each contender's median seconds over interleaved rounds, after some to warm up.
 
+    Each round begins with another: who follows one that is slow on one core finds the rest asleep.
+
     `settled` lets each run once, untimed, when its turn comes: libraries with GPU contexts of their
     own would else pay for the change from another's.
 
@@ -23,12 +25,14 @@ def medians(
     ['a', 'b']
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
+    turns = list(contenders.items())
     for number in range(rounds + _WARM_UP):
-        for name, run in contenders.items():
+        for name, run in turns:
             if settled:
                 run()
             began = time.perf_counter()
             run()
             if number >= _WARM_UP:
                 times[name].append(time.perf_counter() - began)
+        turns.append(turns.pop(0))
     return {name: statistics.median(values) for name, values in times.items()}

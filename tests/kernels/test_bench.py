@@ -24,10 +24,10 @@ from chunkfold.kernels.pages import page_aligned
 from tests.kernels.test_fold import upload
 
 
-def test_contenders_take_turns():
+def test_contenders_take_turns_and_so_does_who_begins():
     order: list[str] = []
-    medians({name: lambda name=name: order.append(name) for name in "ab"}, 3)
-    assert order == list("ab") * 5
+    medians({name: lambda name=name: order.append(name) for name in "abc"}, 3)
+    assert order == list("abcbcacababcbca")
 
 
 def test_read_kernels_read(opened: OpenedDevice):

@@ -14,6 +14,7 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.here import QueueHere
 from chunkfold.kernels.opened import OpenedDevice, device_errors, status_text
 from chunkfold.kernels.profile import (
     LaunchTimes,
@@ -85,12 +86,24 @@ class Launcher:
         kernel, takes = self._kernel(where, tuning)
         arguments = takes.arguments(values)
         with device_errors(self.opened.device, f"launching {name} in pass {number}"):
-            event: cl.Event = kernel(
-                self.queue, (groups * size,), (size,), *inputs, *arguments, wait_for=list(wait_for)
-            )
+            event = self._enqueue(kernel, groups * size, size, [*inputs, *arguments], wait_for)
         self._pending.append(((name, number), event))
         if len(self._pending) > _KEPT:
             self._read_off()
+        return event
+
+    def _enqueue(
+        self,
+        kernel: cl.Kernel,
+        items: int,
+        size: int,
+        arguments: Sequence[Any],
+        wait_for: Sequence[cl.Event],
+    ) -> cl.Event:
+        if isinstance(self.queue, QueueHere):
+            kernel.set_args(*arguments)
+            return self.queue.run(kernel, items, size, wait_for)
+        event: cl.Event = kernel(self.queue, (items,), (size,), *arguments, wait_for=list(wait_for))
         return event
 
     def _kernel(self, where: tuple[str, str], tuning: Tuning | None) -> tuple[cl.Kernel, Signature]:

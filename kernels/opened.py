@@ -16,6 +16,7 @@ from chunkfold.kernels.bake import needs_fp64
 from chunkfold.kernels.caches import cache_in_slot, keep_launchers_in_slot
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.here import QueueHere, runs_here
 from chunkfold.kernels.host import all_devices, handle_of
 from chunkfold.kernels.tuning import Tuning
 from chunkfold.kernels.variant import build_options, language_pragmas
@@ -50,9 +51,14 @@ class OpenedDevice:
         self._programs: dict[object, cl.Program] = {}
         self._lock = threading.Lock()
 
-    def queue(self) -> cl.CommandQueue:
-        """Return a new in-order queue with profiling."""
+    def queue(self, *, here: bool = False) -> cl.CommandQueue:
+        """Return a new in-order queue with profiling.
+
+        `here`: what is enqueued runs on the thread that does so, if the device can.
+        """
         with device_errors(self.device, "making a queue"):
+            if here and runs_here(self.device):
+                return QueueHere(self.context, self.handle)
             return cl.CommandQueue(
                 self.context, self.handle, cl.command_queue_properties.PROFILING_ENABLE
             )

@@ -72,12 +72,13 @@ class Strands:
     def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> list[Partial]:
         """Read a window and fold it into a partial for each strand; raises as `Stream.fold`."""
         ended = threading.Event()
+        opened = self._owned.opened
         strands = [
             Strand(
                 self._owned,
                 self._work,
                 # One work-group each, which waits for no core that reads for another.
-                Fold(self._owned.opened, accumulator, tuning, splits=1),
+                Fold(opened, accumulator, tuning, queue=opened.queue(here=True), splits=1),
                 window,
                 self._piece_bytes,
                 (number, self._readers),

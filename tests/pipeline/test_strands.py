@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyopencl as cl
 import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold import backend, blocks, staged, strands, worker
 from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.here import QueueHere, runs_here
 from chunkfold.source import Source
 from chunkfold.strands import Strand, Strands
 
@@ -72,6 +74,12 @@ def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, l
     for name, value in cf.reduce(path, OPS, mode="fast").items():
         np.testing.assert_allclose(near[name], value, rtol=1e-4)
     assert sum(report.nbytes for report in exact.profile.values()) == wild(dtype).nbytes
+
+
+def test_no_other_thread_folds_if_the_device_can_do_without(tmp_path: Path, device, ran):
+    cf.reduce(stored(tmp_path / "a", wild()), "sum")
+    queues = {type(strand._fold.launcher.queue) for strand in ran}
+    assert queues == {QueueHere if runs_here(device) else cl.CommandQueue}
 
 
 @given(st.data())

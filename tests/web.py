@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import threading
 import time
 from collections import Counter
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 Failing = Callable[[str, int], str]
 """Of a path, and how often it was asked for before: "", "503", "cut" or "hang"."""
@@ -102,11 +104,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = self.close_connection or cut
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    web: Web
+
+    def handle_error(self, *asked: Any) -> None:
+        """Say nothing where a client has gone: it may, at any time, and another test would hear."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(*asked)
+
+
 @contextlib.contextmanager
 def served(folder: Path, **kwargs) -> Iterator[Web]:
     """Serve a folder for a while."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), _Handler)
     server.web = Web(folder, port=server.server_port, **kwargs)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:

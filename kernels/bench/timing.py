@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,8 @@ def medians(
 ) -> dict[str, float]:
     """Return each contender's median seconds over interleaved rounds, after some to warm up.
 
-    Each round begins with another: who follows one that is slow on one core finds the rest asleep.
+    Each round has an order of its own: who follows one that is slow on one core finds the rest
+    asleep.
 
     `settled` lets each run once, untimed, when its turn comes: libraries with GPU contexts of their
     own would else pay for the change from another's.
@@ -25,8 +27,9 @@ def medians(
     ['a', 'b']
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    turns = list(contenders.items())
+    turns, shuffle = list(contenders.items()), random.Random(0).shuffle
     for number in range(rounds + _WARM_UP):
+        shuffle(turns)
         for name, run in turns:
             if settled:
                 run()
@@ -34,5 +37,4 @@ def medians(
             run()
             if number >= _WARM_UP:
                 times[name].append(time.perf_counter() - began)
-        turns.append(turns.pop(0))
     return {name: statistics.median(values) for name, values in times.items()}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -24,10 +27,14 @@ from chunkfold.kernels.pages import page_aligned
 from tests.kernels.test_fold import upload
 
 
-def test_contenders_take_turns_and_so_does_who_begins():
+def test_contenders_take_turns_and_each_follows_every_other():
     order: list[str] = []
-    medians({name: lambda name=name: order.append(name) for name in "abc"}, 3)
-    assert order == list("abcbcacababcbca")
+    medians({name: lambda name=name: order.append(name) for name in "abc"}, 20)
+    rounds = [order[first : first + 3] for first in range(0, len(order), 3)]
+    assert all(sorted(one) == ["a", "b", "c"] for one in rounds)
+    follows = Counter(pair for one in rounds for pair in itertools.pairwise(one))
+    assert len(follows) == 6
+    assert min(follows.values()) >= 3
 
 
 def test_read_kernels_read(opened: OpenedDevice):

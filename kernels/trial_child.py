@@ -57,6 +57,8 @@ _WAYS = {
     ),
 }
 """Lists of boxes that cover all elements once, by the kernel that folds them."""
+_TOO_LARGE = (cl.status_code.INVALID_WORK_GROUP_SIZE, cl.status_code.OUT_OF_RESOURCES)
+"""How launches are refused of work-groups that are too large for a kernel."""
 _ORPHAN_DEADLINE_S = round(TRIAL_DEADLINE_S + 30)
 """A parent would have ended it by then."""
 
@@ -115,18 +117,20 @@ def _verdict_of(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdi
     except BuildError as error:
         return Verdict(usable=False, reason="it did not build", log=str(error))
     except DeviceError as error:
-        limit = _local_limit(opened, request, tuning)
+        too_large = getattr(error.__cause__, "code", 0) in _TOO_LARGE
+        limit = _local_limit(opened, request, tuning) if too_large else 0
         return Verdict(usable=False, reason=str(error), local_limit=limit)
 
 
 def _local_limit(opened: OpenedDevice, request: Request, tuning: Tuning) -> int:
     """Return the work-items that the tightest kernel allows if they are fewer than asked, else 0.
 
-    For tunings that failed only: NVIDIA's driver says 256 of kernels that it runs with 1,024.
+    For launches that were refused: NVIDIA's driver says 256 of kernels that it runs with 1,024.
     """
     info = cl.kernel_work_group_info
     limits: list[int] = []
-    with contextlib.suppress(BuildError):  # those behind one that failed may not build
+    # Those behind one that failed may not build.
+    with contextlib.suppress(DeviceError, cl.Error):
         for file in request.files:
             program = opened.program(file, request.accumulator, tuning)
             for kernel in program.all_kernels():
@@ -154,6 +158,9 @@ def _compare(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
             for array in inputs_of(accumulator, values)
         ]
         done = [_folded(opened, accumulator, tuning, buffers, boxes) for boxes in ways]
+        if "flat" in request.kernels:  # as threads that read do, too
+            queue, boxes = opened.queue(here=True), _WAYS["flat"][0]
+            done.append(_folded(opened, accumulator, tuning, buffers, boxes, queue))
         for slot in accumulator.slots:
             known = _known(slot, accumulator, values)
             answers = [way.arrays[slot.name] for way in done] + ([] if known is None else [known])
@@ -172,12 +179,13 @@ def _folded(
     tuning: Tuning,
     buffers: list[cl.Buffer],
     boxes: list[Box],
+    queue: cl.CommandQueue | None = None,
 ) -> Partial:
     """Fold boxes, those of as many outputs together, and combine all outputs."""
     folds: dict[int, Fold] = {}
     for part in boxes:
         if part.outputs not in folds:
-            folds[part.outputs] = Fold(opened, accumulator, tuning, part.outputs)
+            folds[part.outputs] = Fold(opened, accumulator, tuning, part.outputs, queue)
         folds[part.outputs].add(buffers, part)
     several = [fold.finish() for fold in folds.values()]
     outputs = [one.part(slice(n, n + 1)) for one in several for n in range(one.outputs)]

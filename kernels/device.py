@@ -11,6 +11,8 @@ from typing import Any
 
 import pyopencl as cl
 
+from chunkfold.kernels.loader import entry_point
+
 _VERSION = re.compile(r"OpenCL (?:C )?(\d+)\.(\d+)")
 _UUID_KHR = 0x106A  # CL_DEVICE_UUID_KHR; pyopencl has no name for it
 POCL = "Portable Computing Language"
@@ -157,13 +159,11 @@ def _optional(handle: cl.Device, query: str, default: Any) -> Any:
 
 
 def _device_uuid(handle: cl.Device) -> str | None:
-    """Ask the driver for cl_khr_device_uuid, through the loader inside pyopencl."""
+    """Ask the driver for cl_khr_device_uuid."""
     if "cl_khr_device_uuid" not in handle.extensions.split():
         return None
-    ask = ctypes.CDLL(cl._cl.__file__).clGetDeviceInfo
-    ask.argtypes = [
-        ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p,
-    ]  # fmt: skip
+    pointer, number, size = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
+    ask = entry_point("clGetDeviceInfo", pointer, number, size, pointer, pointer)
     answer = ctypes.create_string_buffer(16)
     failed = ask(handle.int_ptr, _UUID_KHR, 16, answer, None)
     return None if failed else str(uuid.UUID(bytes=answer.raw))

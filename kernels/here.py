@@ -15,17 +15,16 @@ from typing import Any
 import pyopencl as cl
 
 from chunkfold.kernels.device import Device
+from chunkfold.kernels.loader import entry_point
 
 _PROPERTY = 1 << 31  # CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL; pyopencl has no name for it
 _PROFILING = int(cl.command_queue_properties.PROFILING_ENABLE)
-_ENQUEUE = ctypes.CDLL(cl._cl.__file__).clEnqueueNDRangeKernel
-"""What pyopencl calls too, but with Python's lock held: here, for as long as the kernel runs."""
-_ENQUEUE.restype = ctypes.c_int
-_ENQUEUE.argtypes = [
-    *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint),
-    *3 * [ctypes.POINTER(ctypes.c_size_t)],
-    *(ctypes.c_uint, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_void_p)),
-]
+_POINTER, _NUMBER, _SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
+_ENQUEUE = (
+    *(_POINTER, _POINTER, _NUMBER),  # queue, kernel, dimensions
+    *3 * (ctypes.POINTER(_SIZE),),  # offset, work-items, work-items of a group
+    *(_NUMBER, ctypes.POINTER(_POINTER), ctypes.POINTER(_POINTER)),  # events before; the event
+)
 
 
 class QueueHere(cl.CommandQueue):
@@ -46,20 +45,22 @@ class QueueHere(cl.CommandQueue):
     ) -> cl.Event:
         """Run a kernel that has its arguments, in work-groups of `size`; return its event.
 
+        pyopencl would hold Python's lock for as long as the kernel runs.
+
         Raises
         ------
         pyopencl.Error
             If the device refuses the launch.
         """
-        event = ctypes.c_void_p()
-        sizes = ((ctypes.c_size_t * 1)(number) for number in (items, size))
-        before = (ctypes.c_void_p * len(wait_for))(*(one.int_ptr for one in wait_for))
-        code = _ENQUEUE(
-            *(self.int_ptr, kernel.int_ptr, 1, None, *sizes),
+        event = _POINTER()
+        before = (_POINTER * len(wait_for))(*(one.int_ptr for one in wait_for))
+        enqueue = entry_point("clEnqueueNDRangeKernel", *_ENQUEUE)
+        code = enqueue(
+            *(self.int_ptr, kernel.int_ptr, 1, None, (_SIZE * 1)(items), (_SIZE * 1)(size)),
             *(len(before), before or None, ctypes.byref(event)),
         )
         if code:
-            raise cl.LogicError(cl._cl._ErrorRecord("clEnqueueNDRangeKernel", code, ""))
+            raise cl.Error(cl._cl._ErrorRecord("clEnqueueNDRangeKernel", code, ""))
         assert event.value is not None
         return cl.Event.from_int_ptr(event.value, retain=False)
 

@@ -200,8 +200,6 @@ def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLI
 def wait_watched(device: Device, event: cl.Event, doing: str) -> None:
     """Wait in OpenCL itself, without a deadline: for threads that others watch over.
 
-    With Intel's runtime the thread folds meanwhile.
-
     Raises
     ------
     DeviceError

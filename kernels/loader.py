@@ -8,11 +8,13 @@ written to the cache and shown to the loader instead.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pyopencl as cl
 
@@ -73,3 +75,14 @@ def platforms() -> tuple[cl.Platform, ...]:
         return tuple(cl.get_platforms())
     except cl.Error:  # clGetPlatformIDs fails where there is no driver at all
         return ()
+
+
+@cache
+def entry_point(name: str, *takes: Any) -> Any:
+    """Return a C function of the loader: pyopencl lacks some, and in others holds Python's lock.
+
+    `takes`: the types of its arguments. It returns an OpenCL status.
+    """
+    function = getattr(ctypes.CDLL(cl._cl.__file__), name)
+    function.argtypes, function.restype = takes, ctypes.c_int
+    return function

@@ -54,7 +54,8 @@ class OpenedDevice:
     def queue(self, *, here: bool = False) -> cl.CommandQueue:
         """Return a new in-order queue with profiling.
 
-        `here`: what is enqueued runs on the thread that does so, if the device can.
+        `here`: what is enqueued runs on the thread that does so, if the device can: it returns when
+        that is done, whenever that is. For threads that others watch over.
         """
         with device_errors(self.device, "making a queue"):
             if here and runs_here(self.device):

@@ -22,7 +22,10 @@ _EXACT_TILE_BYTES = 16 << 10
 """The same of exact sums, whose sums on a grid are as much again."""
 _EXACT_BATCH = 4
 """Vectors that are looked at together whether exact sums of them fit a grid."""
-_BATCH_BYTES, _SMALL_STATE_BYTES = 64, 8
+_BATCH_BYTES = 64
+"""Of a CPU's loads, before it looks whether the run ends."""
+_SMALL_STATE_BYTES = 8
+"""State of an element, such as a sum's or an extreme's; those of more have more to do for each."""
 _ROW_LANES = 8
 """Of a CPU. With runs of 64 and 1,440 elements, 16 were up to 40% slower, 4 seldom faster."""
 
@@ -73,7 +76,7 @@ and ten statistics at once on an H200, with 8 groups a compute unit."""
 _GPU_BYTES_IN_FLIGHT = 64
 """Of columns whose sums are exact, for each work-item."""
 _GPU_FLAT_LOCAL, _GPU_ROWS_LOCAL = 512, 256
-"""Work-items of a group."""
+"""Work-items of a group; with `_GPU_FEW` loads in flight twice the first."""
 
 
 def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
@@ -163,7 +166,7 @@ def _rows_in_flight(accumulator: Accumulator) -> int:
     """
     if accumulator.tables and not accumulator.exact:
         return 2
-    return 8 if accumulator.exact or accumulator.state_bytes <= 8 else 16
+    return 8 if accumulator.exact or accumulator.state_bytes <= _SMALL_STATE_BYTES else 16
 
 
 def _itemsizes(accumulator: Accumulator) -> list[int]:

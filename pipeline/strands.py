@@ -30,8 +30,8 @@ PIECE_BYTES = 8 << 20
 """Read and folded at a time: a cache holds some of them, and what Python does between two of them,
 at a cache's misses, is little beside them."""
 MOST_STRANDS = 4
-"""Beyond, Python's lock, which each holds for some 0.2 ms with every piece, makes them wait: on a
-host of 16 cores 2 had 1.5 of the ring's speed, 4 had 1.1, 6 had 0.96, 8 had 0.85, 16 had 0.5."""
+"""Beyond, Python's lock, which each holds for some 0.2 ms with every piece, makes them wait: with
+PoCL on 16 cores 2 had 1.5 of the ring's speed, 4 had 1.1, 6 had 0.96, 8 had 0.85, 16 had 0.5."""
 _ACCUMULATOR_BYTES = 64 << 10
 """Largest accumulator of which every thread has its own."""
 _AHEAD = 64

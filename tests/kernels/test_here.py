@@ -49,7 +49,7 @@ def test_pythons_lock_is_free_meanwhile(device: Device, opened: OpenedDevice, fo
     if not runs_here(device):
         return  # counted in test_some_device_ran_here
     buffer, whole = upload(opened, np.ones(1 << 24)), box((1 << 24,), (0,))
-    fold.add([buffer], whole)  # which builds, without the lock
+    fold.add([buffer], whole)  # the first, which builds
     stop, seen = threading.Event(), []
 
     def watch() -> None:
@@ -61,13 +61,15 @@ def test_pythons_lock_is_free_meanwhile(device: Device, opened: OpenedDevice, fo
     watcher = threading.Thread(target=watch)
     watcher.start()
     folds = []
-    for _ in range(20):
-        began = time.perf_counter()
-        fold.add([buffer], whole)
-        folds.append((began, time.perf_counter()))
-    stop.set()
-    watcher.join()
-    sys.setswitchinterval(usual)
+    try:
+        for _ in range(20):
+            began = time.perf_counter()
+            fold.add([buffer], whole)
+            folds.append((began, time.perf_counter()))
+    finally:
+        stop.set()
+        watcher.join()
+        sys.setswitchinterval(usual)
     fold.finish()
     # Another thread came to it in the middle of some fold, not only before and behind.
     middles = [(began + (ended - began) / 4, ended - (ended - began) / 4) for began, ended in folds]

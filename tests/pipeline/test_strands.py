@@ -17,6 +17,7 @@ import chunkfold as cf
 from chunkfold import backend, blocks, staged, strands, worker
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
+from chunkfold.kernels.launch import Launcher
 from chunkfold.source import Source
 from chunkfold.strands import Strand, Strands
 
@@ -184,7 +185,7 @@ def test_a_run_that_is_cancelled_ends_at_the_next_piece(tmp_path: Path, monkeypa
     assert len(reads) < 10
 
 
-@pytest.mark.parametrize("stuck", ["read", "fold"])
+@pytest.mark.parametrize("stuck", ["read", "launch", "fold"])
 def test_what_never_returns_ends_at_its_deadline(tmp_path: Path, monkeypatch, ran, stuck: str):
     never = threading.Event()
     path = stored(tmp_path / "a", wild())
@@ -192,6 +193,8 @@ def test_what_never_returns_ends_at_its_deadline(tmp_path: Path, monkeypatch, ra
     monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.5)
     if stuck == "read":
         monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
+    elif stuck == "launch":  # where it runs here, the fold itself
+        monkeypatch.setattr(Launcher, "_enqueue", lambda *_: never.wait(60))
     else:
         monkeypatch.setattr(strands, "wait_watched", lambda *_: never.wait(60))
     kind, doing = (cf.ChunkError, "reading") if stuck == "read" else (DeviceError, "folding")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from chunkfold.blocks import Block
-from chunkfold.grid import Piece, slabs
+from chunkfold.grid import Piece, slabs, slabs_of_cells
 from chunkfold.kernels import Box
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.objects import Known
@@ -118,7 +118,8 @@ def reads_of(
 ) -> Iterator[Read]:
     """Yield what is read for a window, in pieces that staging buffers of a size hold.
 
-    All of them, or a share: every `of`-th from `number` on.
+    Leaves are cut where cells meet, if these fit. All pieces, or a share: every `of`-th from
+    `number` on.
     """
     layout, found = work.layout, itertools.count()
     kept = dict(zip(layout.kept, window.place, strict=True))
@@ -138,13 +139,13 @@ def reads_of(
     for part in window.parts:
         pieces = layout.leaf(window.tile, part.number)
         for whole in boxes(part, pieces):
-            shape = [along.stop - along.start for along in whole]
             # All outputs at a time.
-            for slab in slabs([shape[n] for n in layout.reduced], row_bytes, buffer_bytes):
+            for slab in _slabs(work, pieces, whole, row_bytes, buffer_bytes):
                 if next(found) % of != number:
                     continue
-                cuts = dict(zip(layout.reduced, slab, strict=True))
-                within = _shifted(whole, [cuts.get(n, slice(0, m)) for n, m in enumerate(shape)])
+                within = list(whole)
+                for n, along in zip(layout.reduced, slab, strict=True):
+                    within[n] = along
                 box = layout.leaf_box(pieces, within, indexed=work.accumulator.uses_index)
                 yield Read(
                     region=tuple(map(_in_array, pieces, within)),
@@ -177,6 +178,24 @@ def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
         layout.leaf_box(pieces, [slice(0, size) for size in shape], indexed=indexed).kernel
         for shape in itertools.product(*extents)
     )
+
+
+def _slabs(
+    work: Work, pieces: Sequence[Piece], whole: Place, row_bytes: int, limit: int
+) -> Iterable[Place]:
+    """Cut a box of a leaf along the reduced axes."""
+    box = [whole[n] for n in work.layout.reduced]
+    if row_bytes * math.prod(along.stop - along.start for along in box) <= limit:
+        return [tuple(box)]
+    cuts = [
+        [cut for cut in pieces[n].cut(work.cells_along(n)) if _holds(along, cut)]
+        for n, along in zip(work.layout.reduced, box, strict=True)
+    ]
+    return slabs_of_cells(cuts, row_bytes, limit)
+
+
+def _holds(along: slice, cut: slice) -> bool:
+    return bool(along.start <= cut.start and cut.stop <= along.stop)
 
 
 def _alike(sources: Sequence[Source]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from itertools import pairwise
 
@@ -12,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold import PlanError, blocks, plan, planning
-from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select, slabs
+from chunkfold.grid import (
+    LEAST_OUTPUTS,
+    Cells,
+    leaf_factors,
+    normalized_axes,
+    select,
+    slabs,
+    slabs_of_cells,
+)
 from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.combine import SLAB_BYTES
 from chunkfold.kernels.shapes import MOST_GROUPS, SPLIT_BYTES
@@ -113,6 +122,25 @@ def test_slabs_cover_a_box_once_within_the_limit(shape: list[int], limit: int):
         seen[slab] += 1
         assert math.prod(s.stop - s.start for s in slab) <= limit
     assert (seen == 1).all()
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=5), min_size=1, max_size=3),
+    st.integers(0, 9),
+    st.integers(1, 200),
+)
+def test_no_cell_is_cut_that_fits(cells: list[list[int]], first: int, limit: int):
+    bounds = [list(itertools.accumulate(extents, initial=first)) for extents in cells]
+    cuts = [[slice(*ends) for ends in itertools.pairwise(along)] for along in bounds]
+    seen = np.zeros([along[-1] for along in bounds], int)
+    fit = math.prod(map(max, cells)) <= limit
+    for slab in slabs_of_cells(cuts, 1, limit):
+        seen[slab] += 1
+        assert math.prod(s.stop - s.start for s in slab) <= limit
+        if fit:
+            assert all({s.start, s.stop} <= set(b) for s, b in zip(slab, bounds, strict=True))
+    assert (seen[(slice(first, None),) * len(cells)] == 1).all()
+    assert seen.sum() == math.prod(map(sum, cells))
 
 
 @given(

@@ -52,6 +52,7 @@ STORED: Mapping[str, Stored] = MappingProxyType(
     }
 )
 """The element dtypes that kernels read."""
+SUPPORTED = ", ".join(STORED).replace("time", "datetime64, timedelta64")
 
 NARROW = ("char", "uchar", "short", "ushort")
 """Value types that C's arithmetic makes an int of."""
@@ -89,8 +90,7 @@ def stored_name(dtype: np.dtype) -> str:
     kind = kind_of(dtype)
     name = dtype.name if kind in "biufc" else "time" if kind in "mM" else str(dtype)
     if name not in STORED:
-        able = ", ".join(STORED).replace("time", "datetime64, timedelta64")
-        raise DeviceError(f"dtype {str(dtype)!r} cannot be reduced; supported are {able}")
+        raise DeviceError(f"dtype {str(dtype)!r} cannot be reduced; supported are {SUPPORTED}")
     return name
 
 

@@ -236,6 +236,8 @@ def hint(scheme: str, message: str) -> str:
     """Say what may help where a store could not be opened; empty if nothing is known to."""
     if _OF_THE_CLOUD in message and scheme[:2] in _CREDENTIALS:
         return f"; no credentials were found: set {_CREDENTIALS[scheme[:2]]}"
+    if "Protocol not known" in message:
+        return "; use a path, or a URL of file, s3, gs, az, http, https, or what else fsspec has"
     return ""
 
 

@@ -15,7 +15,7 @@ from chunkfold.axes import Axis, axis_numbers
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Bound, Monoid, Packing, as_monoid, bind
-from chunkfold.kernels.dtypes import stored_name
+from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
 from chunkfold.planning import Plan, make_plan
@@ -87,7 +87,9 @@ class Request:
             cast = None if dtype is None else np.dtype(dtype)
             if cast is not None and cast.kind != "O":
                 stored_name(cast)
-        except (TypeError, ValueError, DeviceError) as error:
+        except TypeError as error:
+            raise PlanError(f"dtype={dtype!r}: {error}; supported are {SUPPORTED}") from None
+        except (ValueError, DeviceError) as error:
             raise PlanError(f"dtype={dtype!r}: {error}") from None
         return bind(
             monoids,

@@ -181,6 +181,8 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("reduce", "STORE/not-zarr"), "not a Zarr array or group"),
         (("reduce", "STORE/text"), "cannot be reduced; supported are"),
         (("reduce", "STORE/a", "--op", "summ"), "did you mean 'sum'?"),
+        (("reduce", "STORE/a", "--dtype", "flaot32"), "supported are bool, int8"),
+        (("reduce", "foo://a"), "use a path, or a URL of file, s3"),
         (("reduce", "STORE/a", "--axis", "2"), "axis 2 is out of range for an array of 2"),
         (("reduce", "STORE/a", "--select", "0:x"), "'0:x' is neither an integer"),
         (("reduce", "STORE/a", "--select", "1,2,3"), "3 entries for 2 axes"),

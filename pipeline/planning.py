@@ -13,10 +13,11 @@ import numpy as np
 from chunkfold.blocks import Block, cut_blocks
 from chunkfold.errors import PlanError
 from chunkfold.gaps import Holdings
-from chunkfold.grid import Axis, Selection, leaf_factors, normalized_axes, select
+from chunkfold.grid import Selection, normalized_axes, select
 from chunkfold.kernels import Accumulator, Bound, Packing
 from chunkfold.layout import Layout
-from chunkfold.memory import Memory, projected
+from chunkfold.leaves import layouts_of, leaf_elements, repeats
+from chunkfold.memory import Memory, projected, ring_slots
 from chunkfold.source import Source
 from chunkfold.tree import Tree, fan_in
 from chunkfold.units import size_text
@@ -31,6 +32,8 @@ READERS = (2, 16)
 Where they wait for a network, there are always as many as may be."""
 MOST_LEAVES = 1 << 25
 """Leaves beyond which planning would take gigabytes: half a petabyte of small chunks."""
+_MENTIONED = 1.05
+"""How many times chunks are decoded, at least, if that is said."""
 VIRTUAL_COST = 16
 """How much sooner fill values are made than chunks are read and decoded."""
 MEMORY_SHARE = 0.6
@@ -42,7 +45,7 @@ class Plan:
     """What a reduction would do. Print it."""
 
     sources: tuple[Source, ...]
-    """Aligned inputs; the first one's grid makes the leaves."""
+    """Aligned inputs."""
     accumulator: Accumulator
     """What is folded, in the form that suits the number of outputs."""
     ops: tuple[str, ...]
@@ -96,6 +99,16 @@ class Plan:
         accumulator = self.accumulator
         return list(zip(self.sources, accumulator.packings, accumulator.value, strict=True))
 
+    def _repeated(self) -> Iterator[str]:
+        """Say which inputs are decoded more than once, since their chunks do not meet."""
+        for source in self.sources:
+            times = repeats(source, self.layout)
+            if times >= _MENTIONED:
+                yield (
+                    f"          chunks of {source.name} are decoded {times:.1f} times: "
+                    "they cross leaves"
+                )
+
     @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
@@ -116,6 +129,7 @@ class Plan:
             f"answer    {self.answer}",
             f"leaves    {layout.tiles * layout.parts:,} of at most {size_text(self.leaf_bytes)}"
             + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),
+            *self._repeated(),
             (
                 f"blocks    {len(self.blocks):,} tasks on {self.workers} worker(s), "
                 f"{self.threads} at once on each, {self.readers} threads reading"
@@ -176,14 +190,13 @@ def make_plan(
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
-    factors = leaf_factors(source.cells, itemsize, LEAF_BYTES, reduced)
-    axes = tuple(
-        Axis(entry.cells.coarsened(factor), entry.start, entry.stop, entry.step, entry.dropped)
-        for entry, factor in zip(chosen, factors, strict=True)
-    )
-    layout = Layout(axes, reduced)
+    limits = [memory or math.inf, MEMORY_SHARE * (memory_limit or math.inf)]
+    layouts = layouts_of(sources, chosen, reduced, LEAF_BYTES)
+    least_staging = 2 * ring_slots(1) * itemsize * len(sources)  # and as much again beside it
+    fitting = (one for one in layouts if least_staging * leaf_elements(one) <= min(limits))
+    layout = next(fitting, None) or min(layouts, key=leaf_elements)
     accumulator = bound.accumulator.for_outputs(layout.outputs)
-    leaf_bytes = itemsize * math.prod(_longest(axis) for axis in axes)
+    leaf_bytes = itemsize * leaf_elements(layout)
     if layout.tiles * layout.parts > MOST_LEAVES:
         raise PlanError(
             f"{source.name}: its selection has {layout.tiles * layout.parts:,} leaves of at most "
@@ -200,7 +213,6 @@ def make_plan(
     blocks = holdings.noted(blocks)
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
-    limits = [memory or math.inf, MEMORY_SHARE * (memory_limit or math.inf)]
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
     for reading, at_once in itertools.product(range(readers, 0, -1), range(threads, 0, -1)):
         needed = projected(
@@ -250,15 +262,6 @@ def _hint(plan: Plan) -> str:
     if 2 * plan.memory.accumulators < plan.memory.total or not helps:
         return ""
     return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"
-
-
-def _longest(axis: Axis) -> int:
-    """Return the most elements of a leaf along an axis, without listing them."""
-    if not axis.length:
-        return 0
-    if axis.cells.bounds is not None:
-        return max(axis.piece(n).length for n in range(axis.pieces))
-    return min(axis.length, -(-axis.cells.cell // axis.step))
 
 
 def _costs(layout: Layout, accumulator: Accumulator, holdings: Holdings) -> np.ndarray:

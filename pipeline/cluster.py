@@ -142,6 +142,7 @@ class LocalOpenCLCluster(LocalCluster):
         self._posts = posts(self.devices, workers_per_device, memory_limit)
         self._threads = threads_per_worker
         self._attending: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Future[None] | None = None
         kwargs.setdefault("dashboard_address", ":0")
         if kwargs.get("processes") is not False:
             kwargs.setdefault("worker_class", DeviceNanny)
@@ -171,6 +172,12 @@ class LocalOpenCLCluster(LocalCluster):
                 attending = asyncio.create_task(self._attend(name))
                 self._attending.add(attending)  # asyncio holds weak references only
                 attending.add_done_callback(self._attending.discard)
+
+    async def _close(self) -> None:
+        # As there: left half closed, it would wait for itself until the interpreter gives it up.
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(super()._close())  # type: ignore[no-untyped-call]
+        await asyncio.shield(self._closing)
 
     async def _attend(self, name: str) -> None:
         """Start a worker's nanny again, should it end, as when its worker dies while it starts."""

@@ -412,6 +412,22 @@ def test_an_interrupt_while_workers_start_closes_the_cluster():
     assert not multiprocessing.active_children()
 
 
+def test_a_close_that_is_interrupted_goes_on():
+    made = cf.LocalOpenCLCluster([DEVICES[0]], dashboard_address=None)
+
+    async def interrupted() -> None:  # as Dask's `sync` does to what it waits for
+        closing = asyncio.create_task(made._close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await closing
+
+    made.sync(interrupted)
+    assert made.status == Status.closing
+    made.close(timeout=30)
+    assert made.status == Status.closed
+
+
 def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -78,8 +78,8 @@ def _checked(edges: Any) -> list[int | float]:
     plain = all(type(number) in (int, float) for number in numbers)
     if not plain or len(numbers) < 2 or not all(a < b for a, b in itertools.pairwise(numbers)):
         raise MonoidError(
-            f"edges of a histogram are at least two increasing numbers of float64's range, not "
-            f"{reprlib.repr(edges)}"
+            f"edges of a histogram are at least two increasing numbers of float64's range, as "
+            f"np.linspace makes them, not {reprlib.repr(edges)}"
         )
     if len(numbers) > MOST_BINS + 1:
         raise MonoidError(f"{len(numbers) - 1:,} bins are too many; take at most {MOST_BINS:,}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -64,8 +65,8 @@ def as_monoid(op: str | Monoid) -> Monoid:
         raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
     if op in CATALOGUE:
         return CATALOGUE[op]
-    if "," in op:
-        names = [name.strip() for name in op.split(",")]
+    names = re.split(r"[,\s]+", op.strip())
+    if len(names) > 1:
         raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
     known = _ELSEWHERE | {name: name for name in CATALOGUE}
     near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.4)

@@ -47,7 +47,7 @@ def parse_selection(text: str | None) -> Selection:
         except (ValueError, TypeError):
             raise PlanError(
                 f"selection {text!r}: {word!r} is neither an integer, start:stop:step nor '...': "
-                "each axis in turn is selected by positions"
+                "each axis in turn is selected by positions, as in '0:31, ..., 5'"
             ) from None
     return tuple(entries)
 
@@ -64,7 +64,7 @@ def parse_edges(text: str) -> list[float]:
     ([0, 1, 10], [0.0, 0.25, 0.5, 0.75, 1.0])
     """
     try:
-        if ":" not in text:
+        if "," in text:
             return [_number(word) for word in text.split(",")]
         low, high, bins = (kind(word) for kind, word in zip(_RANGE, text.split(":"), strict=True))
     except ValueError:

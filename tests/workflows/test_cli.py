@@ -200,6 +200,9 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("reduce", "STORE/a", "--edges", "1,2"), "are for a histogram, which is not asked for"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "1:2"), "neither numbers, as in"),
         (("reduce", "STORE/a", "--op", "histogram", "--edges", "2,1"), "two increasing numbers"),
+        (("reduce", "STORE/a", "--op", "histogram", "--edges", "3"), "nor LOW:HIGH:BINS"),
+        (("reduce", "STORE/a", "--op", "mean max"), "several are a list: ['mean', 'max']"),
+        (("reduce", "STORE/a", "--select", "x=0:3"), "by positions, as in '0:31, ..., 5'"),
         (("reduce", "STORE/a", "--device", "quantum"), "no OpenCL device matches 'quantum'; there"),
         (
             ("reduce", "STORE/a", "--out", "no/such/folder/x.json"),
@@ -251,6 +254,19 @@ def test_what_another_try_may_mend_is_exit_code_4(store: Path, here):
     code, _, said = here("reduce", store / "a", "--scheduler", "tcp://127.0.0.1:9")
     assert code == 4
     assert "ClusterError: cannot reach a scheduler" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("command", ["reduce", "describe"])
+def test_where_a_chunk_cannot_be_read_the_way_on_is_named(tmp_path: Path, here, command: str):
+    made = zarr.create_array(str(tmp_path / "a"), shape=(4, 4), chunks=(2, 4), dtype="i4")
+    made[...] = 7
+    (tmp_path / "a" / "c" / "1" / "0").write_bytes(b"cut")
+    code, _, said = here(command, tmp_path / "a")
+    assert code == 4
+    assert "--on-bad-chunk skip goes on without it" in " ".join(said.split())
+    code, _, said = here(command, tmp_path / "a", "--on-bad-chunk", "skip")
+    assert code == 3
+    assert "goes on without it" not in said
 
 
 def test_other_packages_add_commands(tmp_path: Path, capfd: pytest.CaptureFixture, monkeypatch):

@@ -59,7 +59,7 @@ def command(
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         try:
             for array in arrays:
-                with run_progress(err, quiet=quiet) as watch:
+                with run_progress(err, quiet=quiet) as watch, options.or_skipped(on_bad_chunk):
                     made.append(describe_array(array, client=client, on_event=watch, **given))
                 skipped.update(made[-1].skipped)
         finally:

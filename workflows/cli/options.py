@@ -11,7 +11,7 @@ from distributed import Client
 
 from chunkfold.api import ON_BAD_CHUNK
 from chunkfold.cluster import connect
-from chunkfold.errors import PlanError
+from chunkfold.errors import ChunkError, PlanError
 from chunkfold.kernels import CATALOGUE
 from chunkfold.packed import not_applied
 from chunkfold.request import MODES
@@ -173,6 +173,17 @@ def tell_dashboard(client: Client, *, quiet: bool) -> None:
     link = None if quiet else dashboard(client)
     if link:
         err.print(f"dashboard {link}", markup=False)
+
+
+@contextmanager
+def or_skipped(on_bad_chunk: str) -> Iterator[None]:
+    """Name the remedy where a chunk that cannot be read ends a command."""
+    try:
+        yield
+    except ChunkError as error:
+        if on_bad_chunk == ON_BAD_CHUNK[0]:
+            raise ChunkError(f"{error}; --on-bad-chunk skip goes on without it") from error
+        raise
 
 
 def tell_packed(

@@ -116,7 +116,8 @@ def command(
                 **given,
             )
             record.runs[opened[0].name] = run
-            results = run.result()
+            with options.or_skipped(on_bad_chunk):
+                results = run.result()
         # Before the cluster is closed, which takes longer than a small reduction.
         if as_json:
             click.echo(json.dumps(run_json(run)))

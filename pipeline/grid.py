@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import EllipsisType
@@ -270,50 +270,3 @@ def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, .
         twice = next(n for n in out if out.count(n) > 1)
         raise PlanError(f"axis {axis!r} names axis {twice} twice: name it once")
     return tuple(sorted(out))
-
-
-def slabs(shape: Sequence[int], itemsize: int, limit: int) -> Iterator[tuple[slice, ...]]:
-    """Cut a C-order box into boxes of at most `limit` bytes, slowest axis first.
-
-    >>> [s[0] for s in slabs((5, 10), 1, 20)]
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    if math.prod(shape) * itemsize <= limit or not shape:
-        yield tuple(slice(0, size) for size in shape)
-        return
-    row = math.prod(shape[1:]) * itemsize
-    if row <= limit:
-        rows = limit // row
-        for start in range(0, shape[0], rows):
-            rest = (slice(0, size) for size in shape[1:])
-            yield (slice(start, min(start + rows, shape[0])), *rest)
-        return
-    for start in range(shape[0]):
-        for inner in slabs(shape[1:], itemsize, limit):
-            yield (slice(start, start + 1), *inner)
-
-
-def slabs_of_cells(
-    cuts: Sequence[Sequence[slice]], itemsize: int, limit: int
-) -> Iterator[tuple[slice, ...]]:
-    """Cut a box, given by where its cells are along each axis, between cells if these fit.
-
-    >>> [s[0] for s in slabs_of_cells([[slice(1, 3), slice(3, 6), slice(6, 8)]], 1, 6)]
-    [slice(1, 6, None), slice(6, 8, None)]
-    >>> [s[0] for s in slabs_of_cells([[slice(1, 3), slice(3, 6), slice(6, 8)]], 1, 2)]
-    [slice(1, 3, None), slice(3, 5, None), slice(5, 7, None), slice(7, 8, None)]
-    """
-    largest = math.prod(max(cut.stop - cut.start for cut in along) for along in cuts) * itemsize
-    if largest > limit:
-        shape = [along[-1].stop - along[0].start for along in cuts]
-        for slab in slabs(shape, itemsize, limit):
-            yield tuple(
-                slice(along[0].start + cut.start, along[0].start + cut.stop)
-                for along, cut in zip(cuts, slab, strict=True)
-            )
-        return
-    for slab in slabs([len(along) for along in cuts], largest, limit):
-        yield tuple(
-            slice(along[cells.start].start, along[cells.stop - 1].stop)
-            for along, cells in zip(cuts, slab, strict=True)
-        )

@@ -10,7 +10,14 @@ from urllib.parse import urlsplit
 
 from distributed import Client
 from distributed.scheduler import KilledWorker
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import (
+    Retrying,
+    retry_if_result,
+    stop_after_attempt,
+    stop_after_delay,
+    stop_all,
+    wait_fixed,
+)
 
 from chunkfold.backend import Crew, Done
 from chunkfold.block import Folded
@@ -28,11 +35,11 @@ JOIN_DEADLINE_S = 30.0
 """Longest wait for a first worker to join, in seconds."""
 _UNTIL_SOME_ANSWER = Retrying(
     retry=retry_if_result(lambda asked: all(isinstance(one, OSError) for one in asked[1].values())),
-    stop=stop_after_delay(JOIN_DEADLINE_S),
+    stop=stop_all(stop_after_delay(JOIN_DEADLINE_S), stop_after_attempt(2)),
     wait=wait_fixed(0.2),
     retry_error_callback=lambda state: state.outcome and state.outcome.result(),
 )
-"""A worker that dies while it is asked may come again."""
+"""A worker that dies while it is asked may come again, though Dask took all that time to see it."""
 GATHER_DEADLINE_S = 300.0
 """Longest wait for a root partial to reach the client, in seconds."""
 

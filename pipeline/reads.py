@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from chunkfold.blocks import Block
-from chunkfold.grid import Piece, slabs, slabs_of_cells
+from chunkfold.grid import Piece
 from chunkfold.kernels import Box
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.objects import Known
 from chunkfold.parts import Part, Place, parts_of
+from chunkfold.slabs import slabs, slabs_of_cells
 from chunkfold.source import Source
 from chunkfold.work import Work
 

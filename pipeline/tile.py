@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from chunkfold.errors import ChunkError
-from chunkfold.grid import slabs
 from chunkfold.kernels import Partial
 from chunkfold.kernels.partial import assembled
 from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.memory import AGAIN_BYTES
 from chunkfold.parts import Place
 from chunkfold.reads import Share, Window, windows_by_cell
+from chunkfold.slabs import slabs
 from chunkfold.stream import Stream
 
 

@@ -21,9 +21,10 @@ import pytest
 import zarr
 from distributed import Client, LocalCluster
 from distributed.core import Status
+from tenacity import RetryCallState
 
 import chunkfold as cf
-from chunkfold import blocks, engine, planning
+from chunkfold import blocks, engine, on_cluster, planning
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
@@ -245,6 +246,16 @@ def test_a_worker_without_its_device_is_retired_and_the_others_finish(data):
         check(run.result(120), array)
     assert any(isinstance(event, WorkerRetired) for event in run.events)
     assert set(run.profile) == {good.uuid}
+
+
+def test_workers_are_asked_again_however_long_it_took_to_see_that_they_had_gone():
+    asking = on_cluster._UNTIL_SOME_ANSWER
+    state = RetryCallState(asking, None, (), {})
+    state.outcome_timestamp = state.start_time + 2 * on_cluster.JOIN_DEADLINE_S
+    assert not asking.stop(state)
+    state.prepare_for_next_attempt()
+    state.outcome_timestamp = state.start_time + 3 * on_cluster.JOIN_DEADLINE_S
+    assert asking.stop(state)
 
 
 def test_no_worker_with_a_device_is_an_error(data):

@@ -13,15 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold import PlanError, blocks, plan, planning
-from chunkfold.grid import (
-    LEAST_OUTPUTS,
-    Cells,
-    leaf_factors,
-    normalized_axes,
-    select,
-    slabs,
-    slabs_of_cells,
-)
+from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select
 from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.combine import SLAB_BYTES
 from chunkfold.kernels.shapes import MOST_GROUPS, SPLIT_BYTES
@@ -29,6 +21,7 @@ from chunkfold.layout import Layout
 from chunkfold.memory import ring_slots
 from chunkfold.opening import open_source
 from chunkfold.planning import make_plan
+from chunkfold.slabs import slabs, slabs_of_cells
 from chunkfold.source import Source
 from chunkfold.tree import FAN_IN, LARGE_BYTES, Tree, fan_in
 

@@ -13,7 +13,7 @@ from chunkfold.kernels import Box
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.objects import Known
 from chunkfold.parts import Part, Place, parts_of
-from chunkfold.slabs import slabs, slabs_of_cells
+from chunkfold.slabs import shifted, slabs, slabs_of_cells
 from chunkfold.source import Source
 from chunkfold.work import Work
 
@@ -65,7 +65,7 @@ class Window:
 
     def within(self, inner: Place) -> Window:
         """Return a part of it."""
-        return replace(self, place=_shifted(self.place, inner))
+        return replace(self, place=shifted(self.place, inner))
 
 
 @dataclass(frozen=True)
@@ -216,11 +216,3 @@ def _in_array(piece: Piece, cut: slice) -> slice:
     """Return where elements of a piece stand in the array."""
     start, step = piece.source.start, piece.source.step
     return slice(start + cut.start * step, start + (cut.stop - 1) * step + 1, step)
-
-
-def _shifted(whole: Sequence[slice], part: Sequence[slice]) -> Place:
-    """Return a part of a box where the box stands."""
-    return tuple(
-        slice(along.start + cut.start, along.start + cut.stop)
-        for along, cut in zip(whole, part, strict=True)
-    )

@@ -39,15 +39,20 @@ def slabs_of_cells(
     """
     largest = math.prod(max(cut.stop - cut.start for cut in along) for along in cuts) * itemsize
     if largest > limit:
-        shape = [along[-1].stop - along[0].start for along in cuts]
-        for slab in slabs(shape, itemsize, limit):
-            yield tuple(
-                slice(along[0].start + cut.start, along[0].start + cut.stop)
-                for along, cut in zip(cuts, slab, strict=True)
-            )
+        box = [slice(along[0].start, along[-1].stop) for along in cuts]
+        shape = [along.stop - along.start for along in box]
+        yield from (shifted(box, slab) for slab in slabs(shape, itemsize, limit))
         return
     for slab in slabs([len(along) for along in cuts], largest, limit):
         yield tuple(
             slice(along[cells.start].start, along[cells.stop - 1].stop)
             for along, cells in zip(cuts, slab, strict=True)
         )
+
+
+def shifted(whole: Sequence[slice], part: Sequence[slice]) -> tuple[slice, ...]:
+    """Return a part of a box where the box stands."""
+    return tuple(
+        slice(along.start + cut.start, along.start + cut.stop)
+        for along, cut in zip(whole, part, strict=True)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.launch import Launcher
+from chunkfold.kernels.launch import Launcher, Repeat
 from chunkfold.kernels.limbs import MOST_DEPOSITS
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import Partial, settled_partial, with_tables, zero_partial
@@ -19,6 +20,9 @@ from chunkfold.kernels.passes import Passes
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.shapes import ColumnShape, column_shape, each_shape, most_splits, row_shape
 from chunkfold.kernels.tuning import Tuning
+
+_MOST_REPEATS = 8
+"""Launches that are kept prepared."""
 
 
 class Fold:
@@ -44,6 +48,10 @@ class Fold:
         self.launcher = Launcher(opened, accumulator, tuning, queue)
         self.splits = splits or most_splits(tuning, outputs, accumulator.nbytes)
         self._words: dict[bytes, cl.Buffer] = {}
+        self._seen: deque[Box] = deque(maxlen=_MOST_REPEATS)
+        """Boxes that were folded last."""
+        self._repeats: dict[Box, Repeat] = {}
+        """Launches for boxes that come again and again."""
         self._passes = Passes(self.launcher, outputs)
         self._acc = self._passes.buffer(self.splits)
         self._used = 0
@@ -76,8 +84,12 @@ class Fold:
             return None
         if box.outputs != self.outputs:
             raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
-        add = {"flat": self._add_flat, "rows": self._add_rows, "columns": self._add_columns}
-        event = add[box.kernel](inputs, box, wait_for)
+        repeat = self._repeats.get(box)
+        if repeat is not None and repeat.groups <= self._used:
+            event = repeat.launch(inputs, wait_for)
+        else:
+            add = {"flat": self._add_flat, "rows": self._add_rows, "columns": self._add_columns}
+            event = add[box.kernel](inputs, box, wait_for)
         self._passes.expect(box.elements)
         self._count += box.reduces
         self._deposits += box.reduces
@@ -188,18 +200,24 @@ class Fold:
         chunk = loads.width * loads.unroll * loads.local_size
         groups = max(1, min(self.splits, -(-box.elements // chunk)))
         items = groups * loads.local_size
-        return self.launcher.launch(
-            ("flat.cl", "fold_flat"),
-            (groups, loads.local_size),
-            inputs,
-            wait_for,
-            begin=box.offset,
-            end=box.offset + box.elements,
+        where, shape = ("flat.cl", "fold_flat"), (groups, loads.local_size)
+        values = {
+            "begin": box.offset,
+            "end": box.offset + box.elements,
             # Strips are whole loads long, so that only the run's ends are folded one by one.
-            strip=-(-box.elements // (items * loads.width)) * loads.width,
-            index=box.index,
+            "strip": -(-box.elements // (items * loads.width)) * loads.width,
+            "index": box.index,
             **self._held(groups),
-        )
+        }
+        if not values["fresh"] and self._seen_before(box):
+            self._repeats[box] = self.launcher.repeat(where, shape, **values)
+        return self.launcher.launch(where, shape, inputs, wait_for, **values)
+
+    def _seen_before(self, box: Box) -> bool:
+        """Whether a box came before, among the last: others like it will."""
+        seen = box in self._seen and len(self._repeats) < _MOST_REPEATS
+        self._seen.append(box)
+        return seen
 
     def _add_rows(
         self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]

@@ -270,6 +270,29 @@ def test_a_fold_starts_anew_after_finish(opened: OpenedDevice):
     assert sums == [45, 45, 45]
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_boxes_that_come_again_are_folded_each_time(opened: OpenedDevice, exact: bool):
+    """Their launches are prepared, for as long as there is an accumulator to add to."""
+    bound = bound_of(("sum", "max"), "float32", exact=exact)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
+    fold = Fold(opened, bound.accumulator, tuning)
+    array = np.random.default_rng(3).integers(-99, 99, 5000).astype("f4")
+    arrays = [array, -array[::-1]]
+    buffers = [upload(opened, one) for one in arrays]
+    boxes = [box((n,), (0,)) for n in (5000, 3, 4000, 0)]
+    for rounds in (1, 4):  # the second time, what was prepared the first time is at hand
+        taken = [(n, one) for _ in range(rounds) for one in boxes[::rounds] + boxes for n in (0, 1)]
+        for n, one in taken:
+            fold.add([buffers[n]], one)
+        parts = [arrays[n][: one.elements] for n, one in taken]
+        partial = fold.finish()
+        total, largest = (s.finish(partial)[0] for s in bound.statistics)
+        assert total == sum(part.sum(dtype="f8") for part in parts)
+        assert largest == max(part.max() for part in parts if part.size)
+    assert set(fold._repeats) == set(boxes[:3])
+    assert fold.profile()["fold_flat", 0].launches == 12 + 4 * 8
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 15, 16, 17, 300, 5000])
 def test_combine_equals_folding_the_whole(opened: OpenedDevice, count: int):
     bound = bound_of(BASIC, "int16")

@@ -36,6 +36,8 @@ class Codec:
     """
     into: Callable[[Stored, np.ndarray], Any] | None = None
     """Decodes into memory of the promised size; where `size` is, this is too."""
+    joins: bool = False
+    """Whether frames that stand one behind another are decoded in one call."""
 
 
 PACKAGES: Mapping[str, str] = {
@@ -145,11 +147,23 @@ def _without_crc32c(stored: Stored) -> Stored:
     return data
 
 
+def _zstd_joins() -> bool:
+    """Whether the installed numcodecs decodes frames behind the first (0.16.5 does).
+
+    To the format several are one (RFC 8878, 3.1).
+    """
+    try:
+        zstd.decompress(2 * zstd.compress(b"frame"), np.empty(10, np.uint8))
+    except RuntimeError:
+        return False
+    return True
+
+
 _PLAIN = Codec("bytes", lambda stored: stored)
 _CODECS: Mapping[str, Codec] = {
     codec.name: codec
     for codec in (
-        Codec("zstd", zstd.decompress, _zstd_size, zstd.decompress),
+        Codec("zstd", zstd.decompress, _zstd_size, zstd.decompress, _zstd_joins()),
         Codec("blosc", blosc.decompress, _blosc_size, blosc.decompress),
         Codec("lz4", lz4.decompress, _lz4_size, lz4.decompress),
         Codec("gzip", gzip.decompress),

@@ -6,17 +6,19 @@ is wanted, if it stands there in one piece.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunkfold.cells import InTurn, Out, cells_of, leads, part_of, run_of, target_in
 from chunkfold.codecs import Chain, Stored, undo
 from chunkfold.errors import ChunkError
+from chunkfold.joined import JOINED_BYTES, Chunk, Joined, joinable, room_of
 from chunkfold.objects import (
     Known,
     LocalObjects,
@@ -27,6 +29,9 @@ from chunkfold.objects import (
     scratch,
 )
 from chunkfold.shards import ABSENT, Shards
+
+_NO_SPAN = (ABSENT, ABSENT)
+"""Where an index says that a chunk is not stored."""
 
 
 @dataclass(frozen=True)
@@ -59,25 +64,40 @@ class Direct:
         return None
 
     @cached_property
-    def _room(self) -> int:
-        """Bytes that any chunk takes less than, as codecs shrink what they can and add a little."""
-        return self.nbytes + self.nbytes // 128 + (64 << 10)
-
-    @cached_property
     def object_shape(self) -> tuple[int, ...]:
         """Shape of what is stored as one file: a chunk or a shard."""
         within = (1,) * len(self.shape) if self.shards is None else self.shards.shape
         return tuple(a * b for a, b in zip(self.shape, within, strict=True))
+
+    @cached_property
+    def joins(self) -> bool:
+        """Whether several of its chunks are decoded in one call."""
+        local = isinstance(self.objects, LocalObjects)
+        return local and len(self.chain) == 1 and self.chain[0].joins and joinable(self.nbytes)
+
+    def in_flight(self, leaf_bytes: int) -> int:
+        """Return the decoded bytes of the chunks that a thread has at a time of such a leaf."""
+        return max(self.nbytes, min(JOINED_BYTES, leaf_bytes)) if self.joins else self.nbytes
 
     def read(
         self, name: str, region: Sequence[slice], out: np.ndarray, known: Known | None = None
     ) -> None:
         """Decode a region into `out`, whose dtype is the region's.
 
-        Objects that are known not to be stored are not asked for. If `out` has the region's shape,
-        elements stand where they are in it. If it has one axis, elements of a chunk stand together,
-        in C order, behind those of the chunk before: chunks are then decoded where they are wanted,
-        which they are otherwise only where a chunk is in one piece in `out`.
+        If `out` has the region's shape, elements stand where they are in it; if it has one axis,
+        they stand in turn. For the rest see `each`.
+        """
+        for _ in self.each(name, region, out if out.ndim == len(region) else InTurn(out), known):
+            pass
+
+    def each(
+        self, name: str, region: Sequence[slice], out: Out, known: Known | None = None
+    ) -> Iterator[None]:
+        """Decode a region, and stop after some chunks: all that has a place in `out` then is there.
+
+        Objects that are known not to be stored are not asked for. Chunks are decoded where they are
+        wanted if they stand there in one piece, as they do in turn; there, for as long as there is
+        room for a chunk, it need not stop.
 
         Raises
         ------
@@ -85,23 +105,68 @@ class Direct:
             If a chunk cannot be read or decoded, or has another size than its shape; `name` is
             what it calls the array.
         """
-        in_turn = out.ndim != len(region)
-        for place, source, target in _cells(region, self.object_shape, out):
-            if known is not None and known.lacks(place):
-                target[...] = self.fill
-                continue
+        cells = cells_of(region, self.object_shape)
+        lacks = known.lacks if known is not None else lambda _: False
+        if self.shards is None:
+            files = (
+                (None if lacks(place) else _File(self, name, place, source), source, within)
+                for place, source, within in cells
+            )
+            yield from self._each(files, out)
+            return
+        for place, source, within in cells:
             try:
-                files = self._files
-                if files is None or not self._read_short(files, place, source, target):
-                    # A shard's chunks are in turn too.
-                    into = target.reshape(-1) if in_turn and self.shards else target
-                    self._read_object(place, source, into)
+                yield from self._each_of_shard(place, source, part_of(out, within), lacks(place))
             except Exception as error:
-                codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
-                raise ChunkError(
-                    f"{name}: cannot read chunk {self.key(place)!r} "
-                    f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}"
-                ) from error
+                raise self.named(name, place, error) from error
+
+    def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkError:
+        """Say of an object what is wrong with it."""
+        codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
+        return ChunkError(
+            f"{name}: cannot read chunk {self.key(place)!r} "
+            f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}"
+        )
+
+    def _each(self, chunks: Iterable[_Wanted], out: Out) -> Iterator[None]:
+        """Decode chunks, or fill where there is none; as `each`."""
+        joined = Joined(self.chain[0], self.nbytes, out) if self.joins else None
+        elements = math.prod(self.shape)
+        for chunk, source, within in chunks:
+            target = target_in(out, within)
+            if chunk is None:
+                target[...] = self.fill
+            elif joined is None or not self._is_joined(joined, chunk, source, target, out):
+                chunk.decode(target)
+            if joined is None:
+                yield
+            elif joined.full or (isinstance(out, InTurn) and out.left < elements):
+                joined.decode()
+                yield
+        if joined is not None:
+            joined.decode()
+            yield
+
+    def _is_joined(
+        self, joined: Joined, chunk: Chunk, source: Sequence[slice], target: np.ndarray, out: Out
+    ) -> bool:
+        """Let a chunk be decoded with others, if it can."""
+        if self._whole(target) or (isinstance(out, InTurn) and leads(source, self.shape)):
+            return joined.add(chunk, target)
+        return False
+
+    def read_object(
+        self, place: tuple[int, ...], source: Sequence[slice], target: np.ndarray
+    ) -> None:
+        """Decode what is taken of a chunk that is an object of its own."""
+        files = self._files
+        if files is not None and self._read_short(files, place, source, target):
+            return
+        with self.objects.open(self.key(place), self.nbytes, None) as stored:
+            if stored is None:
+                target[...] = self.fill
+            else:
+                self.read_chunk(stored, (0, stored.size), source, target)
 
     def _read_short(
         self,
@@ -114,10 +179,11 @@ class Direct:
 
         False where it takes a closer look, which then says what is wrong.
         """
-        stored = scratch.room("stored", self._room)
+        room = room_of(self.nbytes)
+        stored = scratch.room("stored", room)
         try:
             count = files.read_short(self.key(place), stored)
-            if count == self._room:
+            if count == room:
                 return False
             self._undo(stored[:count].data, source, target)
         except (FileNotFoundError, NotADirectoryError):
@@ -126,39 +192,34 @@ class Direct:
             return False
         return True
 
-    def _read_object(
-        self, place: tuple[int, ...], source: Sequence[slice], target: np.ndarray
-    ) -> None:
-        index = None if self.shards is None else self.shards.index_span
-        with self.objects.open(self.key(place), self.nbytes, index) as stored:
-            if stored is None:
-                target[...] = self.fill
-            elif self.shards is None:
-                self._read_chunk(stored, (0, stored.size), source, target)
-            else:
-                self._read_shard(stored, self.shards, source, target)
-
-    def _read_shard(
-        self, stored: StoredObject, shards: Shards, source: Sequence[slice], target: np.ndarray
-    ) -> None:
-        index = shards.index(stored)
-        cells = list(_cells(source, self.shape, target))
-        spans = [(int(offset), int(nbytes)) for offset, nbytes in (index[n] for n, _, _ in cells)]
-        stored.fetch([span for span in spans if sum(span) <= stored.size])
-        for (inner, within, part), span in zip(cells, spans, strict=True):
-            if span == (ABSENT, ABSENT):
-                part[...] = self.fill
-                continue
-            try:
-                if sum(span) > stored.size:
-                    raise ValueError(
-                        f"its index says {span}, but the shard has {stored.size:,} bytes"
+    def _each_of_shard(
+        self, place: tuple[int, ...], source: Sequence[slice], out: Out, lacks: bool
+    ) -> Iterator[None]:
+        """Decode what is taken of a shard; as `each`."""
+        assert self.shards is not None
+        cells = list(cells_of(source, self.shape))
+        opened = self.objects.open(self.key(place), self.nbytes, self.shards.index_span)
+        with nullcontext() if lacks else opened as stored:
+            spans = [_NO_SPAN] * len(cells)
+            if stored is not None:
+                index = self.shards.index(stored)
+                spans = [(int(at), int(nbytes)) for at, nbytes in (index[n] for n, _, _ in cells)]
+                stored.fetch([span for span in spans if sum(span) <= stored.size])
+            yield from self._each(
+                (
+                    (
+                        None
+                        if stored is None or span == _NO_SPAN
+                        else _Inner(self, stored, inner, span, part),
+                        part,
+                        within,
                     )
-                self._read_chunk(stored, span, within, part)
-            except Exception as error:
-                raise ValueError(f"inner chunk {inner}: {type(error).__name__}: {error}") from error
+                    for (inner, part, within), span in zip(cells, spans, strict=True)
+                ),
+                out,
+            )
 
-    def _read_chunk(
+    def read_chunk(
         self, stored: StoredObject, span: Span, source: Sequence[slice], target: np.ndarray
     ) -> None:
         """Decode what stands in a span, and take a part of it."""
@@ -176,7 +237,7 @@ class Direct:
         self, stored: StoredObject, offset: int, source: Sequence[slice], target: np.ndarray
     ) -> None:
         """Read no more of a chunk that is stored as it is than from the first to the last taken."""
-        first, shape, within = _run(source, self.shape)
+        first, shape, within = run_of(source, self.shape)
         nbytes = math.prod(shape) * self.dtype.itemsize
         alone = target.shape == shape and target.flags.c_contiguous
         memory = target.reshape(-1).view(np.uint8) if alone else scratch.room("decoded", nbytes)
@@ -198,59 +259,53 @@ class Direct:
         return target.shape == self.shape and target.flags.c_contiguous
 
 
-def _cells(
-    region: Sequence[slice], shape: Sequence[int], out: np.ndarray
-) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...], np.ndarray]]:
-    """Cut a region along a grid of cells.
+class _File(NamedTuple):
+    """A chunk that is an object of its own, a file where it is joined with others."""
 
-    Yields each cell's place in the grid, what is taken of it, and the part of `out` that it is for:
-    where it is in the region, or if `out` has one axis behind the cell before.
-    """
-    cuts = [_cuts(cut, size) for cut, size in zip(region, shape, strict=True)]
-    in_turn, done = out.ndim != len(region), 0
-    for cell in itertools.product(*cuts):
-        places, sources, targets = zip(*cell, strict=True) if cell else ((), (), ())
-        if in_turn:
-            extents = [target.stop - target.start for target in targets]
-            count = math.prod(extents)
-            yield places, sources, out[done : done + count].reshape(extents)
-            done += count
-        else:
-            yield places, sources, out[(*targets, ...)]  # a view, also where there are no axes
+    of: Direct
+    name: str
+    """How messages call the array."""
+    place: tuple[int, ...]
+    source: Sequence[slice]
 
+    def read(self, memory: np.ndarray) -> int:
+        assert isinstance(self.of.objects, LocalObjects)
+        return self.of.objects.read_short(self.of.key(self.place), memory)
 
-def _run(
-    source: Sequence[slice], shape: Sequence[int]
-) -> tuple[int, tuple[int, ...], tuple[slice, ...]]:
-    """Return the shortest run of a box in C order that holds a part of it.
-
-    That is the number of its first element, its shape, and where the part stands in that.
-
-    >>> _run((slice(2, 3), slice(1, 6, 2), slice(0, 4)), (9, 7, 5))
-    (75, (1, 5, 5), (slice(0, 1, None), slice(0, 5, 2), slice(0, 4, None)))
-    """
-    extents = [cut.stop - cut.start for cut in source]
-    # Behind the first axis along which there are several, rows are not in one piece.
-    last = next((n for n, extent in enumerate(extents) if extent > 1), len(shape) - 1)
-    first = sum(source[n].start * math.prod(shape[n + 1 :]) for n in range(last + 1))
-    taken = (slice(0, extents[n], source[n].step) for n in range(last + 1))
-    return first, (*extents[: last + 1], *shape[last + 1 :]), (*taken, *source[last + 1 :])
+    def decode(self, target: np.ndarray) -> None:
+        try:
+            self.of.read_object(self.place, self.source, target)
+        except Exception as error:
+            raise self.of.named(self.name, self.place, error) from error
 
 
-def _cuts(region: slice, size: int) -> list[tuple[int, slice, slice]]:
-    """Cut a slice, of a positive step, along cells of `size`.
+class _Inner(NamedTuple):
+    """A chunk of a shard."""
 
-    Returns the number of each, what is taken of it, and where that stands among all that is taken.
+    of: Direct
+    stored: StoredObject
+    place: tuple[int, ...]
+    """In the shard."""
+    span: Span
+    source: Sequence[slice]
 
-    >>> _cuts(slice(3, 9, 3), 4)
-    [(0, slice(3, 4, 3), slice(0, 1, None)), (1, slice(2, 3, 3), slice(1, 2, None))]
-    """
-    start, stop, step = region.start, region.stop, region.step or 1
-    cuts, done = [], 0
-    while (at := start + done * step) < stop:
-        cell, first = divmod(at, size)
-        count = -(-(min(stop - cell * size, size) - first) // step)
-        last = first + (count - 1) * step + 1
-        cuts.append((cell, slice(first, last, step), slice(done, done + count)))
-        done += count
-    return cuts
+    def read(self, memory: np.ndarray) -> int:
+        at, nbytes = self.span
+        if nbytes < memory.nbytes:
+            self.stored.read_into(memory[:nbytes], at)
+        return nbytes
+
+    def decode(self, target: np.ndarray) -> None:
+        try:
+            if sum(self.span) > self.stored.size:
+                raise ValueError(
+                    f"its index says {self.span}, but the shard has {self.stored.size:,} bytes"
+                )
+            self.of.read_chunk(self.stored, self.span, self.source, target)
+        except Exception as error:
+            kind = type(error).__name__
+            raise ValueError(f"inner chunk {self.place}: {kind}: {error}") from error
+
+
+_Wanted = tuple[Chunk | None, tuple[slice, ...], tuple[slice, ...]]
+"""A chunk, None if it is not stored; what is taken of it, and where that is in the region."""

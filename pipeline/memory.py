@@ -55,12 +55,13 @@ def projected(
     """Project a worker's memory; every term in bytes.
 
     A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
-    little of them. Files are read cell by cell; what comes over a network, or is decoded by zarr,
-    all at once that a leaf has. It reads one input at a time. Of the partials of `tree`, over the
-    blocks of a tile, so many may wait on one worker for their siblings; roots wait where they are.
+    little of them. Files are read cell by cell, small ones a few at a time; what comes over a
+    network, or is decoded by zarr, all at once that a leaf has. It reads one input at a time. Of
+    the partials of `tree`, over the blocks of a tile, so many may wait on one worker for their
+    siblings; roots wait where they are.
     """
     in_flight = max(
-        math.prod(source.cell) * source.dtype.itemsize
+        source.direct.in_flight(leaf_bytes)
         if source.direct is not None and not source.remote
         else max(leaf_bytes, _touched(layout, source))
         for source in sources

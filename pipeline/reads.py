@@ -125,7 +125,7 @@ def reads_of(
     layout, found = work.layout, itertools.count()
     kept = dict(zip(layout.kept, window.place, strict=True))
     row_bytes = window.outputs * _itemsize(work)
-    in_turn = window.outputs == 1 and not work.accumulator.uses_index and _alike(work.sources)
+    in_turn = window.outputs == 1 and not work.accumulator.uses_index and all_in_turn(work.sources)
 
     def cuts_along(axis: int, piece: Piece) -> list[slice]:
         if axis in kept:
@@ -199,7 +199,7 @@ def _holds(along: slice, cut: slice) -> bool:
     return bool(along.start <= cut.start and cut.stop <= along.stop)
 
 
-def _alike(sources: Sequence[Source]) -> bool:
+def all_in_turn(sources: Sequence[Source]) -> bool:
     """Whether all sources bring their chunks one after another, and the same ones."""
     return sources[0].in_turn is not None and len({source.in_turn for source in sources}) == 1
 

@@ -161,7 +161,7 @@ class Ring:
             return
         self._totals.read_s += times.seconds
         self._totals.decode_s += times.decoding
-        ready = committed(self._work.sources, read, slot)
+        ready = committed(self._work.sources, read.box.elements, slot)
         uploads = [event for one in ready for event in one.events]
         event = fold.add([one.buffer for one in ready], read.box, wait_for=uploads)
         for buffer in slot:

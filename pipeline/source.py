@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -13,6 +14,7 @@ import zarr
 from zarr.buffer.cpu import NDBuffer
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
+from chunkfold.cells import InTurn
 from chunkfold.direct import Direct
 from chunkfold.errors import ChunkError, SourceError
 from chunkfold.grid import Cells
@@ -55,6 +57,11 @@ class Source:
     def cell(self) -> tuple[int, ...]:
         """Shape of what is decoded at once: a chunk, or else a shard where zarr reads it."""
         return tuple((self.direct is None and self.array.shards) or self.array.chunks)
+
+    @cached_property
+    def chunk_elements(self) -> int:
+        """Elements of a chunk, those of an array without axes too."""
+        return math.prod(max(1, size) for size in self.array.chunks)
 
     @property
     def as_it_is(self) -> bool:
@@ -159,6 +166,19 @@ class Source:
             self.direct.read(self.name, region, out, known)
         else:
             self._read_by_zarr(region, out)
+
+    def each(
+        self, region: Sequence[slice], out: InTurn, known: Known | None = None
+    ) -> Iterator[None]:
+        """Decode a region chunk by chunk, in turn, and stop after each; where `in_turn` allows it.
+
+        Raises
+        ------
+        ChunkError
+            If a chunk cannot be read or decoded.
+        """
+        assert self.direct is not None
+        return self.direct.each(self.name, region, out, known)
 
     def _read_by_zarr(self, region: Sequence[slice], out: np.ndarray) -> None:
         try:

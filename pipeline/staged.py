@@ -50,10 +50,10 @@ def read_staged(sources: Sequence[Source], read: Read, memory: Sequence[np.ndarr
     return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded)
 
 
-def committed(sources: Sequence[Source], read: Read, slot: Slot) -> list[Ready]:
-    """Hand what was read of each input to the device."""
+def committed(sources: Sequence[Source], elements: int, slot: Slot) -> list[Ready]:
+    """Hand so many elements that were read of each input to the device."""
     return [
-        buffer.commit(read.box.elements * source.dtype.itemsize)
+        buffer.commit(elements * source.dtype.itemsize)
         for source, buffer in zip(sources, slot, strict=True)
     ]
 

@@ -231,9 +231,9 @@ def test_a_run_that_nothing_is_heard_of_ends_and_says_where_it_stuck(data, monke
 
 
 def _never_read() -> None:
-    from chunkfold.source import Source
+    from chunkfold.direct import Direct
 
-    Source.read = lambda *_: time.sleep(60)
+    Direct.each = lambda *_: (time.sleep(60) for _ in range(1))
 
 
 def test_a_worker_without_its_device_is_retired_and_the_others_finish(data):

@@ -11,6 +11,7 @@ import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
+from numcodecs import GZip, Zstd
 
 from chunkfold import PlanError, blocks, plan, planning
 from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select
@@ -284,16 +285,22 @@ def test_large_partials_wait_in_pairs_and_blocks_leave_little():
 
 
 def test_what_comes_through_zarr_or_a_network_is_decoded_leaf_by_leaf(tmp_path):
-    """Files are decoded chunk by chunk."""
-    source = open_source(array_in(tmp_path / "plain", chunks=(100, 10)))
-    assert make_plan((source,), bound_for("f4")).memory.decoding == 2 * 2 * 100 * 10 * 4
+    """Files are decoded chunk by chunk, or some chunks at a time."""
+    for name, compressors, shape in (
+        ("plain", GZip(), (100, 10)),
+        ("a few", Zstd(), (100, 10)),
+        ("large", Zstd(), (100, 1000)),
+    ):
+        source = open_source(array_in(tmp_path / name, chunks=shape, compressors=compressors))
+        at_a_time = 10 if name == "plain" else 1000
+        assert make_plan((source,), bound_for("f4")).memory.decoding == 2 * 2 * 100 * at_a_time * 4
     source = open_source(array_in(tmp_path / "filtered", chunks=(100, 10), order="F"))
     assert make_plan((source,), bound_for("f4")).memory.decoding == 2 * 2 * 100 * 1000 * 4
 
 
-def array_in(folder, chunks, order="C"):
+def array_in(folder, chunks, **layout):
     return zarr.create_array(
-        str(folder), shape=(100, 1000), chunks=chunks, dtype="f4", zarr_format=2, order=order
+        str(folder), shape=(100, 1000), chunks=chunks, dtype="f4", zarr_format=2, **layout
     )
 
 

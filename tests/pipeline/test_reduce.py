@@ -439,26 +439,26 @@ def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):
 def test_an_array_that_vanishes_or_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch):
     import shutil
 
-    from chunkfold.source import Source
+    from chunkfold.direct import Direct
 
-    real = Source.read
+    real = Direct.each
     layout = {"shape": (100,), "chunks": (10,), "dtype": "i8"}
 
     once = threading.Lock()  # released by nobody: the readers are several, the accident is one
 
     def replaced(self, *given):
-        real(self, *given)
+        yield from real(self, *given)
         if not once.acquire(blocking=False):
             return
         zarr.create_array(str(tmp_path / "a.zarr"), **layout | {"shape": (50,)}, overwrite=True)
 
     def removed(self, *given):
-        real(self, *given)
+        yield from real(self, *given)
         shutil.rmtree(tmp_path / "a.zarr", ignore_errors=True)
 
     for accident, match in ((replaced, "metadata changed"), (removed, "vanished")):
         zarr.create_array(str(tmp_path / "a.zarr"), **layout, overwrite=True)[...] = 1
-        monkeypatch.setattr(Source, "read", accident)
+        monkeypatch.setattr(Direct, "each", accident)
         with pytest.raises(cf.SourceError, match=f"a.zarr: .*{match}"):
             cf.reduce(tmp_path / "a.zarr")
 

@@ -1,4 +1,4 @@
-"""Threads that read and fold: chunks that are stored as they are."""
+"""Threads that read and fold: small chunks, and pieces of those that are stored as they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
 from chunkfold.kernels.launch import Launcher
 from chunkfold.source import Source
-from chunkfold.strands import Strand, Strands
+from chunkfold.strands import InTurnStrand, Strand, Strands
 
 SHAPE, CHUNKS = (40, 60, 50), (8, 60, 50)
 OPS = ["sum", "std", "max"]
@@ -29,6 +29,7 @@ OPS = ["sum", "std", "max"]
 def _small_pieces(monkeypatch, device):
     """Pieces that are some rows of a chunk, so that small arrays have many; on each device."""
     monkeypatch.setattr(strands, "PIECE_BYTES", 3 * 60 * 50 * 4)
+    monkeypatch.setattr(strands, "FOLD_BYTES", 3 * 60 * 50 * 4)  # of which CHUNKS is no part
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 1 << 20))
     owned = worker.process_device(device.spec)
     monkeypatch.setattr(owned, "readers", 2)
@@ -68,8 +69,14 @@ def without_strands(monkeypatch) -> None:
         (">f8", {}),
         ("f4", {"chunks": (3, 7, 50)}),
         ("f4", {"chunks": (2, 60, 9), "shards": (4, 60, 27)}),
+        ("f4", {"chunks": (3, 7, 50), "compressors": "auto"}),
+        ("f8", {"chunks": (2, 60, 9), "shards": (4, 60, 27), "compressors": "auto"}),
+        ("f4", {"chunks": (3, 7, 50), "compressors": zarr.codecs.GzipCodec()}),
     ],
-    ids=["float32", "shards", "swapped float64", "small chunks", "small chunks in shards"],
+    ids=[
+        *("float32", "shards", "swapped float64", "small chunks", "small chunks in shards"),
+        *("zstd", "zstd in shards", "gzip"),
+    ],
 )
 def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, layout: dict):
     path = stored(tmp_path / "a", wild(dtype), **layout)
@@ -119,6 +126,37 @@ def test_of_two_inputs_and_of_chunks_that_are_not_stored(tmp_path: Path, ran):
     assert ran
 
 
+@pytest.mark.parametrize("leaves", [1, 8], ids=["whole leaves", "cut leaves"])
+def test_small_chunks_of_two_inputs_stay_aligned(tmp_path: Path, monkeypatch, ran, leaves: int):
+    monkeypatch.setattr(strands, "_MANY_LEAVES", leaves)
+    one, two = wild("f4"), wild("f8")[::-1].copy()
+    paths = [
+        stored(tmp_path / "a", one, chunks=(3, 7, 50), compressors="auto"),
+        stored(tmp_path / "b", two, chunks=(3, 7, 50)),
+    ]
+    for path in (paths[0], paths[1] / "c"):
+        missing = next(path.rglob("3/2/*"))
+        missing.unlink()
+    one[9:12, 14:21] = two[9:12, 14:21] = 0
+    chosen = np.s_[1:, 3:58, 1:]
+    expected = (one[chosen] * two[chosen]).sum()
+    np.testing.assert_allclose(cf.reduce(paths, "dot", selection=chosen), expected)
+    assert {type(strand) for strand in ran} == {InTurnStrand}
+
+
+def test_of_small_chunks_a_damaged_one_is_named_and_skipped(tmp_path: Path, ran):
+    array = np.random.default_rng(0).integers(0, 999, SHAPE, "i4")
+    path = stored(tmp_path / "a", array, chunks=(5, 6, 50), compressors="auto")
+    bad = path / "c" / "3" / "4" / "0"
+    bad.write_bytes(bad.read_bytes()[:-7])
+    with pytest.raises(cf.ChunkError, match=r"a: cannot read chunk 'c/3/4/0'"):
+        cf.reduce(path)
+    assert {type(strand) for strand in ran} == {InTurnStrand}
+    run = cf.submit(path, on_bad_chunk="skip")
+    assert run.result() == array.sum() - array[15:20, 24:30].sum()
+    assert list(run.skipped.values()) == [5 * 6 * 50]
+
+
 def test_fast_sums_are_the_same_each_time(tmp_path: Path, monkeypatch, ran):
     path = stored(tmp_path / "a", wild())
     read = Source.read
@@ -141,7 +179,7 @@ def test_fast_sums_are_the_same_each_time(tmp_path: Path, monkeypatch, ran):
         ({}, {"op": "argmin"}),
         ({}, {"selection": np.s_[:2, :2]}),
     ],
-    ids=["compressed", "many outputs", "index", "little"],
+    ids=["large compressed", "many outputs", "index", "little"],
 )
 def test_others_go_through_the_ring(tmp_path: Path, ran, layout: dict, given: dict):
     cf.reduce(stored(tmp_path / "a", wild(), **layout), **given)

@@ -1,0 +1,120 @@
+"""Cut regions along a grid of cells, and say where what is taken of each goes.
+
+Pure functions of integers, and the memory in which chunks stand in turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+Cell = tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]
+"""Its place in the grid, what is taken of it, and where that is in the region."""
+
+
+class InTurn:
+    """Memory, of one axis, in which what is read of chunks stands one behind another."""
+
+    def __init__(self, memory: np.ndarray) -> None:
+        self.memory = memory
+        self.used = 0
+        """Elements that stand there. To begin anew, make it 0."""
+
+    @property
+    def left(self) -> int:
+        """Elements that there is room for."""
+        return self.memory.size - self.used
+
+    def room(self, extents: Sequence[int]) -> np.ndarray:
+        """Return memory behind what stands there, for a box of so many elements along each axis."""
+        first = self.used
+        self.used += math.prod(extents)
+        return self.memory[first : self.used].reshape(extents)
+
+
+Out = np.ndarray | InTurn
+"""Where what is read of a region goes: where it is in the region, or in turn."""
+
+
+def part_of(out: Out, within: tuple[slice, ...]) -> Out:
+    """Return where a part of the region goes."""
+    return out if isinstance(out, InTurn) else _view(out, within)
+
+
+def target_in(out: Out, within: tuple[slice, ...]) -> np.ndarray:
+    """Return the memory of a part of the region."""
+    if isinstance(out, InTurn):
+        return out.room([cut.stop - cut.start for cut in within])
+    return _view(out, within)
+
+
+def _view(out: np.ndarray, within: tuple[slice, ...]) -> np.ndarray:
+    everything: tuple[Any, ...] = (*within, ...)  # a view, also where there are no axes
+    view: np.ndarray = out[everything]
+    return view
+
+
+def cells_of(region: Sequence[slice], shape: Sequence[int]) -> Iterator[Cell]:
+    """Cut a region along a grid of cells of a shape.
+
+    >>> [place for place, taken, within in cells_of([slice(3, 9, 3), slice(0, 2)], [4, 4])]
+    [(0, 0), (1, 0)]
+    """
+    cuts = [_cuts(cut, size) for cut, size in zip(region, shape, strict=True)]
+    for cell in itertools.product(*cuts):
+        places, sources, targets = zip(*cell, strict=True) if cell else ((), (), ())
+        yield places, sources, targets
+
+
+def leads(source: Sequence[slice], shape: Sequence[int]) -> bool:
+    """Whether a part of a box in C order is all that stands before its last element.
+
+    >>> leads((slice(0, 2), slice(0, 7)), (9, 7)), leads((slice(0, 2), slice(0, 6)), (9, 7))
+    (True, False)
+    """
+    first, run, within = run_of(source, shape)
+    return first == 0 and all(
+        cut.stop - cut.start == extent and (cut.step or 1) == 1
+        for cut, extent in zip(within, run, strict=True)
+    )
+
+
+def run_of(
+    source: Sequence[slice], shape: Sequence[int]
+) -> tuple[int, tuple[int, ...], tuple[slice, ...]]:
+    """Return the shortest run of a box in C order that holds a part of it.
+
+    That is the number of its first element, its shape, and where the part stands in that.
+
+    >>> run_of((slice(2, 3), slice(1, 6, 2), slice(0, 4)), (9, 7, 5))
+    (75, (1, 5, 5), (slice(0, 1, None), slice(0, 5, 2), slice(0, 4, None)))
+    """
+    extents = [cut.stop - cut.start for cut in source]
+    # Behind the first axis along which there are several, rows are not in one piece.
+    last = next((n for n, extent in enumerate(extents) if extent > 1), len(shape) - 1)
+    first = sum(source[n].start * math.prod(shape[n + 1 :]) for n in range(last + 1))
+    taken = (slice(0, extents[n], source[n].step) for n in range(last + 1))
+    return first, (*extents[: last + 1], *shape[last + 1 :]), (*taken, *source[last + 1 :])
+
+
+def _cuts(region: slice, size: int) -> list[tuple[int, slice, slice]]:
+    """Cut a slice, of a positive step, along cells of `size`.
+
+    Returns the number of each, what is taken of it, and where that stands among all that is taken.
+
+    >>> _cuts(slice(3, 9, 3), 4)
+    [(0, slice(3, 4, 3), slice(0, 1, None)), (1, slice(2, 3, 3), slice(1, 2, None))]
+    """
+    start, stop, step = region.start, region.stop, region.step or 1
+    cuts, done = [], 0
+    while (at := start + done * step) < stop:
+        cell, first = divmod(at, size)
+        count = -(-(min(stop - cell * size, size) - first) // step)
+        last = first + (count - 1) * step + 1
+        cuts.append((cell, slice(first, last, step), slice(done, done + count)))
+        done += count
+    return cuts

@@ -210,7 +210,7 @@ class Fold:
             **self._held(groups),
         }
         if not values["fresh"] and self._seen_before(box):
-            self._repeats[box] = self.launcher.repeat(where, shape, **values)
+            self._repeats[box] = self.launcher.repeat(where, shape, inputs, **values)
         return self.launcher.launch(where, shape, inputs, wait_for, **values)
 
     def _seen_before(self, box: Box) -> bool:

@@ -96,13 +96,17 @@ class Launcher:
         self.launched((name, number), event)
         return event
 
-    def repeat(self, where: tuple[str, str], shape: tuple[int, int], **values: Any) -> Repeat:
-        """Prepare launches that differ in their inputs only; parameters as `launch`."""
+    def repeat(
+        self,
+        where: tuple[str, str],
+        shape: tuple[int, int],
+        inputs: Sequence[cl.Buffer],
+        **values: Any,
+    ) -> Repeat:
+        """Prepare launches like one with these inputs, which others may replace; as `launch`."""
         kernel, takes = self._made(where, self.tuning)
-        inputs = len(self.accumulator.stored)
         with device_errors(self.opened.device, f"preparing {where[1]}"):
-            for number, value in enumerate(takes.typed(values), inputs):
-                kernel.set_arg(number, value)
+            kernel.set_args(*inputs, *takes.arguments(values))
         return Repeat(self, kernel, where[1], shape)
 
     def launched(self, name: PassName, event: cl.Event) -> None:

@@ -53,18 +53,6 @@ class Signature:
                 )
         return [values[name] for name in self._kinds]
 
-    def typed(self, values: Mapping[str, Any]) -> list[Any]:
-        """Put named values in order, as what sets one argument at a time takes them.
-
-        Raises
-        ------
-        TypeError
-            As `arguments`.
-        """
-        types = [_SCALARS.get(ctype) for _, ctype in self.parameters]
-        ordered = zip(types, self.arguments(values), strict=True)
-        return [value if kind is None else kind(value) for kind, value in ordered]
-
     def prepare(self, kernel: cl.Kernel, inputs: int) -> None:
         """See that a built kernel takes what its source says, and tell pyopencl of its types.
 

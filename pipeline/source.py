@@ -170,7 +170,7 @@ class Source:
     def each(
         self, region: Sequence[slice], out: InTurn, known: Known | None = None
     ) -> Iterator[None]:
-        """Decode a region chunk by chunk, in turn, and stop after each; where `in_turn` allows it.
+        """Decode a region in turn, where `in_turn` allows it, and stop as `Direct.each` does.
 
         Raises
         ------

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold import backend, blocks, staged, strands, worker
+from chunkfold.kernels import Fold
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
 from chunkfold.kernels.launch import Launcher
+from chunkfold.reads import Window
 from chunkfold.source import Source
 from chunkfold.strands import InTurnStrand, Strand, Strands
 
@@ -124,6 +126,42 @@ def test_of_two_inputs_and_of_chunks_that_are_not_stored(tmp_path: Path, ran):
     ran.clear()
     np.testing.assert_allclose(cf.reduce(paths[0], "sum"), one.sum())
     assert ran
+
+
+@pytest.mark.parametrize("compressors", [None, "auto"], ids=["pieces", "in turn"])
+def test_bits_do_not_depend_on_who_folds_the_last_leaves(
+    tmp_path: Path, monkeypatch, ran, compressors: str | None
+):
+    monkeypatch.setattr("chunkfold.planning.LEAF_BYTES", 4 * 2 * 60 * 50)
+    path = stored(tmp_path / "a", wild(), chunks=(2, 60, 50), compressors=compressors)
+    plain, finish, found, took = Strand._add, Fold.finish, [], []
+    monkeypatch.setattr(Fold, "finish", lambda fold: (took.append(fold), finish(fold))[1])
+    for slow in (0, 1):
+
+        def add(self, *given, slow=slow):
+            time.sleep(0.02 * (ran.index(self) == slow))
+            return plain(self, *given)
+
+        ran.clear(), took.clear()
+        monkeypatch.setattr(Strand, "_add", add)
+        found.append(cf.reduce(path, ["sum", "std"], mode="fast"))
+        shares = [sum(fold is strand._fold for fold in took) for strand in ran]
+        assert shares[slow] < shares[1 - slow]
+        assert sum(shares) == 2 + 2 * strands._LAST_LEAVES
+    assert found[0] == found[1]
+
+
+@given(leaves=st.integers(1, 60), number=st.integers(1, 4))
+def test_lots_share_every_leaf_out_once(leaves: int, number: int):
+    first, rest = strands.lots_of(Window(0, range(leaves), ()), number)
+    assert len(first) == number
+    pieces = [
+        (leaf, piece)
+        for lot in (*first, *rest)
+        for leaf in lot.window.parts
+        for piece in range(12)[lot.share[0] :: lot.share[1]]
+    ]
+    assert sorted(pieces) == [(leaf, piece) for leaf in range(leaves) for piece in range(12)]
 
 
 @pytest.mark.parametrize("leaves", [1, 8], ids=["whole leaves", "cut leaves"])

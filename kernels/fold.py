@@ -12,7 +12,7 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.launch import Launcher, Repeat
+from chunkfold.kernels.launch import Input, Launcher, Repeat
 from chunkfold.kernels.limbs import MOST_DEPOSITS
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import Partial, settled_partial, with_tables, zero_partial
@@ -69,7 +69,7 @@ class Fold:
         )
 
     def add(
-        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event] = ()
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event] = ()
     ) -> cl.Event | None:
         """Enqueue the fold of a box of aligned buffers; return its event (None if it is empty).
 
@@ -194,7 +194,7 @@ class Fold:
             )
 
     def _add_flat(
-        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         loads = self.tuning.flat
         chunk = loads.width * loads.unroll * loads.local_size
@@ -220,7 +220,7 @@ class Fold:
         return seen
 
     def _add_rows(
-        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         size = self.tuning.rows.local_size
         team, splits, span = row_shape(self.tuning, box, self.splits)
@@ -242,7 +242,7 @@ class Fold:
         )
 
     def _add_columns(
-        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         tables = self._tables is not None
         shape = column_shape(self.tuning, box, self.splits, tables=tables)
@@ -252,7 +252,7 @@ class Fold:
 
     def _add_wide(
         self,
-        inputs: Sequence[cl.Buffer],
+        inputs: Sequence[Input],
         box: Box,
         shape: ColumnShape,
         wait_for: Sequence[cl.Event],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import pyopencl as cl
@@ -54,15 +55,25 @@ class QueueHere(cl.CommandQueue):
         """
         event = _POINTER()
         before = (_POINTER * len(wait_for))(*(one.int_ptr for one in wait_for))
-        enqueue = entry_point("clEnqueueNDRangeKernel", *_ENQUEUE)
-        code = enqueue(
-            *(self.int_ptr, kernel.int_ptr, 1, None, (_SIZE * 1)(items), (_SIZE * 1)(size)),
+        code = _enqueue()(
+            *(self.int_ptr, kernel.int_ptr, 1, None, _extent(items), _extent(size)),
             *(len(before), before or None, ctypes.byref(event)),
         )
         if code:
             raise cl.Error(cl._cl._ErrorRecord("clEnqueueNDRangeKernel", code, ""))
         assert event.value is not None
         return cl.Event.from_int_ptr(event.value, retain=False)
+
+
+@cache
+def _enqueue() -> Any:
+    return entry_point("clEnqueueNDRangeKernel", *_ENQUEUE)
+
+
+@lru_cache(maxsize=256)
+def _extent(size: int) -> Any:
+    """Return a number as OpenCL takes it, along one dimension."""
+    return (_SIZE * 1)(size)
 
 
 def runs_here(device: Device) -> bool:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyopencl as cl
 
@@ -28,6 +28,7 @@ from chunkfold.kernels.tuning import Tuning
 
 DEADLINE_S = 600.0
 """Longest wait for one command of a device, in seconds."""
+_COMPLETE = cl.command_execution_status.COMPLETE
 _SPIN_S = 5e-3
 """How long a GPU is polled without pause, in seconds."""
 _CLOCKS = (
@@ -36,6 +37,8 @@ _CLOCKS = (
     cl.profiling_info.START,
     cl.profiling_info.END,
 )
+Input: TypeAlias = "cl.Buffer | cl.SVM[Any]"  # which is no type when it runs
+"""What kernels read: a buffer, or memory of the host's."""
 _KEPT = 256
 """Events kept before finished ones are read off and dropped."""
 
@@ -65,7 +68,7 @@ class Launcher:
         self,
         where: tuple[str, str],
         shape: tuple[int, int],
-        inputs: Sequence[cl.Buffer] = (),
+        inputs: Sequence[Input] = (),
         wait_for: Sequence[cl.Event] = (),
         *,
         number: int = 0,
@@ -100,14 +103,14 @@ class Launcher:
         self,
         where: tuple[str, str],
         shape: tuple[int, int],
-        inputs: Sequence[cl.Buffer],
+        inputs: Sequence[Input],
         **values: Any,
     ) -> Repeat:
         """Prepare launches like one with these inputs, which others may replace; as `launch`."""
         kernel, takes = self._made(where, self.tuning)
         with device_errors(self.opened.device, f"preparing {where[1]}"):
             kernel.set_args(*inputs, *takes.arguments(values))
-        return Repeat(self, kernel, where[1], shape)
+        return Repeat(self, kernel, where[1], shape, inputs)
 
     def launched(self, name: PassName, event: cl.Event) -> None:
         """Account for a launch, once it has finished."""
@@ -177,7 +180,7 @@ class Launcher:
             if status < 0:
                 where = f"{name[0]} of pass {name[1]}"
                 raise DeviceError(f"{self.opened.device} failed in {where}: {status_text(status)}")
-            if status != cl.command_execution_status.COMPLETE:
+            if status != _COMPLETE:
                 kept.append((name, event))
                 continue
             self._account(name, event)
@@ -198,21 +201,30 @@ class Repeat:
     Where a fold takes 30 us, what Python does for each launch matters: a third of `launch`.
     """
 
-    __slots__ = ("_kernel", "_launcher", "_name", "_shape", "groups")
+    __slots__ = ("_inputs", "_kernel", "_launcher", "_name", "_shape", "groups")
 
     def __init__(
-        self, launcher: Launcher, kernel: cl.Kernel, name: str, shape: tuple[int, int]
+        self,
+        launcher: Launcher,
+        kernel: cl.Kernel,
+        name: str,
+        shape: tuple[int, int],
+        inputs: Sequence[Input],
     ) -> None:
         self._launcher, self._kernel, self._name = launcher, kernel, name
+        self._inputs = list(inputs)
+        """That it has."""
         self.groups = shape[0]
         self._shape = (shape[0] * shape[1], shape[1])
 
-    def launch(self, inputs: Sequence[cl.Buffer], wait_for: Sequence[cl.Event]) -> cl.Event:
+    def launch(self, inputs: Sequence[Input], wait_for: Sequence[cl.Event]) -> cl.Event:
         """Enqueue it; raises as `Launcher.launch`."""
         kernel, (items, size), queue = self._kernel, self._shape, self._launcher.queue
         with device_errors(self._launcher.opened.device, f"launching {self._name} again"):
-            for number, buffer in enumerate(inputs):
-                kernel.set_arg(number, buffer)
+            for number, given in enumerate(inputs):
+                if given is not self._inputs[number]:
+                    kernel.set_arg(number, given)
+                    self._inputs[number] = given
             if isinstance(queue, QueueHere):
                 event = queue.run(kernel, items, size, wait_for)
             else:
@@ -237,12 +249,11 @@ def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLI
         If the command failed, or `deadline_s` passed.
     """
     began = time.monotonic()
-    complete = cl.command_execution_status.COMPLETE
-    if device.kind == "cpu" and event.command_execution_status > complete:
+    if device.kind == "cpu" and event.command_execution_status > _COMPLETE:
         waiter = threading.Thread(target=_await, args=(event,), daemon=True)
         waiter.start()
         waiter.join(deadline_s)
-    while (status := event.command_execution_status) > complete:
+    while (status := event.command_execution_status) > _COMPLETE:
         waited = time.monotonic() - began
         if waited > deadline_s:
             raise DeviceError(f"{device} has not finished {doing} in {deadline_s:.0f} s")
@@ -262,9 +273,11 @@ def wait_watched(device: Device, event: cl.Event, doing: str) -> None:
     DeviceError
         If the command failed.
     """
-    if event.command_execution_status > cl.command_execution_status.COMPLETE:
+    status = event.command_execution_status
+    if status > _COMPLETE:
         _await(event)
-    wait(device, event, doing)  # which sees how it ended
+    if status != _COMPLETE:
+        wait(device, event, doing)  # which sees how it ended
 
 
 def _await(event: cl.Event) -> None:

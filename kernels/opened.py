@@ -6,6 +6,7 @@ import re
 import threading
 import warnings
 from collections import deque
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -50,6 +51,15 @@ class OpenedDevice:
         """Pinned memory that nobody has: see `kernels.landing`."""
         self._programs: dict[object, cl.Program] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def takes_pointers(self) -> bool:
+        """Whether kernels take any memory of the host's as it is: fine-grained system SVM."""
+        try:
+            able = self.handle.svm_capabilities
+        except cl.Error:  # before OpenCL 2.0
+            return False
+        return bool(able & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
 
     def queue(self, *, here: bool = False) -> cl.CommandQueue:
         """Return a new in-order queue with profiling.

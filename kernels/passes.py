@@ -10,7 +10,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.landing import landed
-from chunkfold.kernels.launch import Launcher
+from chunkfold.kernels.launch import Input, Launcher
 from chunkfold.kernels.opened import device_errors
 from chunkfold.kernels.partial import Partial, unpack
 from chunkfold.kernels.shapes import each_shape, pass_span
@@ -51,7 +51,7 @@ class Passes:
             return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
 
     def start(
-        self, source: cl.Buffer, splits: int, held: int, count: int | np.ndarray
+        self, source: Input, splits: int, held: int, count: int | np.ndarray
     ) -> Callable[[], Partial]:
         """Fold `splits` accumulators per output into one, pass by pass, between buffers.
 
@@ -66,6 +66,7 @@ class Passes:
         """
         tuning = self.launcher.tuning
         if splits == 1 and held == self.outputs:
+            assert isinstance(source, cl.Buffer)  # a fold's own, which has room for counters
             event = self.launcher.launch(
                 ("passes.cl", "pass_settle"),
                 each_shape(tuning, self.outputs),

@@ -28,10 +28,10 @@ class Signature:
     has_inputs: bool
 
     @cached_property
-    def _kinds(self) -> dict[str, type]:
+    def _kinds(self) -> dict[str, Any]:
         """What Python has for each parameter."""
         return {
-            name: int if ctype in _SCALARS else cl.MemoryObjectHolder
+            name: int if ctype in _SCALARS else (cl.MemoryObjectHolder, cl.SVM)
             for name, ctype in self.parameters
         }
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.launch import wait
+from chunkfold.kernels.launch import Input, wait
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.pages import page_aligned
 
@@ -16,7 +16,7 @@ from chunkfold.kernels.pages import page_aligned
 class Ready(NamedTuple):
     """What a fold reads, and the events that it must wait for."""
 
-    buffer: cl.Buffer
+    buffer: Input
     events: Sequence[cl.Event]
 
 
@@ -42,10 +42,11 @@ class StagingBuffer:
     Call in turn: `begin` (waits until the last fold of it is done) gives host memory to fill,
     `commit` hands it to the device, `busy_until` names the fold that reads it.
 
-    A device that shares the host's memory reads the staging memory itself: each time through a new
-    buffer over it, which is to show what the memory holds when it is made. Mapping and unmapping
-    one buffer for good would do too, but puts two more commands into a queue; on cores that are
-    busy decoding, each took as long as a time slice.
+    A device that shares the host's memory reads the staging memory itself: as it is, if kernels
+    take pointers; else each time through a new buffer over it, which is to show what the memory
+    holds when it is made (it takes 20 us). Mapping and unmapping one buffer for good would do too,
+    but puts two more commands into a queue; on cores that are busy decoding, each took as long as a
+    time slice.
     """
 
     def __init__(self, opened: OpenedDevice, queue: cl.CommandQueue, nbytes: int) -> None:
@@ -55,10 +56,12 @@ class StagingBuffer:
         self._until: cl.Event | None = None
         self._upload: cl.Event | None = None
         self._uploaded_ns = 0
-        self._buffer: cl.Buffer | None = None
+        self._buffer: Input | None = None
         flags = cl.mem_flags
         if opened.device.unified_memory:
             self._memory = page_aligned(nbytes)
+            if opened.takes_pointers:
+                self._buffer = cl.SVM(self._memory)
             return
         with device_errors(opened.device, f"allocating {nbytes} bytes of staging memory"):
             self._memory = pinned(opened, queue, nbytes)
@@ -73,7 +76,7 @@ class StagingBuffer:
             If that fold failed, or the deadline passed.
         """
         self.drain()
-        if self._opened.device.unified_memory:
+        if self._opened.device.unified_memory and not self._opened.takes_pointers:
             self._buffer = None
         return self._memory
 
@@ -87,6 +90,7 @@ class StagingBuffer:
                     flags.READ_ONLY | flags.USE_HOST_PTR,
                     hostbuf=self._memory[:nbytes],
                 )
+            if self._opened.device.unified_memory:
                 return Ready(self._buffer, ())
             event = cl.enqueue_copy(
                 self._queue, self._buffer, self._memory[:nbytes], is_blocking=False

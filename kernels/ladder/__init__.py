@@ -15,6 +15,7 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.launch import Input
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.tuning import Loads, Tuning
 from chunkfold.kernels.variant import why_not, work_group_size
@@ -93,7 +94,7 @@ class RungFold(Fold):
         super().__init__(opened, accumulator, replace(tuning, groups=groups))
 
     def _add_flat(
-        self, inputs: Sequence[cl.Buffer], box: Box, wait_for: Sequence[cl.Event]
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         assert box.offset == 0, "a rung folds whole buffers"
         assert not self._used, "and writes every accumulator anew: finish comes between two"

@@ -16,12 +16,14 @@ BOUND = bind([as_monoid("sum")], [np.dtype("int32")])
 SUM = BOUND.accumulator
 
 
-@pytest.fixture(params=["shared memory", "behind a link"])
+@pytest.fixture(params=["shared memory", "shared memory without pointers", "behind a link"])
 def staged(request, opened: OpenedDevice):
-    """A buffer as the device has it, and as one with memory of its own would."""
-    linked = OpenedDevice(opened.device)
-    linked.device = replace(opened.device, unified_memory=request.param == "shared memory")
-    return linked, StagingBuffer(linked, linked.queue(), 4000)
+    """A buffer as the device has it, and as others would: without pointers, or far away."""
+    other = OpenedDevice(opened.device)
+    other.device = replace(opened.device, unified_memory=request.param != "behind a link")
+    if request.param != "shared memory":
+        other.takes_pointers = False
+    return other, StagingBuffer(other, other.queue(), 4000)
 
 
 def test_what_is_committed_is_what_is_folded(staged):

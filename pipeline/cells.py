@@ -29,11 +29,16 @@ class InTurn:
         """Elements that there is room for."""
         return self.memory.size - self.used
 
-    def room(self, extents: Sequence[int]) -> np.ndarray:
-        """Return memory behind what stands there, for a box of so many elements along each axis."""
-        first = self.used
-        self.used += math.prod(extents)
-        return self.memory[first : self.used].reshape(extents)
+    def room(self, within: Sequence[slice]) -> np.ndarray:
+        """Return memory behind what stands there, for a box of a region."""
+        box = self.at(self.used, within)
+        self.used += box.size
+        return box
+
+    def at(self, first: int, within: Sequence[slice]) -> np.ndarray:
+        """Return the memory of a box of a region, from its first element on."""
+        extents = [cut.stop - cut.start for cut in within]
+        return self.memory[first : first + math.prod(extents)].reshape(extents)
 
 
 Out = np.ndarray | InTurn
@@ -42,20 +47,19 @@ Out = np.ndarray | InTurn
 
 def part_of(out: Out, within: tuple[slice, ...]) -> Out:
     """Return where a part of the region goes."""
-    return out if isinstance(out, InTurn) else _view(out, within)
+    return out if isinstance(out, InTurn) else view(out, within)
 
 
 def target_in(out: Out, within: tuple[slice, ...]) -> np.ndarray:
     """Return the memory of a part of the region."""
-    if isinstance(out, InTurn):
-        return out.room([cut.stop - cut.start for cut in within])
-    return _view(out, within)
+    return out.room(within) if isinstance(out, InTurn) else view(out, within)
 
 
-def _view(out: np.ndarray, within: tuple[slice, ...]) -> np.ndarray:
-    everything: tuple[Any, ...] = (*within, ...)  # a view, also where there are no axes
-    view: np.ndarray = out[everything]
-    return view
+def view(out: np.ndarray, within: tuple[slice, ...]) -> np.ndarray:
+    """Return a part of an array as a view, also where there are no axes."""
+    everything: tuple[Any, ...] = (*within, ...)
+    part: np.ndarray = out[everything]
+    return part
 
 
 def cells_of(region: Sequence[slice], shape: Sequence[int]) -> Iterator[Cell]:
@@ -76,10 +80,11 @@ def leads(source: Sequence[slice], shape: Sequence[int]) -> bool:
     >>> leads((slice(0, 2), slice(0, 7)), (9, 7)), leads((slice(0, 2), slice(0, 6)), (9, 7))
     (True, False)
     """
-    first, run, within = run_of(source, shape)
-    return first == 0 and all(
-        cut.stop - cut.start == extent and (cut.step or 1) == 1
-        for cut, extent in zip(within, run, strict=True)
+    extents = [cut.stop - cut.start for cut in source]
+    # Behind the first axis along which there are several, rows must be whole.
+    first = next((n for n, extent in enumerate(extents) if extent > 1), len(extents))
+    return extents[first + 1 :] == list(shape[first + 1 :]) and not any(
+        cut.start or (cut.step or 1) > 1 for cut in source
     )
 
 

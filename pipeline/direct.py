@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunkfold.cells import InTurn, Out, cells_of, leads, part_of, run_of, target_in
+from chunkfold.cells import InTurn, Out, cells_of, part_of, run_of, target_in
 from chunkfold.codecs import Chain, Stored, undo
 from chunkfold.errors import ChunkError
 from chunkfold.joined import JOINED_BYTES, Chunk, Joined, joinable, room_of
@@ -130,14 +130,13 @@ class Direct:
 
     def _each(self, chunks: Iterable[_Wanted], out: Out) -> Iterator[None]:
         """Decode chunks, or fill where there is none; as `each`."""
-        joined = Joined(self.chain[0], self.nbytes, out) if self.joins else None
+        joined = Joined(self.chain[0], self.shape, out) if self.joins else None
         elements = math.prod(self.shape)
         for chunk, source, within in chunks:
-            target = target_in(out, within)
             if chunk is None:
-                target[...] = self.fill
-            elif joined is None or not self._is_joined(joined, chunk, source, target, out):
-                chunk.decode(target)
+                target_in(out, within)[...] = self.fill
+            elif joined is None or not joined.add(chunk, source, within):
+                chunk.decode(target_in(out, within))
             if joined is None:
                 yield
             elif joined.full or (isinstance(out, InTurn) and out.left < elements):
@@ -146,14 +145,6 @@ class Direct:
         if joined is not None:
             joined.decode()
             yield
-
-    def _is_joined(
-        self, joined: Joined, chunk: Chunk, source: Sequence[slice], target: np.ndarray, out: Out
-    ) -> bool:
-        """Let a chunk be decoded with others, if it can."""
-        if self._whole(target) or (isinstance(out, InTurn) and leads(source, self.shape)):
-            return joined.add(chunk, target)
-        return False
 
     def read_object(
         self, place: tuple[int, ...], source: Sequence[slice], target: np.ndarray

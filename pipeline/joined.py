@@ -6,16 +6,22 @@ of 1 MB at 2.8 GB/s one by one, and at 2.9 to 3.0 two or four at a time.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from chunkfold.cells import InTurn, Out
+from chunkfold.cells import InTurn, Out, leads, view
 from chunkfold.codecs import Codec
 from chunkfold.objects import decode_clock, scratch
 
 JOINED_BYTES = 2 << 20
 """Decoded in one call, at most: caches hold that and what it is decoded from."""
+
+
+Within = tuple[slice, ...]
+"""Where something is in a region."""
 
 
 class Chunk(Protocol):
@@ -57,22 +63,25 @@ class Joined:
     ----------
     codec
         One that joins.
-    nbytes
-        Decoded bytes of each chunk.
+    shape
+        Of each chunk.
     out
-        In which all targets stand.
+        Where they go.
     """
 
-    def __init__(self, codec: Codec, nbytes: int, out: Out) -> None:
+    def __init__(self, codec: Codec, shape: tuple[int, ...], out: Out) -> None:
         assert codec.size is not None
         assert codec.into is not None
         self._size, self._into = codec.size, codec.into
-        self._nbytes, self._room = nbytes, room_of(nbytes)
+        self._shape, self._out = shape, out
         memory = out.memory if isinstance(out, InTurn) else out
-        self._out = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else None
-        self._origin = _address(memory)
+        self._memory = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else None
+        self._origin, self._itemsize = _address(memory), memory.itemsize
+        self._nbytes = math.prod(shape) * self._itemsize
+        self._room = room_of(self._nbytes)
         self._stored = scratch.room("joined", JOINED_BYTES + self._room)
-        self._waiting: list[tuple[Chunk, np.ndarray]] = []
+        self._waiting: list[tuple[Chunk, int, Within]] = []
+        """Each chunk, where its first byte goes, and where it is in the region."""
         self._begin = self._used = 0
         """Where the first goes, and the stored bytes of all of them."""
 
@@ -82,16 +91,26 @@ class Joined:
         joined = (len(self._waiting) + 1) * self._nbytes
         return joined > JOINED_BYTES or self._used + self._room > self._stored.nbytes
 
-    def add(self, chunk: Chunk, target: np.ndarray) -> bool:
-        """Read a chunk that is to be decoded to where a target begins, and may go beyond its end.
+    def add(self, chunk: Chunk, source: Sequence[slice], within: Within) -> bool:
+        """Read a chunk of which all is taken, or what leads it if it goes in turn.
 
         False if it cannot join: it is to be decoded by itself. Others may be decoded before.
         """
-        begin = _address(target) - self._origin
+        out = self._out
+        extents = tuple([cut.stop - cut.start for cut in within])
+        if isinstance(out, InTurn):
+            if extents != self._shape and not leads(source, self._shape):
+                return False
+            begin = out.used * self._itemsize
+        else:
+            target = view(out, within)
+            if extents != self._shape or not target.flags.c_contiguous:
+                return False
+            begin = _address(target) - self._origin
         if begin != self._begin + len(self._waiting) * self._nbytes:
             self.decode()
             self._begin = begin
-        if self._out is None or begin + self._nbytes > self._out.nbytes:
+        if self._memory is None or begin + self._nbytes > self._memory.nbytes:
             return False
         memory = self._stored[self._used : self._used + self._room]
         try:
@@ -101,8 +120,10 @@ class Joined:
         except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
             return False
         self._used += count
-        self._waiting.append((chunk, target))
-        if target.nbytes < self._nbytes:  # before anything is written behind it
+        self._waiting.append((chunk, begin, within))
+        if isinstance(out, InTurn):
+            out.used += math.prod(extents)
+        if extents != self._shape:  # before anything is written behind it
             self.decode()
         return True
 
@@ -112,14 +133,20 @@ class Joined:
             return
         waiting, self._waiting = self._waiting, []
         stored, self._used = self._stored[: self._used], 0
-        assert self._out is not None
-        out = self._out[self._begin : self._begin + len(waiting) * self._nbytes]
+        assert self._memory is not None
+        out = self._memory[self._begin : self._begin + len(waiting) * self._nbytes]
         try:
             with decode_clock:
                 self._into(stored.data, out)
         except Exception:  # noqa: BLE001 # one of them is damaged: which, they say themselves
-            for chunk, target in waiting:
-                chunk.decode(target)
+            for chunk, begin, within in waiting:
+                chunk.decode(self._target(begin, within))
+
+    def _target(self, begin: int, within: Within) -> np.ndarray:
+        """Return the memory that is a chunk's own."""
+        if isinstance(self._out, InTurn):
+            return self._out.at(begin // self._itemsize, within)
+        return view(self._out, within)
 
 
 def _address(array: np.ndarray) -> int:

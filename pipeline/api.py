@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from distributed import Client, get_client
 
 from chunkfold.axes import Axis
 from chunkfold.backend import Backend, InProcess
+from chunkfold.deadline import beside
 from chunkfold.errors import PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
@@ -143,21 +145,28 @@ def submit(
     if not mask_and_scale:
         for told in not_applied(request.sources, "mask_and_scale=True applies them"):
             warnings.warn(told, PackedWarning, stacklevel=3)
-    crew = backend.crew()
-    if not all(device.fp64 for device in crew.devices):
-        bound = request.bound(fp64=False)
-    planned = request.plan(bound, **crew.terms)
-    return Run(
-        planned,
-        bound,
-        backend,
-        crew.devices,
-        keepdims=keepdims,
-        single=isinstance(op, (str, Monoid)),
-        variant=variant,
-        skips=on_bad_chunk == "skip",
-        on_event=on_event,
-    )
+    run, stored = uuid.uuid4().hex[:12], beside(request.stored)
+    backend.listen(run)
+    try:
+        crew = backend.crew()
+        if not all(device.fp64 for device in crew.devices):
+            bound = request.bound(fp64=False)
+        planned = request.plan(bound, stored.result(), **crew.terms)
+        return Run(
+            run,
+            planned,
+            bound,
+            backend,
+            crew.devices,
+            keepdims=keepdims,
+            single=isinstance(op, (str, Monoid)),
+            variant=variant,
+            skips=on_bad_chunk == "skip",
+            on_event=on_event,
+        )
+    except BaseException:
+        backend.stop()
+        raise
 
 
 def check(source: Any, op: Op | Sequence[Op], **given: Any) -> None:
@@ -207,7 +216,7 @@ def plan(
     }  # fmt: skip
     if client is not None:
         terms = OnCluster(client).crew().terms
-    return request.plan(bound, **terms)
+    return request.plan(bound, request.stored(), **terms)
 
 
 def _backend(client: Client | None) -> Backend:

@@ -50,6 +50,9 @@ class Crew:
 class Backend(Protocol):
     """Runs blocks and combines; a result stays where it was made until it is gathered."""
 
+    def listen(self, run: str) -> None:
+        """Get ready to hear of a run's tasks."""
+
     def crew(self) -> Crew:
         """Find out who is there."""
 
@@ -88,6 +91,9 @@ class InProcess:
         self._spec = device
         self._stopped = threading.Event()
         self._blocks = ThreadPoolExecutor(THREADS, "chunkfold-block")
+
+    def listen(self, run: str) -> None:
+        """Its tasks tell what they do themselves."""
 
     def crew(self) -> Crew:
         """Open the device."""

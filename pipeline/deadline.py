@@ -1,4 +1,4 @@
-"""Blocking calls that end, one way or the other."""
+"""Blocking calls beside the caller's own, and with deadlines."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ from chunkfold.errors import ClusterError
 T = TypeVar("T")
 
 
-def within(seconds: float, what: str, call: Callable[[], T]) -> T:
-    """Run a blocking call with a deadline.
-
-    Raises
-    ------
-    ClusterError
-        If it passed.
-    """
+def beside(call: Callable[[], T]) -> Future[T]:
+    """Start a blocking call in a thread of its own."""
     future = Future[T]()
 
     def run() -> None:
@@ -31,6 +25,18 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
 
     # A daemon, which unlike a pool's threads is not waited for when the process ends.
     threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def within(seconds: float, what: str, call: Callable[[], T]) -> T:
+    """Run a blocking call with a deadline.
+
+    Raises
+    ------
+    ClusterError
+        If it passed.
+    """
+    future = beside(call)
     try:
         return future.result(seconds)
     except FutureTimeoutError:

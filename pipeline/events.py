@@ -8,6 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 
+def topic_of(run: str) -> str:
+    """Return where workers tell of a run, on a cluster."""
+    return f"chunkfold-{run}"
+
+
 @dataclass(frozen=True)
 class RunStarted:
     """A plan is about to be carried out."""

@@ -24,7 +24,7 @@ from chunkfold.block import Folded
 from chunkfold.blocks import Block
 from chunkfold.deadline import within
 from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerLostError
-from chunkfold.events import OnEvent, from_message
+from chunkfold.events import OnEvent, from_message, topic_of
 from chunkfold.tasks import block_task, cancel_run, combine_task, tasks_at
 from chunkfold.work import Work
 from chunkfold.worker import RESOURCE, describe_worker
@@ -55,6 +55,20 @@ class OnCluster:
         """Whether the workers are where the client reaches the scheduler: on one host with it."""
         self._numbers = itertools.count()
         self._topic = ""
+        self._emit: OnEvent | None = None
+
+    def listen(self, run: str) -> None:
+        """Subscribe to the workers' events: tasks sent within 10 ms of that would wait for it.
+
+        Dask's client sends no more often.
+        """
+        self._topic = topic_of(run)
+        with contextlib.suppress(Exception):  # a client that is closed: `crew` says so
+            self._client.subscribe_topic(self._topic, self._hear)
+
+    def _hear(self, event: tuple[float, Any]) -> None:
+        if self._emit is not None:  # before it starts there is nothing to hear
+            self._emit(from_message(event[1]))
 
     def crew(self) -> Crew:
         """Ask every worker for its device.
@@ -116,9 +130,8 @@ class OnCluster:
         emit: OnEvent,
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
-        """Subscribe to the workers' events."""
-        self._work, self._topic = work, f"chunkfold-{work.run}"
-        self._client.subscribe_topic(self._topic, lambda event: emit(from_message(event[1])))
+        """Remember the run."""
+        self._work, self._emit = work, emit
 
     def fold(self, block: Block, done: Done) -> None:
         """Submit a block."""

@@ -108,14 +108,18 @@ class Request:
         """
         make_plan(self.sources, bound, axis=self.axis, selection=self.selection)
 
-    def plan(self, bound: Bound, **terms: Any) -> Plan:
-        """Plan it on a crew's terms (see `make_plan`)."""
+    def stored(self) -> list[np.ndarray | None]:
+        """Find out what is stored of each source: see `chunkfold.stored`."""
+        return [source.stored() for source in self.sources]
+
+    def plan(self, bound: Bound, stored: Sequence[np.ndarray | None], **terms: Any) -> Plan:
+        """Plan it for what is stored, on a crew's terms (see `make_plan`)."""
         return make_plan(
             self.sources,
             bound,
             axis=self.axis,
             selection=self.selection,
-            stored=[source.stored() for source in self.sources],
+            stored=stored,
             memory=self.memory,
             **terms,
         )

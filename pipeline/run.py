@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,6 +33,7 @@ class Run:
 
     def __init__(
         self,
+        run: str,
         plan: Plan,
         bound: Bound,
         backend: Backend,
@@ -45,7 +45,7 @@ class Run:
         skips: bool,
         on_event: OnEvent | None,
     ) -> None:
-        self.id = uuid.uuid4().hex[:12]
+        self.id = run
         self.plan = plan
         self.events: list[Event] = []
         """What happened so far; grows until the run has ended."""

@@ -11,7 +11,7 @@ from distributed import get_worker
 
 from chunkfold.block import Folded, combine, fold_block
 from chunkfold.blocks import Block
-from chunkfold.events import reporter, to_message
+from chunkfold.events import reporter, to_message, topic_of
 from chunkfold.work import Watch, Work
 from chunkfold.worker import device_of
 
@@ -44,7 +44,7 @@ def _place(stack: traceback.StackSummary) -> str:
 
 def block_task(work: Work, block: Block) -> Folded:
     """Fold a block on the worker's device. Runs on workers."""
-    worker, topic = get_worker(), f"chunkfold-{work.run}"
+    worker, topic = get_worker(), topic_of(work.run)
     owned, address = device_of(worker), worker.address
     report = reporter(
         work.run,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunkfold.cells import InTurn, Out, cells_of, part_of, run_of, target_in
+from chunkfold.cells import InTurn, Out, ahead, cells_of, part_of, run_of, target_in
 from chunkfold.codecs import Chain, Stored, undo
 from chunkfold.errors import ChunkError
 from chunkfold.joined import JOINED_BYTES, Chunk, Joined, joinable, room_of
@@ -109,10 +109,14 @@ class Direct:
         lacks = known.lacks if known is not None else lambda _: False
         if self.shards is None:
             files = (
-                (None if lacks(place) else _File(self, name, place, source), source, within)
+                (
+                    None if lacks(place) else _File(self, name, place, self.key(place), source),
+                    source,
+                    within,
+                )
                 for place, source, within in cells
             )
-            yield from self._each(files, out)
+            yield from self._each(ahead(files), out)
             return
         for place, source, within in cells:
             try:
@@ -257,11 +261,12 @@ class _File(NamedTuple):
     name: str
     """How messages call the array."""
     place: tuple[int, ...]
+    key: str
     source: Sequence[slice]
 
     def read(self, memory: np.ndarray) -> int:
         assert isinstance(self.of.objects, LocalObjects)
-        return self.of.objects.read_short(self.of.key(self.place), memory)
+        return self.of.objects.read_short(self.key, memory)
 
     def decode(self, target: np.ndarray) -> None:
         try:

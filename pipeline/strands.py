@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from chunkfold import staged
-from chunkfold.cells import InTurn
+from chunkfold.cells import InTurn, ahead
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
 from chunkfold.kernels.geometry import Box, Dim
@@ -44,8 +44,6 @@ MOST_STRANDS = 4
 PoCL on 16 cores 2 had 1.5 of the ring's speed, 4 had 1.1, 6 had 0.96, 8 had 0.85, 16 had 0.5."""
 _ACCUMULATOR_BYTES = 64 << 10
 """Largest accumulator of which every thread has its own."""
-_AHEAD = 64
-"""Pieces that are found at a time: by itself, between two folds, each took 0.1 ms, not 0.02."""
 _MANY_LEAVES = 8
 """For each thread: fewer are cut, so that all threads have as much to do."""
 _LAST_LEAVES = 4
@@ -212,9 +210,7 @@ class Strand(ABC):
 
     def _reads(self, lot: Lot) -> Iterator[Read]:
         """Yield what is read of a lot."""
-        reads = reads_of(self._work, lot.window, self._piece_bytes, *lot.share)
-        while found := list(itertools.islice(reads, _AHEAD)):
-            yield from found
+        return ahead(reads_of(self._work, lot.window, self._piece_bytes, *lot.share))
 
     @abstractmethod
     def _read_and_fold(self, read: Read, slot: Slot) -> None:
@@ -248,7 +244,7 @@ class InTurnStrand(Strand):
     def _reads(self, lot: Lot) -> Iterator[Read]:
         if lot.share[1] > 1:
             return super()._reads(lot)
-        return reads_of(self._work, lot.window, self._work.leaf_bytes)
+        return ahead(reads_of(self._work, lot.window, self._work.leaf_bytes))
 
     def _read_and_fold(self, read: Read, slot: Slot) -> None:
         # Of as many elements for each input, so that they stop at the same chunks.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.trial import Request
 
 _FEW_BYTES = 4 << 20
+"""What a CPU's cache holds: threads that read also fold so much at a time."""
 _MANY_BYTES = {"cpu": 64 << 20}
 """What no cache holds, but for the largest; where not named, of a GPU."""
 _GPU_BYTES = 256 << 20
@@ -34,7 +36,7 @@ _MARGIN = 1.05
 def race(opened: OpenedDevice, request: Request) -> Sequence[float]:
     """Return the bytes per second that each tuning folds; nothing if there is but one.
 
-    0 stands for one that fails.
+    Of a CPU half of the bytes come from memory, and half from a cache. 0 stands for one that fails.
     """
     if len(request.tunings) == 1:
         return ()
@@ -49,23 +51,30 @@ def race(opened: OpenedDevice, request: Request) -> Sequence[float]:
             folds.pop(number, None)
     if not folds:
         return [0.0] * len(request.tunings)
-    nbytes = _FEW_BYTES
-    data = _data(next(iter(folds.values())), kernel, nbytes)
-    if max(device_seconds(fold, *data) for fold in folds.values()) < _LONG_S:
-        most = _MANY_BYTES.get(request.device.kind, _GPU_BYTES)
-        nbytes = min(most, request.device.max_alloc_bytes // 4)
-        data = _data(next(iter(folds.values())), kernel, nbytes)
+    few, kind = _data(next(iter(folds.values())), kernel, _FEW_BYTES), request.device.kind
+    samples = [(few, _FEW_BYTES)]
+    if max(device_seconds(fold, *few) for fold in folds.values()) < _LONG_S:
+        nbytes = min(_MANY_BYTES.get(kind, _GPU_BYTES), request.device.max_alloc_bytes // 4)
+        many = _data(next(iter(folds.values())), kernel, nbytes)
+        samples = [*(samples if kind == "cpu" else ()), (many, nbytes)]
     until = time.monotonic() + _WARM_S
     while time.monotonic() < until:
-        for fold in folds.values():
+        for (data, _), fold in itertools.product(samples, folds.values()):
             device_seconds(fold, *data)
-    rounds = [
-        {number: device_seconds(fold, *data) for number, fold in folds.items()}
-        for _ in range(_ROUNDS)
+    seconds_per_byte = dict.fromkeys(folds, 0.0)
+    for data, nbytes in samples:
+        rounds = [
+            {number: device_seconds(fold, *data) for number, fold in folds.items()}
+            for _ in range(_ROUNDS)
+        ]
+        # The best of each: what else the machine does only takes time.
+        for number in folds:
+            best = min(taken[number] for taken in rounds)
+            seconds_per_byte[number] += best / nbytes / len(samples)
+    return [
+        1 / seconds_per_byte[number] if number in folds else 0.0
+        for number in range(len(request.tunings))
     ]
-    # The best of each: what else the machine does only takes time.
-    rates = {number: nbytes / min(taken[number] for taken in rounds) for number in folds}
-    return [rates.get(number, 0.0) for number in range(len(request.tunings))]
 
 
 def fastest_first(rates: Sequence[float]) -> list[int]:

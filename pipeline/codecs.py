@@ -104,13 +104,17 @@ def _of_another_size(size: int, out: np.ndarray) -> ValueError:
     return ValueError(f"it decodes to {size:,} bytes, but its shape needs {out.nbytes:,}")
 
 
+_ZSTD_BEGIN = struct.Struct("<IB")
+"""A frame's magic number, and the descriptor of its header."""
+
+
 def _zstd_size(stored: Stored) -> int | None:
     """Read the content size off a frame's header (RFC 8878, 3.1.1.1)."""
-    if len(stored) >= 8 and stored[0] >> 4 == 5 and bytes(stored[1:4]) == b"\x2a\x4d\x18":
-        return None  # a frame to be skipped (3.1.2)
-    if len(stored) < 5 or bytes(stored[:4]) != b"\x28\xb5\x2f\xfd":
+    magic, descriptor = _ZSTD_BEGIN.unpack_from(stored) if len(stored) >= 5 else (0, 0)
+    if magic != 0xFD2FB528:
+        if len(stored) >= 8 and magic & ~0xF == 0x184D2A50:
+            return None  # a frame to be skipped (3.1.2)
         raise ValueError("it does not begin as a zstd frame")
-    descriptor = stored[4]
     single_segment = descriptor >> 5 & 1
     at = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
     width = (single_segment, 2, 4, 8)[descriptor >> 6]

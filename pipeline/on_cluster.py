@@ -44,6 +44,17 @@ GATHER_DEADLINE_S = 300.0
 """Longest wait for a root partial to reach the client, in seconds."""
 
 
+class _Ear:
+    """Hears of a run. Dask's client keeps it for good, so it keeps nothing when the run ends."""
+
+    emit: OnEvent | None = None
+
+    def __call__(self, event: tuple[float, Any]) -> None:
+        emit = self.emit
+        if emit is not None:
+            emit(from_message(event[1]))
+
+
 class OnCluster:
     """Runs tasks on a Dask cluster's device workers through futures."""
 
@@ -55,7 +66,7 @@ class OnCluster:
         """Whether the workers are where the client reaches the scheduler: on one host with it."""
         self._numbers = itertools.count()
         self._topic = ""
-        self._emit: OnEvent | None = None
+        self._ear = _Ear()
 
     def listen(self, run: str) -> None:
         """Subscribe to the workers' events: tasks sent within 10 ms of that would wait for it.
@@ -64,11 +75,7 @@ class OnCluster:
         """
         self._topic = topic_of(run)
         with contextlib.suppress(Exception):  # a client that is closed: `crew` says so
-            self._client.subscribe_topic(self._topic, self._hear)
-
-    def _hear(self, event: tuple[float, Any]) -> None:
-        if self._emit is not None:  # before it starts there is nothing to hear
-            self._emit(from_message(event[1]))
+            self._client.subscribe_topic(self._topic, self._ear)
 
     def crew(self) -> Crew:
         """Ask every worker for its device.
@@ -131,7 +138,7 @@ class OnCluster:
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
         """Remember the run."""
-        self._work, self._emit = work, emit
+        self._work, self._ear.emit = work, emit
 
     def fold(self, block: Block, done: Done) -> None:
         """Submit a block."""
@@ -212,6 +219,7 @@ class OnCluster:
                 within(10.0, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
         with contextlib.suppress(Exception):
             self.release(futures)
+        self._ear.emit = None
         with contextlib.suppress(Exception):
             if self._topic:
                 self._client.unsubscribe_topic(self._topic)

@@ -58,7 +58,7 @@ class Lot(NamedTuple):
 
     window: Window
     share: tuple[int, int] = (0, 1)
-    """Of its pieces, every so manieth, from a first one on: (first, step)."""
+    """Every so many of its pieces, counted from a first: (first, step)."""
 
 
 def lots_of(window: Window, strands: int) -> tuple[list[Lot], list[Lot]]:
@@ -242,7 +242,7 @@ class InTurnStrand(Strand):
     """Decodes small chunks in turn, and folds them whenever there is no room for another."""
 
     def _reads(self, lot: Lot) -> Iterator[Read]:
-        if lot.share[1] > 1:
+        if lot.share[1] > 1:  # leaves that are cut, else they are read whole
             return super()._reads(lot)
         return ahead(reads_of(self._work, lot.window, self._work.leaf_bytes))
 

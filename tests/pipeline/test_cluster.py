@@ -179,6 +179,28 @@ def test_nothing_stays_on_the_cluster_after_a_run(data):
         assert left == 0
 
 
+def test_nobody_listens_any_more_when_a_run_has_ended_or_cannot_be_planned(data):
+    path, _ = data
+    with cluster(halves()) as (_, client):
+        with pytest.raises(cf.PlanError, match="a worker needs"):
+            cf.submit(path, client=client, memory=1)
+        assert cf.submit(path, "count", client=client).result(60)
+        ears = [ear for ear in client._event_handlers.values() if isinstance(ear, on_cluster._Ear)]
+        assert [ear.emit for ear in ears] == [None, None]
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            listening = client.run_on_scheduler(_topics_heard)
+            if not listening:
+                break
+            time.sleep(0.1)
+        assert listening == []
+
+
+def _topics_heard(dask_scheduler) -> list[str]:
+    topics = dask_scheduler._broker._topics.items()
+    return [name for name, topic in topics if name.startswith("chunkfold-") and topic.subscribers]
+
+
 def test_the_scheduler_never_holds_more_than_the_window(data):
     path, _ = data
     with cluster(halves()[:2]) as (_, client):

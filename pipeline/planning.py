@@ -7,13 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from chunkfold.blocks import Block, cut_blocks
 from chunkfold.errors import PlanError
 from chunkfold.gaps import Holdings
-from chunkfold.grid import Selection, normalized_axes, select
+from chunkfold.grid import Axis, Selection, normalized_axes, select
 from chunkfold.kernels import Accumulator, Bound, Packing
 from chunkfold.layout import Layout
 from chunkfold.leaves import layouts_of, leaf_elements, repeats
@@ -24,6 +25,8 @@ from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
 """Small cells are joined to leaves of at most this many decoded bytes."""
+SMALLER = (4, 16, 64)
+"""By how much leaves are smaller, where memory is short: first by the least."""
 THREADS = 2
 """Blocks that a worker runs at once: one reads on while another ends."""
 READERS = (2, 16)
@@ -176,7 +179,7 @@ def make_plan(
         Bytes that distributed allows each worker, if it has a limit.
     memory
         Bytes that the caller allows each worker above an idle one. Where they are few, fewer blocks
-        run at once, or else fewer threads read.
+        run at once, or else fewer threads read, or else leaves are smaller.
 
     Raises
     ------
@@ -191,19 +194,70 @@ def make_plan(
     # An axis selected by an integer has one element: reducing it changes nothing.
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
     limits = [memory or math.inf, MEMORY_SHARE * (memory_limit or math.inf)]
-    layouts = layouts_of(sources, chosen, reduced, LEAF_BYTES)
-    least_staging = 2 * ring_slots(1) * itemsize * len(sources)  # and as much again beside it
-    fitting = (one for one in layouts if least_staging * leaf_elements(one) <= min(limits))
-    layout = next(fitting, None) or min(layouts, key=leaf_elements)
+    planned = partial(
+        _planned,
+        sources=sources,
+        bound=bound,
+        stored=stored or [None] * len(sources),
+        workers=workers,
+        threads=threads,
+        readers=readers,
+        most=min(limits),
+    )
+    least_staging = ring_slots(1) * itemsize * len(sources)
+    for times in (2, 1):  # first those that leave as much again for what is beside it
+        for layout in _layouts(sources, chosen, reduced):
+            if times * least_staging * leaf_elements(layout) <= min(limits):
+                plan = planned(layout)
+                if plan.memory.total <= min(limits):
+                    return plan
+    plan = planned(min(_layouts(sources, chosen, reduced), key=leaf_elements))
+    allowed = size_text(int(min(limits)))
+    if limits[1] < limits[0]:
+        allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(memory_limit or 0)})"
+    raise PlanError(
+        f"{plan.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
+        f"{allowed}, even with leaves of {size_text(plan.leaf_bytes)}: use "
+        + "fewer workers, " * (workers > 1)
+        + "more memory, or smaller chunks or selections"
+        + _hint(plan)
+    )
+
+
+def _layouts(
+    sources: tuple[Source, ...], chosen: Sequence[Axis], reduced: tuple[int, ...]
+) -> Iterator[Layout]:
+    """Yield ways to cut a selection in leaves: the best first, then into smaller ones."""
+    yield from layouts_of(sources, chosen, reduced, LEAF_BYTES)
+    for divisor in SMALLER:
+        for layout in layouts_of(sources, chosen, reduced, LEAF_BYTES // divisor):
+            if _leaves(layout) <= MOST_LEAVES:
+                yield layout
+
+
+def _leaves(layout: Layout) -> int:
+    return layout.tiles * layout.parts
+
+
+def _planned(
+    layout: Layout,
+    sources: tuple[Source, ...],
+    bound: Bound,
+    stored: Sequence[np.ndarray | None],
+    workers: int,
+    threads: int,
+    readers: int,
+    most: float,
+) -> Plan:
+    """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     accumulator = bound.accumulator.for_outputs(layout.outputs)
-    leaf_bytes = itemsize * leaf_elements(layout)
-    if layout.tiles * layout.parts > MOST_LEAVES:
+    leaf_bytes = max(source.dtype.itemsize for source in sources) * leaf_elements(layout)
+    if _leaves(layout) > MOST_LEAVES:
         raise PlanError(
-            f"{source.name}: its selection has {layout.tiles * layout.parts:,} leaves of at most "
+            f"{sources[0].name}: its selection has {_leaves(layout):,} leaves of at most "
             f"{size_text(leaf_bytes)}, but plans have room for {MOST_LEAVES:,}: select less, or "
             "use larger chunks"
         )
-    stored = stored or [None] * len(sources)
     holdings = Holdings.of(layout, sources, stored)
     if any(source.remote for source in sources):
         readers = READERS[1]
@@ -218,9 +272,9 @@ def make_plan(
         needed = projected(
             layout, accumulator, sources, leaf_bytes, at_once, reading, tree, workers
         )
-        if needed.total <= min(limits):
+        if needed.total <= most:
             break
-    plan = Plan(
+    return Plan(
         sources=sources,
         accumulator=accumulator,
         ops=tuple(statistic.name for statistic in bound.statistics),
@@ -237,16 +291,6 @@ def make_plan(
         tree=tree,
         stored=stored,
     )
-    if needed.total > min(limits):
-        allowed = size_text(int(min(limits)))
-        if limits[1] < limits[0]:
-            allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(memory_limit or 0)})"
-        raise PlanError(
-            f"{plan.name}: a worker needs {size_text(plan.memory.total)}, but may use only "
-            f"{allowed}; leaves have {size_text(leaf_bytes)}: use fewer workers, "
-            "more memory, or smaller chunks or selections" + _hint(plan)
-        )
-    return plan
 
 
 def _described(source: Source, packing: Packing | None, value: str) -> Iterator[str]:

@@ -319,6 +319,18 @@ def test_fewer_blocks_run_at_once_and_fewer_threads_read_where_memory_is_short()
         make_plan((source,), bound_for("f4"), readers=16, memory=50 << 20)
 
 
+def test_leaves_of_small_chunks_are_smaller_where_memory_is_short():
+    source = Source(array_of((2048, 256, 1024), (1, 256, 1024), "f4"), "a")
+    leaves = []
+    for mib in (4000, 100, 60, 30, 12):
+        plan = make_plan((source,), bound_for("f4"), threads=2, readers=2, memory=mib << 20)
+        assert plan.memory.total <= mib << 20
+        leaves.append(plan.leaf_bytes >> 20)
+    assert leaves == [16, 4, 4, 1, 1]
+    with pytest.raises(PlanError, match=r"even with leaves of 1\.0 MiB: use more memory, or"):
+        make_plan((source,), bound_for("f4"), memory=2 << 20)
+
+
 @pytest.mark.parametrize(
     "memory", [0, -1, "", "abc", "GB", True, [1], float("inf"), float("nan"), "5e400GB", b"1"]
 )

@@ -146,8 +146,8 @@ def submit(
         for told in not_applied(request.sources, "mask_and_scale=True applies them"):
             warnings.warn(told, PackedWarning, stacklevel=3)
     run, stored = uuid.uuid4().hex[:12], beside(request.stored)
-    backend.listen(run)
     try:
+        backend.listen(run)
         crew = backend.crew()
         if not all(device.fp64 for device in crew.devices):
             bound = request.bound(fp64=False)

@@ -36,8 +36,11 @@ class Codec:
     """
     into: Callable[[Stored, np.ndarray], Any] | None = None
     """Decodes into memory of the promised size; where `size` is, this is too."""
-    joins: bool = False
-    """Whether frames that stand one behind another are decoded in one call."""
+    end: Callable[[Stored], int] | None = None
+    """Returns where the first frame ends, if frames one behind another are decoded in one call.
+
+    Nothing else tells: of a frame that was cut a decoder takes what comes next for its end.
+    """
 
 
 PACKAGES: Mapping[str, str] = {
@@ -106,6 +109,8 @@ def _of_another_size(size: int, out: np.ndarray) -> ValueError:
 
 _ZSTD_BEGIN = struct.Struct("<IB")
 """A frame's magic number, and the descriptor of its header."""
+_ZSTD_RLE = 1
+"""The type of a block that is one byte, many times over."""
 
 
 def _zstd_size(stored: Stored) -> int | None:
@@ -115,13 +120,39 @@ def _zstd_size(stored: Stored) -> int | None:
         if len(stored) >= 8 and magic & ~0xF == 0x184D2A50:
             return None  # a frame to be skipped (3.1.2)
         raise ValueError("it does not begin as a zstd frame")
-    single_segment = descriptor >> 5 & 1
-    at = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
-    width = (single_segment, 2, 4, 8)[descriptor >> 6]
+    at, width = _ZSTD_CONTENT_SIZE[descriptor]
     if not width or len(stored) < at + width:
         return None
     size = int.from_bytes(stored[at : at + width], "little")
     return size + 256 if width == 2 else size
+
+
+def _zstd_content_size(descriptor: int) -> tuple[int, int]:
+    """Return where the content size stands in a frame, and its bytes; 0 if it is not there."""
+    single_segment = descriptor >> 5 & 1
+    at = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    return at, (single_segment, 2, 4, 8)[descriptor >> 6]
+
+
+_ZSTD_CONTENT_SIZE = [_zstd_content_size(descriptor) for descriptor in range(256)]
+
+
+def _zstd_end(stored: Stored) -> int:
+    """Go from block to block of a frame (RFC 8878, 3.1.1.2); return where it ends.
+
+    Raises
+    ------
+    IndexError
+        If that is behind the end of the last block's header.
+    """
+    descriptor = stored[4]
+    at = sum(_ZSTD_CONTENT_SIZE[descriptor])
+    last = 0
+    while not last:
+        block = stored[at] | stored[at + 1] << 8 | stored[at + 2] << 16
+        last = block & 1
+        at += 4 if block >> 1 & 3 == _ZSTD_RLE else 3 + (block >> 3)
+    return at + 4 * (descriptor >> 2 & 1)  # a checksum
 
 
 def _blosc_size(stored: Stored) -> int:
@@ -167,7 +198,10 @@ _PLAIN = Codec("bytes", lambda stored: stored)
 _CODECS: Mapping[str, Codec] = {
     codec.name: codec
     for codec in (
-        Codec("zstd", zstd.decompress, _zstd_size, zstd.decompress, _zstd_joins()),
+        Codec(
+            *("zstd", zstd.decompress, _zstd_size, zstd.decompress),
+            end=_zstd_end if _zstd_joins() else None,
+        ),
         Codec("blosc", blosc.decompress, _blosc_size, blosc.decompress),
         Codec("lz4", lz4.decompress, _lz4_size, lz4.decompress),
         Codec("gzip", gzip.decompress),

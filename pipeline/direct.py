@@ -72,8 +72,8 @@ class Direct:
     @cached_property
     def joins(self) -> bool:
         """Whether several of its chunks are decoded in one call."""
-        local = isinstance(self.objects, LocalObjects)
-        return local and len(self.chain) == 1 and self.chain[0].joins and joinable(self.nbytes)
+        one = len(self.chain) == 1 and self.chain[0].end is not None
+        return one and isinstance(self.objects, LocalObjects) and joinable(self.nbytes)
 
     def in_flight(self, leaf_bytes: int) -> int:
         """Return the decoded bytes of the chunks that a thread has at a time of such a leaf."""

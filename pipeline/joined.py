@@ -72,7 +72,8 @@ class Joined:
     def __init__(self, codec: Codec, shape: tuple[int, ...], out: Out) -> None:
         assert codec.size is not None
         assert codec.into is not None
-        self._size, self._into = codec.size, codec.into
+        assert codec.end is not None
+        self._size, self._end, self._into = codec.size, codec.end, codec.into
         self._shape, self._out = shape, out
         memory = out.memory if isinstance(out, InTurn) else out
         self._memory = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else None
@@ -112,20 +113,26 @@ class Joined:
             self._begin = begin
         if self._memory is None or begin + self._nbytes > self._memory.nbytes:
             return False
-        memory = self._stored[self._used : self._used + self._room]
-        try:
-            count = chunk.read(memory)
-            if count >= self._room or self._size(memory[:count].data) != self._nbytes:
-                return False
-        except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
+        if not self._read(chunk):
             return False
-        self._used += count
         self._waiting.append((chunk, begin, within))
         if isinstance(out, InTurn):
             out.used += math.prod(extents)
         if extents != self._shape:  # before anything is written behind it
             self.decode()
         return True
+
+    def _read(self, chunk: Chunk) -> bool:
+        """Read a chunk behind those that wait; say whether it is one whole frame of its size."""
+        memory = self._stored[self._used : self._used + self._room]
+        try:
+            count = chunk.read(memory)
+            stored = memory[:count].data
+            whole = self._size(stored) == self._nbytes and self._end(stored) == count < self._room
+        except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
+            return False
+        self._used += count * whole
+        return whole
 
     def decode(self) -> None:
         """Decode those that wait; one by one, as `Chunk.decode`, if together they cannot be."""

@@ -128,14 +128,51 @@ def test_one_that_is_damaged_is_named(tmp_path: Path, damage: str):
         source.read(EVERYTHING, np.empty(120, "i4"))
 
 
+@pytest.mark.parametrize("swallows", ["the frame", "a skippable frame's header"])
+def test_one_that_was_cut_does_not_take_what_comes_next_for_its_end(tmp_path: Path, swallows: str):
+    """A block that is stored as it is has nothing but a length."""
+    random = np.random.default_rng(0).integers(0, 2**32, 4000, dtype="u4")
+    values = np.concatenate([random, np.full(3 * 4000, 5, "u4")])
+    array = zarr.create_array(str(tmp_path / "a"), shape=16000, chunks=4000, dtype="u4")
+    array[:] = values
+    bad, next_one = (tmp_path / f"a/c/{n}" for n in (0, 1))
+    whole, size = bad.read_bytes(), next_one.stat().st_size
+    bad.write_bytes(
+        whole[:-size]
+        if swallows == "the frame"
+        else whole + b"\x50\x2a\x4d\x18" + size.to_bytes(4, "little")
+    )
+    source = open_source(tmp_path / "a")
+    assert source.direct is not None
+    assert source.direct.joins
+    with pytest.raises(ChunkError, match="cannot read chunk 'c/0'"):
+        source.read((slice(0, 16000),), np.empty(16000, "u4"))
+
+
+@given(
+    pieces=st.lists(st.tuples(st.integers(0, 300_000), st.booleans()), max_size=4),
+    level=st.integers(-5, 9),
+    checksum=st.booleans(),
+    behind=st.binary(max_size=9),
+)
+@settings(max_examples=60)
+def test_a_frame_ends_where_its_blocks_say(pieces, level: int, checksum: bool, behind: bytes):
+    random = np.random.default_rng(0)
+    plain = b"".join(random.bytes(n) if noise else n * b"x" for n, noise in pieces)
+    frame = codecs.zstd.compress(plain, level, checksum)
+    (codec,) = codecs.chain_of(["zstd"]) or ()
+    assert codec.end is not None
+    assert codec.end(memoryview(frame + behind)) == len(frame)
+
+
 def test_a_numcodecs_that_knows_one_frame_only_decodes_one_by_one(tmp_path: Path):
     source = opened(tmp_path / "a")
     assert source.direct is not None
     codec = source.direct.chain[0]
     direct, calls = counted(source)
-    direct = replace(direct, chain=(replace(direct.chain[0], joins=False),))
+    direct = replace(direct, chain=(replace(direct.chain[0], end=None),))
     direct.read("a", EVERYTHING, out := np.empty(120, "i4"))
-    assert codec.joins
+    assert codec.end is not None
     assert calls == [1] * 8
     np.testing.assert_array_equal(
         out, chunk_after_chunk(source, EVERYTHING, read(source, EVERYTHING))

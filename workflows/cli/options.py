@@ -74,7 +74,7 @@ performance_report = click.option(
     "--performance-report",
     "performance",
     metavar="FILE.html",
-    help="Let Dask write its own report there: tasks, transfers, workers.",
+    help="Let Dask write its own report there: tasks, transfers, workers. It needs bokeh.",
 )
 overwrite = click.option(
     "--overwrite", is_flag=True, help="An output that exists goes, once the new one is made."

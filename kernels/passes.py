@@ -66,7 +66,7 @@ class Passes:
         """
         tuning = self.launcher.tuning
         if splits == 1 and held == self.outputs:
-            assert isinstance(source, cl.Buffer)  # a fold's own, which has room for counters
+            assert not isinstance(source, cl.SVM)  # but a fold's own, with room for counters
             event = self.launcher.launch(
                 ("passes.cl", "pass_settle"),
                 each_shape(tuning, self.outputs),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import pyopencl as cl
@@ -55,7 +55,8 @@ class QueueHere(cl.CommandQueue):
         """
         event = _POINTER()
         before = (_POINTER * len(wait_for))(*(one.int_ptr for one in wait_for))
-        code = _enqueue()(
+        enqueue = entry_point("clEnqueueNDRangeKernel", *_ENQUEUE)
+        code = enqueue(
             *(self.int_ptr, kernel.int_ptr, 1, None, _extent(items), _extent(size)),
             *(len(before), before or None, ctypes.byref(event)),
         )
@@ -63,11 +64,6 @@ class QueueHere(cl.CommandQueue):
             raise cl.Error(cl._cl._ErrorRecord("clEnqueueNDRangeKernel", code, ""))
         assert event.value is not None
         return cl.Event.from_int_ptr(event.value, retain=False)
-
-
-@cache
-def _enqueue() -> Any:
-    return entry_point("clEnqueueNDRangeKernel", *_ENQUEUE)
 
 
 @lru_cache(maxsize=256)

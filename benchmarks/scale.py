@@ -22,7 +22,8 @@ from chunkfold import blocks, planning
 from chunkfold.cluster import connect
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.opening import open_source
-from chunkfold.planning import Plan, make_plan
+from chunkfold.planned import Plan
+from chunkfold.planning import make_plan
 from chunkfold.stored import stored_sizes
 
 CHUNK = (1, 512, 512)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         TimeLimitError,
     )
     from chunkfold.kernels import Accumulate, Device, Monoid, devices, histogram
-    from chunkfold.planning import Plan
+    from chunkfold.planned import Plan
     from chunkfold.run import Run
 
 _HOMES = {
@@ -52,7 +52,7 @@ _HOMES = {
         "TimeLimitError",
     ),
     "chunkfold.kernels": ("Accumulate", "Device", "Monoid", "devices", "histogram"),
-    "chunkfold.planning": ("Plan",),
+    "chunkfold.planned": ("Plan",),
     "chunkfold.api": ("plan", "reduce", "submit"),
     "chunkfold.run": ("Run",),
 }

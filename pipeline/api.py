@@ -18,7 +18,8 @@ from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
 from chunkfold.on_cluster import OnCluster
 from chunkfold.packed import not_applied
-from chunkfold.planning import THREADS, Plan
+from chunkfold.planned import Plan
+from chunkfold.planning import THREADS
 from chunkfold.request import Op, Request
 from chunkfold.run import Run
 from chunkfold.staffing import memory_each, readers_each

@@ -19,7 +19,7 @@ from chunkfold.errors import (
     WorkerLostError,
 )
 from chunkfold.events import BlocksCombined, Event, OnEvent, WorkerRetired
-from chunkfold.planning import Plan
+from chunkfold.planned import Plan
 from chunkfold.tree import Tree
 
 STALL_DEADLINE_S = 900.0

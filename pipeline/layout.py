@@ -47,6 +47,11 @@ class Layout:
         return math.prod(self.axes[n].pieces for n in self.reduced)
 
     @property
+    def leaves(self) -> int:
+        """Number of leaves of all tiles."""
+        return self.tiles * self.parts
+
+    @property
     def outputs(self) -> int:
         """Number of results."""
         return math.prod(self.shape[n] for n in self.kept)

@@ -1,31 +1,31 @@
-"""What a reduction will do, decided before it starts: leaves, blocks, tree, memory."""
+"""Decide what a reduction will do, before it starts: leaves, blocks, tree, memory."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
-from chunkfold.blocks import Block, cut_blocks
+from chunkfold.blocks import cut_blocks
 from chunkfold.errors import PlanError
 from chunkfold.gaps import Holdings
 from chunkfold.grid import Axis, Selection, normalized_axes, select
-from chunkfold.kernels import Accumulator, Bound, Packing
+from chunkfold.kernels import Accumulator, Bound
 from chunkfold.layout import Layout
-from chunkfold.leaves import layouts_of, leaf_elements, repeats
-from chunkfold.memory import Memory, projected, ring_slots
+from chunkfold.leaves import layouts_of, leaf_elements
+from chunkfold.memory import projected, ring_slots
+from chunkfold.planned import Plan
 from chunkfold.source import Source
 from chunkfold.tree import Tree, fan_in
 from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
 """Small cells are joined to leaves of at most this many decoded bytes."""
-SMALLER = (4, 16, 64)
+_SMALLER = (4, 16, 64)
 """By how much leaves are smaller, where memory is short: first by the least."""
 THREADS = 2
 """Blocks that a worker runs at once: one reads on while another ends."""
@@ -35,120 +35,10 @@ READERS = (2, 16)
 Where they wait for a network, there are always as many as may be."""
 MOST_LEAVES = 1 << 25
 """Leaves beyond which planning would take gigabytes: half a petabyte of small chunks."""
-_MENTIONED = 1.05
-"""How many times chunks are decoded, at least, if that is said."""
 VIRTUAL_COST = 16
 """How much sooner fill values are made than chunks are read and decoded."""
 MEMORY_SHARE = 0.6
 """Share of a worker's memory limit beyond which distributed may pause it for good."""
-
-
-@dataclass(frozen=True, repr=False)
-class Plan:
-    """What a reduction would do. Print it."""
-
-    sources: tuple[Source, ...]
-    """Aligned inputs."""
-    accumulator: Accumulator
-    """What is folded, in the form that suits the number of outputs."""
-    ops: tuple[str, ...]
-    rounding: tuple[str, ...]
-    """Those of them whose additions or multiplications round, so that their last bits may vary."""
-    layout: Layout
-    blocks: tuple[Block, ...]
-    leaf_bytes: int
-    """Most decoded bytes of a leaf of one input."""
-    nbytes: int
-    """Decoded bytes that will be read: not those of objects that are known not to be stored."""
-    absent: int
-    """Leaves of which nothing is stored: they are not read."""
-    memory: Memory
-    workers: int
-    threads: int
-    """Blocks that one worker runs at once."""
-    readers: int
-    """Threads of a worker that read and decode for all of these."""
-    tree: Tree
-    """Over the blocks of a tile that has most of them."""
-    stored: Sequence[np.ndarray | None]
-    """For each input the bytes of its stored objects, or None if they are not known."""
-
-    @property
-    def source(self) -> Source:
-        """The first input."""
-        return self.sources[0]
-
-    @property
-    def name(self) -> str:
-        """How messages call the inputs."""
-        return " and ".join(source.name for source in self.sources)
-
-    @property
-    def answer(self) -> str:
-        """What may be expected of the results' last bits."""
-        if not self.rounding:
-            return "exact: the same bits for any chunks, devices and workers"
-        others = "" if len(self.rounding) == len(self.ops) else "; the others exact"
-        return f"{', '.join(self.rounding)} rounded in every operation{others}"
-
-    @property
-    def runs(self) -> Mapping[tuple[int, int], int]:
-        """The runs of tiles that blocks have, and how many blocks share each."""
-        return Counter(block.tiles for block in self.blocks)
-
-    @property
-    def unpacked(self) -> list[tuple[Source, Packing | None, str]]:
-        """Each input, how values are made of its elements, and their dtype."""
-        accumulator = self.accumulator
-        return list(zip(self.sources, accumulator.packings, accumulator.value, strict=True))
-
-    def _repeated(self) -> Iterator[str]:
-        """Say which inputs are decoded more than once, since their chunks do not meet."""
-        for source in self.sources:
-            times = repeats(source, self.layout)
-            if times >= _MENTIONED:
-                yield (
-                    f"          chunks of {source.name} are decoded {times:.1f} times: "
-                    "they cross leaves"
-                )
-
-    @property
-    def levels(self) -> int:
-        """Rounds of combining above the blocks."""
-        return self.tree.levels
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        layout = self.layout
-        reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
-        lines = [
-            *itertools.chain.from_iterable(itertools.starmap(_described, self.unpacked)),
-            (
-                f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
-                f"{layout.elements:,} elements, {size_text(self.nbytes)}"
-            ),
-            f"answer    {self.answer}",
-            f"leaves    {layout.tiles * layout.parts:,} of at most {size_text(self.leaf_bytes)}"
-            + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),
-            *self._repeated(),
-            (
-                f"blocks    {len(self.blocks):,} tasks on {self.workers} worker(s), "
-                f"{self.threads} at once on each, {self.readers} threads reading"
-            ),
-            (
-                f"tree      {self.levels} level(s) of combines, {self.tree.fan_in} partials each; "
-                f"{layout.tiles:,} root(s)"
-            ),
-            (
-                f"memory    at most {size_text(self.memory.total)} a worker: "
-                f"staging {size_text(self.memory.staging)}, "
-                f"decoding {size_text(self.memory.decoding)}, "
-                f"accumulators {size_text(self.memory.accumulators)}"
-            ),
-        ]
-        return "\n".join(lines)
 
 
 def make_plan(
@@ -186,9 +76,7 @@ def make_plan(
     PlanError
         If axis or selection do not fit the array, or the memory bound the limit.
     """
-    source = sources[0]
-    itemsize = max(source.dtype.itemsize for source in sources)
-    chosen = select(source.cells, selection)
+    chosen = select(sources[0].cells, selection)
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
@@ -204,14 +92,17 @@ def make_plan(
         readers=readers,
         most=min(limits),
     )
-    least_staging = ring_slots(1) * itemsize * len(sources)
-    for times in (2, 1):  # first those that leave as much again for what is beside it
-        for layout in _layouts(sources, chosen, reduced):
-            if times * least_staging * leaf_elements(layout) <= min(limits):
-                plan = planned(layout)
-                if plan.memory.total <= min(limits):
-                    return plan
-    plan = planned(min(_layouts(sources, chosen, reduced), key=leaf_elements))
+    ways = partial(_layouts, sources, chosen, reduced)
+    staged = partial(_staged, sources)
+    likely = itertools.chain(
+        # First those that leave as much again for what is beside it.
+        (one for one in ways() if 2 * staged(one) <= min(limits)),
+        (one for one in ways() if staged(one) <= min(limits) < 2 * staged(one)),
+    )
+    for plan in map(planned, likely):
+        if plan.memory.total <= min(limits):
+            return plan
+    plan = planned(min(ways(), key=leaf_elements))
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
         allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(memory_limit or 0)})"
@@ -228,15 +119,22 @@ def _layouts(
     sources: tuple[Source, ...], chosen: Sequence[Axis], reduced: tuple[int, ...]
 ) -> Iterator[Layout]:
     """Yield ways to cut a selection in leaves: the best first, then into smaller ones."""
-    yield from layouts_of(sources, chosen, reduced, LEAF_BYTES)
-    for divisor in SMALLER:
+    found = layouts_of(sources, chosen, reduced, LEAF_BYTES)
+    yield from found
+    for divisor in _SMALLER:
         for layout in layouts_of(sources, chosen, reduced, LEAF_BYTES // divisor):
-            if _leaves(layout) <= MOST_LEAVES:
+            if layout not in found and layout.leaves <= MOST_LEAVES:
+                found.append(layout)
                 yield layout
 
 
-def _leaves(layout: Layout) -> int:
-    return layout.tiles * layout.parts
+def _staged(sources: tuple[Source, ...], layout: Layout) -> int:
+    """Return the bytes of one reader's staging buffers."""
+    return ring_slots(1) * _leaf_bytes(sources, layout) * len(sources)
+
+
+def _leaf_bytes(sources: tuple[Source, ...], layout: Layout) -> int:
+    return max(source.dtype.itemsize for source in sources) * leaf_elements(layout)
 
 
 def _planned(
@@ -251,10 +149,10 @@ def _planned(
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     accumulator = bound.accumulator.for_outputs(layout.outputs)
-    leaf_bytes = max(source.dtype.itemsize for source in sources) * leaf_elements(layout)
-    if _leaves(layout) > MOST_LEAVES:
+    leaf_bytes = _leaf_bytes(sources, layout)
+    if layout.leaves > MOST_LEAVES:
         raise PlanError(
-            f"{sources[0].name}: its selection has {_leaves(layout):,} leaves of at most "
+            f"{sources[0].name}: its selection has {layout.leaves:,} leaves of at most "
             f"{size_text(leaf_bytes)}, but plans have room for {MOST_LEAVES:,}: select less, or "
             "use larger chunks"
         )
@@ -291,12 +189,6 @@ def _planned(
         tree=tree,
         stored=stored,
     )
-
-
-def _described(source: Source, packing: Packing | None, value: str) -> Iterator[str]:
-    yield from source.described()
-    if packing is not None:
-        yield f"          unpacked to {value}: {packing}"
 
 
 def _hint(plan: Plan) -> str:

@@ -18,7 +18,8 @@ from chunkfold.kernels import CATALOGUE, Bound, Monoid, Packing, as_monoid, bind
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
-from chunkfold.planning import Plan, make_plan
+from chunkfold.planned import Plan
+from chunkfold.planning import make_plan
 from chunkfold.source import Source
 
 MODES = ("exact", "fast")

@@ -17,7 +17,7 @@ from chunkfold.errors import ChunkError, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.partial import Partial, assembled
-from chunkfold.planning import Plan
+from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.work import Work
 

@@ -16,7 +16,7 @@ import numpy as np
 from chunkfold.axes import axis_names, dimension_names
 from chunkfold.grid import Axis
 from chunkfold.opening import open_beside
-from chunkfold.planning import Plan
+from chunkfold.planned import Plan
 from chunkfold.source import AnyArray
 
 NAMED = "coordinates"

@@ -16,7 +16,7 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.finishes import BIN
 from chunkfold.packed import SCALING
-from chunkfold.planning import Plan
+from chunkfold.planned import Plan
 from chunkfold.request import Op
 from chunkfold.source import Source
 from chunkfold.workflows.attributes import OF_VALUES, carried_attributes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.kernels import Device
-from chunkfold.planning import Plan
+from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport
 from chunkfold.run import Run
 

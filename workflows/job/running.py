@@ -14,7 +14,7 @@ from chunkfold.api import check, plan, submit
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid
-from chunkfold.planning import Plan
+from chunkfold.planned import Plan
 from chunkfold.run import Run
 from chunkfold.source import Source
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_crew

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from chunkfold.cells import InTurn, Out, ahead, cells_of, part_of, run_of, target_in
-from chunkfold.codecs import Chain, Stored, undo
+from chunkfold.cells import InTurn, Out, ahead, cells_of, part_of, target_in
+from chunkfold.codecs import Chain
+from chunkfold.decoder import Decoder
 from chunkfold.errors import ChunkError
 from chunkfold.joined import JOINED_BYTES, Chunk, Joined, joinable, room_of
 from chunkfold.objects import (
@@ -25,7 +26,6 @@ from chunkfold.objects import (
     Objects,
     Span,
     StoredObject,
-    decode_clock,
     scratch,
 )
 from chunkfold.shards import ABSENT, Shards
@@ -52,9 +52,14 @@ class Direct:
     shards: Shards | None = None
 
     @cached_property
+    def decoder(self) -> Decoder:
+        """How one is decoded that was found."""
+        return Decoder(self.shape, self.dtype, self.chain)
+
+    @property
     def nbytes(self) -> int:
         """Decoded bytes of a chunk."""
-        return math.prod(self.shape) * self.dtype.itemsize
+        return self.decoder.nbytes
 
     @cached_property
     def _files(self) -> LocalObjects | None:
@@ -150,25 +155,19 @@ class Direct:
             joined.decode()
             yield
 
-    def read_object(
-        self, place: tuple[int, ...], source: Sequence[slice], target: np.ndarray
-    ) -> None:
+    def read_object(self, key: str, source: Sequence[slice], target: np.ndarray) -> None:
         """Decode what is taken of a chunk that is an object of its own."""
         files = self._files
-        if files is not None and self._read_short(files, place, source, target):
+        if files is not None and self._read_short(files, key, source, target):
             return
-        with self.objects.open(self.key(place), self.nbytes, None) as stored:
+        with self.objects.open(key, self.nbytes, None) as stored:
             if stored is None:
                 target[...] = self.fill
             else:
-                self.read_chunk(stored, (0, stored.size), source, target)
+                self.decoder.read(stored, (0, stored.size), source, target)
 
     def _read_short(
-        self,
-        files: LocalObjects,
-        place: tuple[int, ...],
-        source: Sequence[slice],
-        target: np.ndarray,
+        self, files: LocalObjects, key: str, source: Sequence[slice], target: np.ndarray
     ) -> bool:
         """Read a chunk that is a local file in few calls: each gives Python's lock away.
 
@@ -177,10 +176,10 @@ class Direct:
         room = room_of(self.nbytes)
         stored = scratch.room("stored", room)
         try:
-            count = files.read_short(self.key(place), stored)
+            count = files.read_short(key, stored)
             if count == room:
                 return False
-            self._undo(stored[:count].data, source, target)
+            self.decoder.undo(stored[:count].data, source, target)
         except (FileNotFoundError, NotADirectoryError):
             target[...] = self.fill
         except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
@@ -214,45 +213,6 @@ class Direct:
                 out,
             )
 
-    def read_chunk(
-        self, stored: StoredObject, span: Span, source: Sequence[slice], target: np.ndarray
-    ) -> None:
-        """Decode what stands in a span, and take a part of it."""
-        if self.chain:
-            self._undo(stored.read(span), source, target)
-            return
-        if span[1] != self.nbytes:
-            raise ValueError(f"it has {span[1]:,} bytes, but its shape needs {self.nbytes:,}")
-        if self._whole(target):
-            stored.read_into(target.reshape(-1).view(np.uint8), span[0])
-        else:
-            self._read_run(stored, span[0], source, target)
-
-    def _read_run(
-        self, stored: StoredObject, offset: int, source: Sequence[slice], target: np.ndarray
-    ) -> None:
-        """Read no more of a chunk that is stored as it is than from the first to the last taken."""
-        first, shape, within = run_of(source, self.shape)
-        nbytes = math.prod(shape) * self.dtype.itemsize
-        alone = target.shape == shape and target.flags.c_contiguous
-        memory = target.reshape(-1).view(np.uint8) if alone else scratch.room("decoded", nbytes)
-        stored.read_into(memory, offset + first * self.dtype.itemsize)
-        if not alone:
-            target[...] = memory.view(self.dtype).reshape(shape)[within]
-
-    def _undo(self, found: Stored, source: Sequence[slice], target: np.ndarray) -> None:
-        """Decode a chunk's bytes, where they are wanted if all of it is, and take a part of it."""
-        whole = self._whole(target)
-        chunk = target.reshape(-1).view(np.uint8) if whole else scratch.room("decoded", self.nbytes)
-        with decode_clock:
-            undo(self.chain, found, chunk)
-        if not whole:
-            target[...] = chunk.view(self.dtype).reshape(self.shape)[tuple(source)]
-
-    def _whole(self, target: np.ndarray) -> bool:
-        """Whether a chunk can be decoded where it is wanted."""
-        return target.shape == self.shape and target.flags.c_contiguous
-
 
 class _File(NamedTuple):
     """A chunk that is an object of its own, a file where it is joined with others."""
@@ -270,7 +230,7 @@ class _File(NamedTuple):
 
     def decode(self, target: np.ndarray) -> None:
         try:
-            self.of.read_object(self.place, self.source, target)
+            self.of.read_object(self.key, self.source, target)
         except Exception as error:
             raise self.of.named(self.name, self.place, error) from error
 
@@ -297,7 +257,7 @@ class _Inner(NamedTuple):
                 raise ValueError(
                     f"its index says {self.span}, but the shard has {self.stored.size:,} bytes"
                 )
-            self.of.read_chunk(self.stored, self.span, self.source, target)
+            self.of.decoder.read(self.stored, self.span, self.source, target)
         except Exception as error:
             kind = type(error).__name__
             raise ValueError(f"inner chunk {self.place}: {kind}: {error}") from error

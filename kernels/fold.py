@@ -52,6 +52,8 @@ class Fold:
         """Boxes that were folded last."""
         self._repeats: dict[Box, Repeat] = {}
         """Launches for boxes that come again and again."""
+        self._last: tuple[Box | None, Repeat | None] = (None, None)
+        """The last of these."""
         self._passes = Passes(self.launcher, outputs)
         self._acc = self._passes.buffer(self.splits)
         self._used = 0
@@ -84,7 +86,10 @@ class Fold:
             return None
         if box.outputs != self.outputs:
             raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
-        repeat = self._repeats.get(box)
+        last, repeat = self._last
+        if box is not last:  # to hash it took 50 us where caches were cold
+            repeat = self._repeats.get(box)
+            self._last = box, repeat
         if repeat is not None and repeat.groups <= self._used:
             event = repeat.launch(inputs, wait_for)
         else:
@@ -211,6 +216,7 @@ class Fold:
         }
         if not values["fresh"] and self._seen_before(box):
             self._repeats[box] = self.launcher.repeat(where, shape, inputs, **values)
+            self._last = (None, None)
         return self.launcher.launch(where, shape, inputs, wait_for, **values)
 
     def _seen_before(self, box: Box) -> bool:

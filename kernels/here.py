@@ -9,8 +9,8 @@ Source: Intel's extension `cl_intel_exec_by_local_thread`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyopencl as cl
@@ -41,6 +41,9 @@ class QueueHere(cl.CommandQueue):
         properties: Any = _PROFILING | _PROPERTY
         super().__init__(context, handle, properties)
 
+    def flush(self) -> None:
+        """Do nothing: whatever was enqueued has run."""
+
     def run(
         self, kernel: cl.Kernel, items: int, size: int, wait_for: Sequence[cl.Event] = ()
     ) -> cl.Event:
@@ -53,20 +56,29 @@ class QueueHere(cl.CommandQueue):
         pyopencl.Error
             If the device refuses the launch.
         """
+        return self.prepare(kernel, items, size, wait_for)()
+
+    def prepare(
+        self, kernel: cl.Kernel, items: int, size: int, wait_for: Sequence[cl.Event] = ()
+    ) -> Callable[[], cl.Event]:
+        """Return what runs a kernel, as `run`, as often as it is called."""
         event = _POINTER()
         before = (_POINTER * len(wait_for))(*(one.int_ptr for one in wait_for))
-        enqueue = entry_point("clEnqueueNDRangeKernel", *_ENQUEUE)
-        code = enqueue(
+        enqueue = partial(
+            entry_point("clEnqueueNDRangeKernel", *_ENQUEUE),
             *(self.int_ptr, kernel.int_ptr, 1, None, _extent(items), _extent(size)),
             *(len(before), before or None, ctypes.byref(event)),
         )
-        if code:
-            raise cl.Error(cl._cl._ErrorRecord("clEnqueueNDRangeKernel", code, ""))
-        assert event.value is not None
-        return cl.Event.from_int_ptr(event.value, retain=False)
+
+        def run() -> cl.Event:
+            if code := enqueue():
+                raise cl.Error(cl._cl._ErrorRecord("clEnqueueNDRangeKernel", code, ""))
+            assert event.value is not None
+            return cl.Event.from_int_ptr(event.value, retain=False)
+
+        return run
 
 
-@lru_cache(maxsize=256)
 def _extent(size: int) -> Any:
     """Return a number as OpenCL takes it, along one dimension."""
     return (_SIZE * 1)(size)

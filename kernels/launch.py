@@ -95,7 +95,8 @@ class Launcher:
         kernel, takes = self._kernel(where, tuning)
         arguments = takes.arguments(values)
         with device_errors(self.opened.device, f"launching {name} in pass {number}"):
-            event = self._enqueue(kernel, groups * size, size, [*inputs, *arguments], wait_for)
+            kernel.set_args(*inputs, *arguments)
+            event = self.enqueue(kernel, groups * size, size, wait_for)
         self.launched((name, number), event)
         return event
 
@@ -118,19 +119,21 @@ class Launcher:
         if len(self._pending) > _KEPT:
             self._read_off()
 
-    def _enqueue(
-        self,
-        kernel: cl.Kernel,
-        items: int,
-        size: int,
-        arguments: Sequence[Any],
-        wait_for: Sequence[cl.Event],
+    def enqueue(
+        self, kernel: cl.Kernel, items: int, size: int, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
+        """Enqueue a kernel that has its arguments, in work-groups of `size`.
+
+        Raises
+        ------
+        pyopencl.Error
+            If the device refuses the launch.
+        """
         if isinstance(self.queue, QueueHere):
-            kernel.set_args(*arguments)
             return self.queue.run(kernel, items, size, wait_for)
-        event: cl.Event = kernel(self.queue, (items,), (size,), *arguments, wait_for=list(wait_for))
-        return event
+        return cl.enqueue_nd_range_kernel(
+            self.queue, kernel, (items,), (size,), wait_for=list(wait_for)
+        )
 
     def _kernel(self, where: tuple[str, str], tuning: Tuning | None) -> tuple[cl.Kernel, Signature]:
         key = where if tuning is None else (where, tuning)  # to hash a tuning takes its time
@@ -201,7 +204,7 @@ class Repeat:
     Where a fold takes 30 us, what Python does for each launch matters: a third of `launch`.
     """
 
-    __slots__ = ("_inputs", "_kernel", "_launcher", "_name", "_shape", "groups")
+    __slots__ = ("_errors", "_inputs", "_kernel", "_launcher", "_name", "_run", "_shape", "groups")
 
     def __init__(
         self,
@@ -211,27 +214,28 @@ class Repeat:
         shape: tuple[int, int],
         inputs: Sequence[Input],
     ) -> None:
-        self._launcher, self._kernel, self._name = launcher, kernel, name
+        self._launcher, self._kernel, self._name = launcher, kernel, (name, 0)
         self._inputs = list(inputs)
         """That it has."""
         self.groups = shape[0]
         self._shape = (shape[0] * shape[1], shape[1])
+        self._errors = device_errors(launcher.opened.device, f"launching {name} again")
+        here = isinstance(launcher.queue, QueueHere)
+        self._run = launcher.queue.prepare(kernel, *self._shape) if here else None
 
     def launch(self, inputs: Sequence[Input], wait_for: Sequence[cl.Event]) -> cl.Event:
         """Enqueue it; raises as `Launcher.launch`."""
-        kernel, (items, size), queue = self._kernel, self._shape, self._launcher.queue
-        with device_errors(self._launcher.opened.device, f"launching {self._name} again"):
+        kernel = self._kernel
+        with self._errors:
             for number, given in enumerate(inputs):
                 if given is not self._inputs[number]:
                     kernel.set_arg(number, given)
                     self._inputs[number] = given
-            if isinstance(queue, QueueHere):
-                event = queue.run(kernel, items, size, wait_for)
+            if self._run is not None and not wait_for:
+                event = self._run()
             else:
-                event = cl.enqueue_nd_range_kernel(
-                    queue, kernel, (items,), (size,), wait_for=list(wait_for)
-                )
-        self._launcher.launched((self._name, 0), event)
+                event = self._launcher.enqueue(kernel, *self._shape, wait_for)
+        self._launcher.launched(self._name, event)
         return event
 
 

@@ -131,9 +131,10 @@ class Launcher:
         """
         if isinstance(self.queue, QueueHere):
             return self.queue.run(kernel, items, size, wait_for)
-        return cl.enqueue_nd_range_kernel(
+        event: cl.Event = cl.enqueue_nd_range_kernel(
             self.queue, kernel, (items,), (size,), wait_for=list(wait_for)
         )
+        return event
 
     def _kernel(self, where: tuple[str, str], tuning: Tuning | None) -> tuple[cl.Kernel, Signature]:
         key = where if tuning is None else (where, tuning)  # to hash a tuning takes its time
@@ -220,8 +221,8 @@ class Repeat:
         self.groups = shape[0]
         self._shape = (shape[0] * shape[1], shape[1])
         self._errors = device_errors(launcher.opened.device, f"launching {name} again")
-        here = isinstance(launcher.queue, QueueHere)
-        self._run = launcher.queue.prepare(kernel, *self._shape) if here else None
+        queue = launcher.queue
+        self._run = queue.prepare(kernel, *self._shape) if isinstance(queue, QueueHere) else None
 
     def launch(self, inputs: Sequence[Input], wait_for: Sequence[cl.Event]) -> cl.Event:
         """Enqueue it; raises as `Launcher.launch`."""

@@ -68,6 +68,11 @@ def target_in(out: Out, within: tuple[slice, ...]) -> np.ndarray:
     return out.room(within) if isinstance(out, InTurn) else view(out, within)
 
 
+def elements_of(within: Sequence[slice]) -> int:
+    """Return the elements of a box, whose slices have no steps."""
+    return math.prod([cut.stop - cut.start for cut in within])
+
+
 def view(out: np.ndarray, within: tuple[slice, ...]) -> np.ndarray:
     """Return a part of an array as a view, also where there are no axes."""
     everything: tuple[Any, ...] = (*within, ...)

@@ -36,8 +36,9 @@ class Codec:
     """
     into: Callable[[Stored, np.ndarray], Any] | None = None
     """Decodes into memory of the promised size; where `size` is, this is too."""
-    end: Callable[[Stored], int] | None = None
-    """Returns where the first frame ends, if frames one behind another are decoded in one call.
+    whole: Callable[[Stored], int | None] | None = None
+    """Returns the decoded bytes of what is one whole frame, if frames one behind another are
+    decoded in one call; None if it is anything else. It may raise IndexError or ValueError.
 
     Nothing else tells: of a frame that was cut a decoder takes what comes next for its end.
     """
@@ -137,22 +138,22 @@ def _zstd_content_size(descriptor: int) -> tuple[int, int]:
 _ZSTD_CONTENT_SIZE = [_zstd_content_size(descriptor) for descriptor in range(256)]
 
 
-def _zstd_end(stored: Stored) -> int:
-    """Go from block to block of a frame (RFC 8878, 3.1.1.2); return where it ends.
+def _zstd_whole(stored: Stored) -> int | None:
+    """Go from block to block of a frame (RFC 8878, 3.1.1.2); return its size if it ends there.
 
     Raises
     ------
     IndexError
-        If that is behind the end of the last block's header.
+        If it ends before the last block's header does.
     """
-    descriptor = stored[4]
+    size, descriptor = _zstd_size(stored), stored[4]
     at = sum(_ZSTD_CONTENT_SIZE[descriptor])
     last = 0
     while not last:
         block = stored[at] | stored[at + 1] << 8 | stored[at + 2] << 16
         last = block & 1
         at += 4 if block >> 1 & 3 == _ZSTD_RLE else 3 + (block >> 3)
-    return at + 4 * (descriptor >> 2 & 1)  # a checksum
+    return size if at + 4 * (descriptor >> 2 & 1) == len(stored) else None  # with a checksum
 
 
 def _blosc_size(stored: Stored) -> int:
@@ -200,7 +201,7 @@ _CODECS: Mapping[str, Codec] = {
     for codec in (
         Codec(
             *("zstd", zstd.decompress, _zstd_size, zstd.decompress),
-            end=_zstd_end if _zstd_joins() else None,
+            whole=_zstd_whole if _zstd_joins() else None,
         ),
         Codec("blosc", blosc.decompress, _blosc_size, blosc.decompress),
         Codec("lz4", lz4.decompress, _lz4_size, lz4.decompress),

@@ -7,7 +7,7 @@ is wanted, if it stands there in one piece.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,7 +77,7 @@ class Direct:
     @cached_property
     def joins(self) -> bool:
         """Whether several of its chunks are decoded in one call."""
-        one = len(self.chain) == 1 and self.chain[0].end is not None
+        one = len(self.chain) == 1 and self.chain[0].whole is not None
         return one and isinstance(self.objects, LocalObjects) and joinable(self.nbytes)
 
     def in_flight(self, leaf_bytes: int) -> int:
@@ -118,10 +118,11 @@ class Direct:
                     None if lacks(place) else _File(self, name, place, self.key(place), source),
                     source,
                     within,
+                    self._whole(within),
                 )
                 for place, source, within in cells
             )
-            yield from self._each(ahead(files), out)
+            yield from self._each(files, out)
             return
         for place, source, within in cells:
             try:
@@ -137,14 +138,14 @@ class Direct:
             f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}"
         )
 
-    def _each(self, chunks: Iterable[_Wanted], out: Out) -> Iterator[None]:
+    def _each(self, chunks: Iterator[_Wanted], out: Out) -> Iterator[None]:
         """Decode chunks, or fill where there is none; as `each`."""
         joined = Joined(self.chain[0], self.shape, out) if self.joins else None
         elements = math.prod(self.shape)
-        for chunk, source, within in chunks:
+        for chunk, source, within, whole in ahead(chunks):
             if chunk is None:
                 target_in(out, within)[...] = self.fill
-            elif joined is None or not joined.add(chunk, source, within):
+            elif joined is None or not joined.add(chunk, source, within, whole):
                 chunk.decode(target_in(out, within))
             if joined is None:
                 yield
@@ -154,6 +155,10 @@ class Direct:
         if joined is not None:
             joined.decode()
             yield
+
+    def _whole(self, within: Sequence[slice]) -> bool:
+        """Whether all of a chunk is wanted, that is what goes there."""
+        return all(cut.stop - cut.start == n for cut, n in zip(within, self.shape, strict=True))
 
     def read_object(self, key: str, source: Sequence[slice], target: np.ndarray) -> None:
         """Decode what is taken of a chunk that is an object of its own."""
@@ -174,12 +179,12 @@ class Direct:
         False where it takes a closer look, which then says what is wrong.
         """
         room = room_of(self.nbytes)
-        stored = scratch.room("stored", room)
+        stored = scratch.room("stored", room).data
         try:
             count = files.read_short(key, stored)
             if count == room:
                 return False
-            self.decoder.undo(stored[:count].data, source, target)
+            self.decoder.undo(stored[:count], source, target)
         except (FileNotFoundError, NotADirectoryError):
             target[...] = self.fill
         except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
@@ -207,6 +212,7 @@ class Direct:
                         else _Inner(self, stored, inner, span, part),
                         part,
                         within,
+                        self._whole(within),
                     )
                     for (inner, part, within), span in zip(cells, spans, strict=True)
                 ),
@@ -224,7 +230,7 @@ class _File(NamedTuple):
     key: str
     source: Sequence[slice]
 
-    def read(self, memory: np.ndarray) -> int:
+    def read(self, memory: memoryview) -> int:
         assert isinstance(self.of.objects, LocalObjects)
         return self.of.objects.read_short(self.key, memory)
 
@@ -245,10 +251,10 @@ class _Inner(NamedTuple):
     span: Span
     source: Sequence[slice]
 
-    def read(self, memory: np.ndarray) -> int:
+    def read(self, memory: memoryview) -> int:
         at, nbytes = self.span
         if nbytes < memory.nbytes:
-            self.stored.read_into(memory[:nbytes], at)
+            self.stored.read_into(np.frombuffer(memory[:nbytes], np.uint8), at)
         return nbytes
 
     def decode(self, target: np.ndarray) -> None:
@@ -263,5 +269,6 @@ class _Inner(NamedTuple):
             raise ValueError(f"inner chunk {self.place}: {kind}: {error}") from error
 
 
-_Wanted = tuple[Chunk | None, tuple[slice, ...], tuple[slice, ...]]
-"""A chunk, None if it is not stored; what is taken of it, and where that is in the region."""
+_Wanted = tuple[Chunk | None, tuple[slice, ...], tuple[slice, ...], bool]
+"""A chunk, None if it is not stored; what is taken of it, where that is in the region, and whether
+it is all of it."""

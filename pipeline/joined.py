@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from chunkfold.cells import InTurn, Out, leads, view
+from chunkfold.cells import InTurn, Out, elements_of, leads, view
 from chunkfold.codecs import Codec
 from chunkfold.objects import decode_clock, scratch
 
@@ -27,8 +27,8 @@ Within = tuple[slice, ...]
 class Chunk(Protocol):
     """A stored chunk."""
 
-    def read(self, memory: np.ndarray) -> int:
-        """Read its stored bytes into memory, uint8; return how many, if they are fewer than that.
+    def read(self, memory: memoryview) -> int:
+        """Read its stored bytes into memory; return how many, if they are fewer than that.
 
         It may raise anything; `decode` then says what is wrong.
         """
@@ -70,17 +70,17 @@ class Joined:
     """
 
     def __init__(self, codec: Codec, shape: tuple[int, ...], out: Out) -> None:
-        assert codec.size is not None
         assert codec.into is not None
-        assert codec.end is not None
-        self._size, self._end, self._into = codec.size, codec.end, codec.into
+        assert codec.whole is not None
+        self._whole, self._into = codec.whole, codec.into
         self._shape, self._out = shape, out
         memory = out.memory if isinstance(out, InTurn) else out
         self._memory = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else None
         self._origin, self._itemsize = _address(memory), memory.itemsize
-        self._nbytes = math.prod(shape) * self._itemsize
+        self._elements = math.prod(shape)
+        self._nbytes = self._elements * self._itemsize
         self._room = room_of(self._nbytes)
-        self._stored = scratch.room("joined", JOINED_BYTES + self._room)
+        self._stored = scratch.room("joined", JOINED_BYTES + self._room).data
         self._waiting: list[tuple[Chunk, int, Within]] = []
         """Each chunk, where its first byte goes, and where it is in the region."""
         self._begin = self._used = 0
@@ -92,20 +92,19 @@ class Joined:
         joined = (len(self._waiting) + 1) * self._nbytes
         return joined > JOINED_BYTES or self._used + self._room > self._stored.nbytes
 
-    def add(self, chunk: Chunk, source: Sequence[slice], within: Within) -> bool:
-        """Read a chunk of which all is taken, or what leads it if it goes in turn.
+    def add(self, chunk: Chunk, source: Sequence[slice], within: Within, whole: bool) -> bool:
+        """Read a chunk that is wanted whole, or what leads it if it goes in turn.
 
         False if it cannot join: it is to be decoded by itself. Others may be decoded before.
         """
         out = self._out
-        extents = tuple([cut.stop - cut.start for cut in within])
         if isinstance(out, InTurn):
-            if extents != self._shape and not leads(source, self._shape):
+            if not whole and not leads(source, self._shape):
                 return False
             begin = out.used * self._itemsize
         else:
             target = view(out, within)
-            if extents != self._shape or not target.flags.c_contiguous:
+            if not whole or not target.flags.c_contiguous:
                 return False
             begin = _address(target) - self._origin
         if begin != self._begin + len(self._waiting) * self._nbytes:
@@ -117,9 +116,9 @@ class Joined:
             return False
         self._waiting.append((chunk, begin, within))
         if isinstance(out, InTurn):
-            out.used += math.prod(extents)
-        if extents != self._shape:  # before anything is written behind it
-            self.decode()
+            out.used += self._elements if whole else elements_of(within)
+        if not whole:
+            self.decode()  # before anything is written behind it
         return True
 
     def _read(self, chunk: Chunk) -> bool:
@@ -127,12 +126,12 @@ class Joined:
         memory = self._stored[self._used : self._used + self._room]
         try:
             count = chunk.read(memory)
-            stored = memory[:count].data
-            whole = self._size(stored) == self._nbytes and self._end(stored) == count < self._room
+            if count >= self._room or self._whole(memory[:count]) != self._nbytes:
+                return False
         except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
             return False
-        self._used += count * whole
-        return whole
+        self._used += count
+        return True
 
     def decode(self) -> None:
         """Decode those that wait; one by one, as `Chunk.decode`, if together they cannot be."""
@@ -144,7 +143,7 @@ class Joined:
         out = self._memory[self._begin : self._begin + len(waiting) * self._nbytes]
         try:
             with decode_clock:
-                self._into(stored.data, out)
+                self._into(stored, out)
         except Exception:  # noqa: BLE001 # one of them is damaged: which, they say themselves
             for chunk, begin, within in waiting:
                 chunk.decode(self._target(begin, within))

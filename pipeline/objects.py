@@ -140,8 +140,8 @@ class LocalObjects:
         """Open a file."""
         return _File(f"{self.where}/{key}")
 
-    def read_short(self, key: str, memory: np.ndarray) -> int:
-        """Read a file into memory, uint8, in one call; return its bytes, if they are fewer.
+    def read_short(self, key: str, memory: memoryview) -> int:
+        """Read a file into memory in one call; return its bytes, if they are fewer.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class LocalObjects:
         """
         descriptor = os.open(f"{self.where}/{key}", _FLAGS)
         try:
-            return os.preadv(descriptor, [memory.data], 0)
+            return os.preadv(descriptor, [memory], 0)
         finally:
             os.close(descriptor)
 

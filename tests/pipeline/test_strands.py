@@ -275,7 +275,7 @@ def test_what_never_returns_ends_at_its_deadline(tmp_path: Path, monkeypatch, ra
     if stuck == "read":
         monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
     elif stuck == "launch":  # where it runs here, the fold itself
-        monkeypatch.setattr(Launcher, "_enqueue", lambda *_: never.wait(60))
+        monkeypatch.setattr(Launcher, "enqueue", lambda *_: never.wait(60))
     else:
         monkeypatch.setattr(strands, "wait_watched", lambda *_: never.wait(60))
     kind, doing = (cf.ChunkError, "reading") if stuck == "read" else (DeviceError, "folding")

@@ -17,7 +17,8 @@ Cell = tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]
 
 
 T = TypeVar("T")
-_AHEAD = 64
+_AHEAD = (4, 16, 64)
+"""Found at a time: few at first, as other threads wait meanwhile to begin."""
 
 
 def ahead(found: Iterator[T]) -> Iterator[T]:
@@ -25,7 +26,8 @@ def ahead(found: Iterator[T]) -> Iterator[T]:
 
     For reading threads, which bring megabytes from one to the next.
     """
-    while some := list(itertools.islice(found, _AHEAD)):
+    sizes = itertools.chain(_AHEAD, itertools.repeat(_AHEAD[-1]))
+    while some := list(itertools.islice(found, next(sizes))):
         yield from some
 
 

@@ -147,7 +147,7 @@ def test_bits_do_not_depend_on_who_folds_the_last_leaves(
         found.append(cf.reduce(path, ["sum", "std"], mode="fast"))
         shares = [sum(fold is strand._fold for fold in took) for strand in ran]
         assert shares[slow] < shares[1 - slow]
-        assert sum(shares) == 2 + 2 * strands._LAST_LEAVES
+        assert sum(shares) == 2 * (strands._LAST_LEAVES + strands._LAST_LOTS)
     assert found[0] == found[1]
 
 

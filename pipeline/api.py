@@ -16,6 +16,7 @@ from chunkfold.errors import PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
+from chunkfold.kernels.variant import forced
 from chunkfold.on_cluster import OnCluster
 from chunkfold.packed import not_applied
 from chunkfold.planned import Plan
@@ -153,6 +154,9 @@ def submit(
         if not all(device.fp64 for device in crew.devices):
             bound = request.bound(fp64=False)
         planned = request.plan(bound, stored.result(), **crew.terms)
+        if variant is not None:  # that workers would refuse, each by itself
+            for device in crew.devices:
+                forced(device, planned.accumulator, variant)
         return Run(
             run,
             planned,

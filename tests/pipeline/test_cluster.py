@@ -76,6 +76,14 @@ def check(results: dict, array: np.ndarray) -> None:
     assert results["mean"] == pytest.approx(array.mean(), rel=1e-12)
 
 
+def test_a_variant_that_a_worker_has_not_is_refused_before_any_block(data, monkeypatch):
+    sent: list[object] = []
+    monkeypatch.setattr(on_cluster.OnCluster, "fold", lambda *given: sent.append(given))
+    with cluster(DEVICES[:1]) as (_, client), pytest.raises(cf.DeviceError, match="'warp'; there"):
+        cf.reduce(data[0], variant="warp", client=client)
+    assert not sent
+
+
 def test_every_device_folds_blocks_and_the_right_one_each(data):
     """Two devices of every runtime, in processes of their own, side by side."""
     path, array = data

@@ -133,8 +133,9 @@ class Direct:
     def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkError:
         """Say of an object what is wrong with it."""
         codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
+        kind = "chunk" if self.shards is None else "shard"
         return ChunkError(
-            f"{name}: cannot read chunk {self.key(place)!r} "
+            f"{name}: cannot read {kind} {self.key(place)!r} "
             f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}"
         )
 

@@ -327,7 +327,7 @@ def shard(tmp_path: Path) -> Path:
 )
 def test_shards_that_were_cut_are_named(shard: Path, at: slice, found: str):
     shard.write_bytes(shard.read_bytes()[at])
-    with pytest.raises(ChunkError, match=rf"cannot read chunk 'c/0' .*{found}"):
+    with pytest.raises(ChunkError, match=rf"cannot read shard 'c/0' .*{found}"):
         read(open_source(shard.parent.parent), (slice(101, 125),))
 
 

@@ -37,6 +37,11 @@ class Stored:
         along = map(Axis.hits, self.layout.axes, self.shape, self.sizes.shape)
         return reduce(np.multiply, np.ix_(*along), np.ones(self.sizes.shape, np.int64))
 
+    @property
+    def missing(self) -> tuple[int, int]:
+        """How many objects that have selected elements are not stored, and how many there are."""
+        return int(self._hit[self.sizes == 0].sum()), int(self._hit.sum())
+
     @cached_property
     def held(self) -> np.ndarray:
         """The stored bytes that every leaf takes something of: int64, (tiles, parts)."""

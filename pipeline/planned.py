@@ -6,10 +6,12 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from chunkfold.blocks import Block
+from chunkfold.gaps import Stored
 from chunkfold.kernels import Accumulator, Packing
 from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
@@ -81,6 +83,29 @@ class Plan:
         accumulator = self.accumulator
         return list(zip(self.sources, accumulator.packings, accumulator.value, strict=True))
 
+    @cached_property
+    def missing(self) -> Mapping[str, tuple[int, int]]:
+        """Of each input how many of its chunks, or shards, are not stored, and how many it has.
+
+        Of those that are selected, where it is known.
+        """
+        return {
+            source.name: Stored(self.layout, sizes, source.object_shape, source.remote).missing
+            for source, sizes in zip(self.sources, self.stored, strict=True)
+            if sizes is not None
+        }
+
+    def told_missing(self) -> Iterator[str]:
+        """Say of inputs what their fill value stands for."""
+        for source in self.sources:
+            missing, objects = self.missing.get(source.name, (0, 0))
+            if missing:
+                kind = "shards" if source.array.shards else "chunks"
+                yield (
+                    f"{missing:,} of {objects:,} {kind} of {source.name} are not stored: "
+                    f"their elements are its fill value, {source.fill}"
+                )
+
     def _repeated(self) -> Iterator[str]:
         """Say which inputs are decoded more than once, since their chunks do not meet."""
         for source in self.sources:
@@ -111,9 +136,10 @@ class Plan:
             f"answer    {self.answer}",
             f"leaves    {layout.leaves:,} of at most {size_text(self.leaf_bytes)}"
             + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),
+            *(f"          {told}" for told in self.told_missing()),
             *self._repeated(),
             (
-                f"blocks    {len(self.blocks):,} tasks on {self.workers} worker(s), "
+                f"blocks    {len(self.blocks):,} task(s) on {self.workers} worker(s), "
                 f"{self.threads} at once on each, {self.readers} threads reading"
             ),
             (

@@ -100,6 +100,26 @@ def test_keys_of_any_spelling_are_found(
     assert cf.reduce(made) == array.sum()
 
 
+@pytest.mark.parametrize(("layout", "kind"), [({}, "chunks"), ({"shards": (3, 8)}, "shards")])
+def test_a_plan_says_how_many_selected_objects_are_missing(tmp_path: Path, layout: dict, kind: str):
+    kept = np.array([[1, 0, 0], [0, 0, 0], [1, 1, 0]])
+    unit = (3, 8) if layout else (3, 4)
+    made, _ = sparse(
+        tmp_path / "s", np.ones((9, 3 * unit[1])), kept, chunks=(3, 4), fill_value=7, **layout
+    )
+    for chosen, missing in (
+        (None, (6, 9)),
+        (np.s_[6:, : unit[1] + 1], (0, 2)),
+        (np.s_[::5], (5, 6)),
+    ):
+        plan = cf.plan(made, selection=chosen)
+        (found,) = plan.missing.values()
+        assert found == missing
+        told = f"{missing[0]} of {missing[1]} {kind} of "
+        assert (told in str(plan)) == bool(missing[0])
+        assert ("its fill value, 7.0" in str(plan)) == bool(missing[0])
+
+
 @pytest.fixture(params=[0, 4], ids=["listed", "asked"])
 def _few(monkeypatch, request: pytest.FixtureRequest) -> None:
     """Let small folders be listed, or each of their chunks be asked for."""

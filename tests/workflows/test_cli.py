@@ -84,6 +84,16 @@ def test_reduce_prints_results_on_stdout_and_the_rest_on_stderr(store: Path):
     assert DEVICES[0].spec in done.stderr or DEVICES[-1].spec in done.stderr
 
 
+def test_reduce_says_which_chunks_are_fill(tmp_path: Path):
+    made = zarr.create_array(str(tmp_path / "a"), shape=(9,), chunks=(3,), dtype="i4", fill_value=4)
+    made[:3] = 1
+    done = chunkfold("reduce", tmp_path / "a", "--json")
+    told = "2 of 3 chunks of {} are not stored: their elements are its fill value, 4"
+    assert told.format(tmp_path / "a") in done.stderr
+    assert json.loads(done.stdout)["not_stored"] == {str(tmp_path / "a"): 2}
+    assert "not stored" not in chunkfold("reduce", tmp_path / "a", "--select", ":3").stderr
+
+
 def test_reduce_for_machines(store: Path):
     done = chunkfold("reduce", store / "a", "--axis", 0, "--op", "max", "--json", "--quiet")
     report = json.loads(done.stdout)

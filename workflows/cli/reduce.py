@@ -9,6 +9,7 @@ import click
 
 from chunkfold.api import check, submit
 from chunkfold.opening import open_source
+from chunkfold.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
@@ -129,15 +130,22 @@ def command(
             if not quiet:
                 err.print(f"wrote {output}", markup=False)
         if not quiet:
-            rate = size_text(run.plan.nbytes / run.seconds)
-            err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
-            show(err, device_table(run.profile, run.seconds))
+            _tell(run)
         if profile:
             show(err, pass_table(run.profile))
     if run.skipped:
         if not json_lines:
             tell_skipped(run.skipped, run.plan.layout.elements)
         click.get_current_context().exit(EXIT_SKIPPED)
+
+
+def _tell(run: Run) -> None:
+    """Say what was read, where and how fast."""
+    for told in run.plan.told_missing():
+        err.print(told, markup=False, soft_wrap=True)
+    rate = size_text(run.plan.nbytes / run.seconds)
+    err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
+    show(err, device_table(run.profile, run.seconds))
 
 
 def _check_beside(manifest: str | None, report: str | None, performance: str | None) -> None:

@@ -112,7 +112,7 @@ def test_what_fails_for_good_is_named_in_time(tmp_path: Path, layout: str, failu
         assert time.monotonic() - began < 30
         assert "\n" not in str(found.value)
         if layout != "by zarr":
-            assert "chunk 'c/1/0'" in str(found.value)
+            assert f"{'shard' if layout == 'shards' else 'chunk'} 'c/1/0'" in str(found.value)
 
 
 def test_a_server_that_is_not_there_is_an_error_in_time(tmp_path: Path):

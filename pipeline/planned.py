@@ -97,12 +97,13 @@ class Plan:
 
     def told_missing(self) -> Iterator[str]:
         """Say of inputs what their fill value stands for."""
-        for source in self.sources:
-            missing, objects = self.missing.get(source.name, (0, 0))
+        named = {source.name: source for source in self.sources}  # once, if it is both inputs
+        for name, (missing, objects) in self.missing.items():
             if missing:
+                source = named[name]
                 kind = "shards" if source.array.shards else "chunks"
                 yield (
-                    f"{missing:,} of {objects:,} {kind} of {source.name} are not stored: "
+                    f"{missing:,} of {objects:,} {kind} of {name} are not stored: "
                     f"their elements are its fill value, {source.fill}"
                 )
 

@@ -118,6 +118,7 @@ def test_a_plan_says_how_many_selected_objects_are_missing(tmp_path: Path, layou
         told = f"{missing[0]} of {missing[1]} {kind} of "
         assert (told in str(plan)) == bool(missing[0])
         assert ("its fill value, 7.0" in str(plan)) == bool(missing[0])
+    assert str(cf.plan((made, made), "dot")).count("are not stored") == 1
 
 
 @pytest.fixture(params=[0, 4], ids=["listed", "asked"])

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from chunkfold.blocks import Block
+from chunkfold.cells import elements_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Box
 from chunkfold.kernels.geometry import FOLDS
@@ -186,7 +187,7 @@ def _slabs(
 ) -> Iterable[Place]:
     """Cut a box of a leaf along the reduced axes."""
     box = [whole[n] for n in work.layout.reduced]
-    if row_bytes * math.prod(along.stop - along.start for along in box) <= limit:
+    if row_bytes * elements_of(box) <= limit:
         return [tuple(box)]
     cuts = [
         [cut for cut in pieces[n].cut(work.cells_along(n)) if _holds(along, cut)]

@@ -7,7 +7,7 @@ is wanted, if it stands there in one piece.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,14 @@ from chunkfold.cells import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.codecs import Chain
 from chunkfold.decoder import Decoder
 from chunkfold.errors import ChunkError
-from chunkfold.joined import JOINED_BYTES, Chunk, Joined, joinable, room_of
+from chunkfold.joined import (
+    JOINED_BYTES,
+    Wanted,
+    decode_alone,
+    decode_joined,
+    joinable,
+    room_of,
+)
 from chunkfold.objects import (
     Known,
     LocalObjects,
@@ -30,6 +37,8 @@ from chunkfold.objects import (
 )
 from chunkfold.shards import ABSENT, Shards
 
+Region = tuple[Sequence[slice], Known | None]
+"""A box of an array, and which of its objects are stored, if that is known."""
 _NO_SPAN = (ABSENT, ABSENT)
 """Where an index says that a chunk is not stored."""
 
@@ -92,17 +101,16 @@ class Direct:
         If `out` has the region's shape, elements stand where they are in it; if it has one axis,
         they stand in turn. For the rest see `each`.
         """
-        for _ in self.each(name, region, out if out.ndim == len(region) else InTurn(out), known):
+        into = out if out.ndim == len(region) else InTurn(out)
+        for _ in self.each(name, [(region, known)], into):
             pass
 
-    def each(
-        self, name: str, region: Sequence[slice], out: Out, known: Known | None = None
-    ) -> Iterator[None]:
-        """Decode a region, and stop after some chunks: all that has a place in `out` then is there.
+    def each(self, name: str, regions: Iterable[Region], out: Out) -> Iterator[None]:
+        """Decode a region, or several where they go in turn.
 
-        Objects that are known not to be stored are not asked for. Chunks are decoded where they are
-        wanted if they stand there in one piece, as they do in turn; there, for as long as there is
-        room for a chunk, it need not stop.
+        There it stops whenever there is no room for another chunk: all is there then that has a
+        place. Objects that are known not to be stored are not asked for. Chunks are decoded where
+        they are wanted if they stand there in one piece.
 
         Raises
         ------
@@ -110,25 +118,24 @@ class Direct:
             If a chunk cannot be read or decoded, or has another size than its shape; `name` is
             what it calls the array.
         """
-        cells = cells_of(region, self.object_shape)
-        lacks = known.lacks if known is not None else lambda _: False
         if self.shards is None:
-            files = (
-                (
-                    None if lacks(place) else _File(self, name, place, self.key(place), source),
-                    source,
-                    within,
-                    self._whole(within),
-                )
-                for place, source, within in cells
-            )
-            yield from self._each(files, out)
+            yield from self._decode(self._files_of(name, regions), out)
             return
-        for place, source, within in cells:
-            try:
-                yield from self._each_of_shard(place, source, part_of(out, within), lacks(place))
-            except Exception as error:
-                raise self.named(name, place, error) from error
+        for region, known in regions:
+            for place, source, within in cells_of(region, self.object_shape):
+                lacks = known is not None and known.lacks(place)
+                try:
+                    yield from self._each_of_shard(place, source, part_of(out, within), lacks)
+                except Exception as error:
+                    raise self.named(name, place, error) from error
+
+    def _files_of(self, name: str, regions: Iterable[Region]) -> Iterator[Wanted]:
+        """Find chunks that are objects of their own."""
+        for region, known in regions:
+            for place, source, within in cells_of(region, self.shape):
+                lacks = known is not None and known.lacks(place)
+                chunk = None if lacks else _File(self, name, place, self.key(place), source)
+                yield chunk, source, within, source == self._everything
 
     def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkError:
         """Say of an object what is wrong with it."""
@@ -139,27 +146,22 @@ class Direct:
             f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}"
         )
 
-    def _each(self, chunks: Iterator[_Wanted], out: Out) -> Iterator[None]:
+    def _decode(self, chunks: Iterator[Wanted], out: Out) -> Iterator[None]:
         """Decode chunks, or fill where there is none; as `each`."""
-        joined = Joined(self.chain[0], self.shape, out) if self.joins else None
+        found = ahead(chunks)
+        if self.joins:
+            yield from decode_joined(self.chain[0], self.shape, self.fill, found, out)
+            return
         elements = math.prod(self.shape)
-        for chunk, source, within, whole in ahead(chunks):
-            if chunk is None:
-                target_in(out, within)[...] = self.fill
-            elif joined is None or not joined.add(chunk, source, within, whole):
-                chunk.decode(target_in(out, within))
-            if joined is None:
+        for chunk, _, within, _ in found:
+            decode_alone(chunk, target_in(out, within), self.fill)
+            if isinstance(out, InTurn) and out.left < elements:
                 yield
-            elif joined.full or (isinstance(out, InTurn) and out.left < elements):
-                joined.decode()
-                yield
-        if joined is not None:
-            joined.decode()
-            yield
 
-    def _whole(self, within: Sequence[slice]) -> bool:
-        """Whether all of a chunk is wanted, that is what goes there."""
-        return all(cut.stop - cut.start == n for cut, n in zip(within, self.shape, strict=True))
+    @cached_property
+    def _everything(self) -> tuple[slice, ...]:
+        """What is taken of a chunk that is wanted whole."""
+        return tuple(slice(0, size, 1) for size in self.shape)
 
     def read_object(self, key: str, source: Sequence[slice], target: np.ndarray) -> None:
         """Decode what is taken of a chunk that is an object of its own."""
@@ -205,7 +207,7 @@ class Direct:
                 index = self.shards.index(stored)
                 spans = [(int(at), int(nbytes)) for at, nbytes in (index[n] for n, _, _ in cells)]
                 stored.fetch([span for span in spans if sum(span) <= stored.size])
-            yield from self._each(
+            yield from self._decode(
                 (
                     (
                         None
@@ -213,7 +215,7 @@ class Direct:
                         else _Inner(self, stored, inner, span, part),
                         part,
                         within,
-                        self._whole(within),
+                        part == self._everything,
                     )
                     for (inner, part, within), span in zip(cells, spans, strict=True)
                 ),
@@ -268,8 +270,3 @@ class _Inner(NamedTuple):
         except Exception as error:
             kind = type(error).__name__
             raise ValueError(f"inner chunk {self.place}: {kind}: {error}") from error
-
-
-_Wanted = tuple[Chunk | None, tuple[slice, ...], tuple[slice, ...], bool]
-"""A chunk, None if it is not stored; what is taken of it, where that is in the region, and whether
-it is all of it."""

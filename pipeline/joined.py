@@ -7,21 +7,22 @@ of 1 MB at 2.8 GB/s one by one, and at 2.9 to 3.0 two or four at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 
-from chunkfold.cells import InTurn, Out, elements_of, leads, view
-from chunkfold.codecs import Codec
+from chunkfold.cells import InTurn, Out, elements_of, leads, target_in, view
+from chunkfold.codecs import Codec, Stored
 from chunkfold.objects import decode_clock, scratch
 
 JOINED_BYTES = 2 << 20
 """Decoded in one call, at most: caches hold that and what it is decoded from."""
 
 
-Within = tuple[slice, ...]
-"""Where something is in a region."""
+_NOTHING = np.empty(0, np.uint8)
+Place = tuple[slice, ...]
+"""A box of a chunk, or of a region."""
 
 
 class Chunk(Protocol):
@@ -43,6 +44,15 @@ class Chunk(Protocol):
         """
 
 
+Wanted = tuple[Chunk | None, Place, Place, bool]
+"""A chunk, None if it is not stored; what is taken of it, where that is in the region, and whether
+it is all of it."""
+
+
+_Waiting = tuple[Chunk, int, Place]
+"""A chunk that was read: it, where its first byte goes, and where it is in the region."""
+
+
 def room_of(nbytes: int) -> int:
     """Return bytes that a chunk takes less than, as codecs shrink what they can and add a little.
 
@@ -56,8 +66,21 @@ def joinable(nbytes: int) -> bool:
     return 0 < 2 * nbytes <= JOINED_BYTES
 
 
-class Joined:
-    """Chunks that were read, and wait to be decoded into memory where they stand side by side.
+def decode_alone(chunk: Chunk | None, target: np.ndarray, fill: Any) -> None:
+    """Decode what is wanted of a chunk, or fill if it is not stored; raises as `Chunk.decode`."""
+    if chunk is None:
+        target[...] = fill
+    else:
+        chunk.decode(target)
+
+
+def decode_joined(
+    codec: Codec, shape: tuple[int, ...], fill: Any, chunks: Iterable[Wanted], out: Out
+) -> Iterator[None]:
+    """Decode chunks into `out`, those that go side by side there in one call.
+
+    Where they go in turn it stops whenever there is no room for another: all is there then that
+    has a place. It is one loop, of few calls, for between two megabytes Python's caches are cold.
 
     Parameters
     ----------
@@ -65,94 +88,96 @@ class Joined:
         One that joins.
     shape
         Of each chunk.
-    out
-        Where they go.
+    fill
+        The elements of chunks that are not stored.
+
+    Raises
+    ------
+    ChunkError, ValueError
+        As `Chunk.decode`.
     """
-
-    def __init__(self, codec: Codec, shape: tuple[int, ...], out: Out) -> None:
-        assert codec.into is not None
-        assert codec.whole is not None
-        self._whole, self._into = codec.whole, codec.into
-        self._shape, self._out = shape, out
-        memory = out.memory if isinstance(out, InTurn) else out
-        self._memory = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else None
-        self._origin, self._itemsize = _address(memory), memory.itemsize
-        self._elements = math.prod(shape)
-        self._nbytes = self._elements * self._itemsize
-        self._room = room_of(self._nbytes)
-        self._stored = scratch.room("joined", JOINED_BYTES + self._room).data
-        self._waiting: list[tuple[Chunk, int, Within]] = []
-        """Each chunk, where its first byte goes, and where it is in the region."""
-        self._begin = self._used = 0
-        """Where the first goes, and the stored bytes of all of them."""
-
-    @property
-    def full(self) -> bool:
-        """Whether it is time to decode them."""
-        joined = (len(self._waiting) + 1) * self._nbytes
-        return joined > JOINED_BYTES or self._used + self._room > self._stored.nbytes
-
-    def add(self, chunk: Chunk, source: Sequence[slice], within: Within, whole: bool) -> bool:
-        """Read a chunk that is wanted whole, or what leads it if it goes in turn.
-
-        False if it cannot join: it is to be decoded by itself. Others may be decoded before.
-        """
-        out = self._out
-        if isinstance(out, InTurn):
-            if not whole and not leads(source, self._shape):
-                return False
-            begin = out.used * self._itemsize
+    frame_bytes, into = codec.whole, codec.into
+    assert frame_bytes is not None
+    assert into is not None
+    turn = out if isinstance(out, InTurn) else None
+    memory = out.memory if isinstance(out, InTurn) else out
+    # Where there are gaps in memory, nothing is side by side.
+    decoded = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else _NOTHING
+    elements = math.prod(shape)
+    nbytes = elements * memory.itemsize
+    most, room = JOINED_BYTES // nbytes, room_of(nbytes)
+    stored = scratch.room("joined", JOINED_BYTES + room).data
+    waiting: list[_Waiting] = []
+    used = 0
+    """Stored bytes of those that wait."""
+    for chunk, source, within, whole in chunks:
+        begin = _begin_of(out, source, within, shape, whole)
+        if waiting and begin != waiting[0][1] + len(waiting) * nbytes:
+            _decode(into, stored[:used], decoded, nbytes, waiting, out)
+            used = 0
+        if (
+            chunk is None
+            or not 0 <= begin <= decoded.nbytes - nbytes
+            or not (count := _read(chunk, stored[used : used + room], frame_bytes, nbytes))
+        ):
+            decode_alone(chunk, target_in(out, within), fill)
         else:
-            target = view(out, within)
-            if not whole or not target.flags.c_contiguous:
-                return False
-            begin = _address(target) - self._origin
-        if begin != self._begin + len(self._waiting) * self._nbytes:
-            self.decode()
-            self._begin = begin
-        if self._memory is None or begin + self._nbytes > self._memory.nbytes:
-            return False
-        if not self._read(chunk):
-            return False
-        self._waiting.append((chunk, begin, within))
-        if isinstance(out, InTurn):
-            out.used += self._elements if whole else elements_of(within)
-        if not whole:
-            self.decode()  # before anything is written behind it
-        return True
+            used += count
+            waiting.append((chunk, begin, within))
+            if turn is not None:
+                turn.used += elements if whole else elements_of(within)
+        no_room = turn is not None and turn.left < elements
+        # What leads a chunk is decoded before anything is written behind it.
+        if waiting and (no_room or not whole or len(waiting) == most or len(stored) - used < room):
+            _decode(into, stored[:used], decoded, nbytes, waiting, out)
+            used = 0
+        if no_room:
+            yield
+    if waiting:
+        _decode(into, stored[:used], decoded, nbytes, waiting, out)
 
-    def _read(self, chunk: Chunk) -> bool:
-        """Read a chunk behind those that wait; say whether it is one whole frame of its size."""
-        memory = self._stored[self._used : self._used + self._room]
-        try:
-            count = chunk.read(memory)
-            if count >= self._room or self._whole(memory[:count]) != self._nbytes:
-                return False
-        except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
-            return False
-        self._used += count
-        return True
 
-    def decode(self) -> None:
-        """Decode those that wait; one by one, as `Chunk.decode`, if together they cannot be."""
-        if not self._waiting:
-            return
-        waiting, self._waiting = self._waiting, []
-        stored, self._used = self._stored[: self._used], 0
-        assert self._memory is not None
-        out = self._memory[self._begin : self._begin + len(waiting) * self._nbytes]
-        try:
-            with decode_clock:
-                self._into(stored, out)
-        except Exception:  # noqa: BLE001 # one of them is damaged: which, they say themselves
-            for chunk, begin, within in waiting:
-                chunk.decode(self._target(begin, within))
+def _begin_of(out: Out, source: Place, within: Place, shape: tuple[int, ...], whole: bool) -> int:
+    """Return where the first byte of a chunk goes, if it may be decoded there; else -1."""
+    if isinstance(out, InTurn):
+        leading = whole or leads(source, shape)
+        return out.used * out.memory.itemsize if leading else -1
+    target = view(out, within)
+    joins = whole and target.flags.c_contiguous
+    return _address(target) - _address(out) if joins else -1
 
-    def _target(self, begin: int, within: Within) -> np.ndarray:
-        """Return the memory that is a chunk's own."""
-        if isinstance(self._out, InTurn):
-            return self._out.at(begin // self._itemsize, within)
-        return view(self._out, within)
+
+def _read(
+    chunk: Chunk, memory: Stored, frame_bytes: Callable[[Stored], int | None], nbytes: int
+) -> int:
+    """Read a chunk; return its bytes, or 0 if it is not one frame of so many decoded bytes."""
+    try:
+        count = chunk.read(memory)
+        return count if count < len(memory) and frame_bytes(memory[:count]) == nbytes else 0
+    except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
+        return 0
+
+
+def _decode(
+    into: Callable[[Stored, np.ndarray], Any],
+    stored: Stored,
+    decoded: np.ndarray,
+    nbytes: int,
+    waiting: list[_Waiting],
+    out: Out,
+) -> None:
+    """Decode those that wait, in one call; one by one if that fails, for some are damaged."""
+    first = waiting[0][1]
+    try:
+        with decode_clock:
+            into(stored, decoded[first : first + len(waiting) * nbytes])
+    except Exception:  # noqa: BLE001 # which of them, they say themselves
+        for chunk, begin, within in waiting:
+            if isinstance(out, InTurn):
+                chunk.decode(out.at(begin // out.memory.itemsize, within))
+            else:
+                chunk.decode(view(out, within))
+    waiting.clear()
 
 
 def _address(array: np.ndarray) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ from zarr.buffer.cpu import NDBuffer
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.cells import InTurn
-from chunkfold.direct import Direct
+from chunkfold.direct import Direct, Region
 from chunkfold.errors import ChunkError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.objects import Known
@@ -167,10 +167,8 @@ class Source:
         else:
             self._read_by_zarr(region, out)
 
-    def each(
-        self, region: Sequence[slice], out: InTurn, known: Known | None = None
-    ) -> Iterator[None]:
-        """Decode a region in turn, where `in_turn` allows it, and stop as `Direct.each` does.
+    def each(self, regions: Iterable[Region], out: InTurn) -> Iterator[None]:
+        """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.
 
         Raises
         ------
@@ -178,7 +176,7 @@ class Source:
             If a chunk cannot be read or decoded.
         """
         assert self.direct is not None
-        return self.direct.each(self.name, region, out, known)
+        return self.direct.each(self.name, regions, out)
 
     def _read_by_zarr(self, region: Sequence[slice], out: np.ndarray) -> None:
         try:

@@ -14,6 +14,7 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from dataclasses import replace
@@ -22,6 +23,7 @@ from typing import NamedTuple
 
 from chunkfold import staged
 from chunkfold.cells import InTurn, ahead
+from chunkfold.direct import Region
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
 from chunkfold.kernels.geometry import Box, Dim
@@ -51,6 +53,7 @@ _LAST_LEAVES = 4
 leaves each, one was done 20 of 850 ms before the other."""
 _LAST_LOTS = 4
 """That the very last leaf of each thread is cut into: whole ones left a thread 15 ms alone."""
+_END = object()
 _LEAST_PIECES = 2
 """Each thread has so many, at least: less is not worth the combine."""
 
@@ -178,9 +181,12 @@ class Strand(ABC):
         self.elements = self.nbytes = 0
         self.read_s = self.decode_s = 0.0
         self.profile: Profile = {}
-        self._doing: tuple[str, Read] | None = None
-        self._since = math.inf
-        """When it began to do that."""
+        self._doing, self._since = "reading", math.inf
+        """What it does, and when it began to."""
+        self._begun: deque[Read] = deque()
+        """What was begun to be read, and is not folded whole."""
+        self._folded = 0
+        """Elements that are folded of the first of them."""
         self._owned, self._fold = owned, fold
         self._work, self._sources = work, work.sources
         self._lots, self._piece_bytes = lots, piece_bytes
@@ -188,23 +194,20 @@ class Strand(ABC):
 
     def late(self) -> ChunkfoldError | None:
         """Return what to raise if it takes too long for what it does."""
-        if time.monotonic() - self._since <= staged.READ_DEADLINE_S or self._doing is None:
+        begun = self._begun.copy()
+        if time.monotonic() - self._since <= staged.READ_DEADLINE_S or not begun:
             return None
-        doing, read = self._doing
-        kind = ChunkError if doing == "reading" else DeviceError
-        return kind(overdue(self._sources[0], doing, read))
+        kind = ChunkError if self._doing == "reading" else DeviceError
+        return kind(overdue(self._sources[0], self._doing, begun[0]))
 
     def run(self) -> Numbered:
-        """Read and fold, piece by piece, unless it is ended."""
+        """Read and fold, lot by lot, unless it is ended."""
         slot = [self._owned.borrow(self._piece_bytes) for _ in self._sources]
         partials = {}
         for number, lot in self._lots:
-            for read in self._reads(lot):
-                if self._ended.is_set():
-                    break
-                self._read_and_fold(read, slot)
-                self.elements += read.box.elements
-                self.nbytes += read.nbytes
+            if self._ended.is_set():
+                break
+            self._fold_reads(self._reads(lot), slot)
             partials[number] = self._fold.finish()
         self.profile = self._fold.profile()
         self._since = math.inf
@@ -213,68 +216,90 @@ class Strand(ABC):
         return partials
 
     def _reads(self, lot: Lot) -> Iterator[Read]:
-        """Yield what is read of a lot."""
-        return ahead(reads_of(self._work, lot.window, self._piece_bytes, *lot.share))
+        """Yield what is read of a lot, unless it is ended."""
+        for read in reads_of(self._work, lot.window, self._read_bytes(lot), *lot.share):
+            if self._ended.is_set():
+                return
+            self._begun.append(read)
+            yield read
 
     @abstractmethod
-    def _read_and_fold(self, read: Read, slot: Slot) -> None:
-        """Read what `read` says into staging buffers, and fold it."""
+    def _read_bytes(self, lot: Lot) -> int:
+        """Return how much of a lot is one read, at most."""
 
-    def _add(self, read: Read, slot: Slot, box: Box) -> None:
+    @abstractmethod
+    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
+        """Read all that into staging buffers, and fold it."""
+
+    def _add(self, slot: Slot, box: Box) -> None:
         """Fold what stands in staging memory."""
-        self._now("folding", read)
+        self._now("folding")
         ready = committed(self._sources, box.elements, slot)
         event = self._fold.add([one.buffer for one in ready], box)
         if event is not None:
             wait_watched(self._owned.device, event, "folding a piece")
+        self.elements += box.elements
+        self._folded += box.elements
+        while self._begun and self._folded >= self._begun[0].box.elements:
+            read = self._begun.popleft()
+            self._folded -= read.box.elements
+            self.nbytes += read.nbytes
 
-    def _now(self, doing: str, read: Read) -> None:
-        self._doing, self._since = (doing, read), time.monotonic()
+    def _now(self, doing: str) -> None:
+        self._doing, self._since = doing, time.monotonic()
 
 
 class PieceStrand(Strand):
     """Reads pieces of chunks that are stored as they are."""
 
-    def _read_and_fold(self, read: Read, slot: Slot) -> None:
-        memory = [buffer.begin() for buffer in slot]
-        self._now("reading", read)
-        self.read_s += read_staged(self._sources, read, memory).seconds
-        self._add(read, slot, read.box)
+    def _read_bytes(self, lot: Lot) -> int:  # noqa: ARG002 # of all alike
+        return self._piece_bytes
+
+    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
+        for read in ahead(reads):
+            memory = [buffer.begin() for buffer in slot]
+            self._now("reading")
+            self.read_s += read_staged(self._sources, read, memory).seconds
+            self._add(slot, read.box)
 
 
 class InTurnStrand(Strand):
     """Decodes small chunks in turn, and folds them whenever there is no room for another."""
 
-    def _reads(self, lot: Lot) -> Iterator[Read]:
-        if lot.share[1] > 1:  # leaves that are cut, else they are read whole
-            return super()._reads(lot)
-        return ahead(reads_of(self._work, lot.window, self._work.leaf_bytes))
+    def _read_bytes(self, lot: Lot) -> int:
+        # Leaves are read whole, unless they are shared.
+        return self._work.leaf_bytes if lot.share[1] == 1 else self._piece_bytes
 
-    def _read_and_fold(self, read: Read, slot: Slot) -> None:
+    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
         # Of as many elements for each input, so that they stop at the same chunks.
         most = self._piece_bytes // max(source.dtype.itemsize for source in self._sources)
         turns = [
             InTurn(buffer.begin()[: most * source.dtype.itemsize].view(source.dtype))
             for source, buffer in zip(self._sources, slot, strict=True)
         ]
+        own = itertools.tee(reads, len(turns))
         chunks = [
-            source.each(read.region, turn, known)
-            for source, turn, known in zip(self._sources, turns, read.known, strict=True)
+            source.each(_regions(own[n], n), turn)
+            for n, (source, turn) in enumerate(zip(self._sources, turns, strict=True))
         ]
-        room = _chunk_elements(self._work)
         more = True
-        while more:
-            self._now("reading", read)
+        while more and not self._ended.is_set():
+            self._now("reading")
             began, decoded = self._since, decode_clock.seconds
-            for decoding, turn in zip(chunks, turns, strict=True):
-                more = any(turn.left < room for _ in decoding)
+            # Each goes on until there is no room, or to the end: all alike.
+            more = _END not in [next(decoding, _END) for decoding in chunks]
             self.read_s += time.monotonic() - began
             self.decode_s += decode_clock.seconds - decoded
             if turns[0].used:
-                self._add(read, slot, _run_of(turns[0].used))
+                self._add(slot, _run_of(turns[0].used))
             for turn, buffer in zip(turns, slot, strict=True):
                 buffer.begin()
                 turn.used = 0
+
+
+def _regions(reads: Iterator[Read], number: int) -> Iterator[Region]:
+    """Yield what is read of an input."""
+    return ((read.region, read.known[number]) for read in reads)
 
 
 @lru_cache(maxsize=64)

@@ -162,7 +162,7 @@ def test_a_read_that_never_returns_is_not_skipped(tmp_path: Path, monkeypatch):
     damaged(tmp_path / "a", np.ones((18, 12)), np.zeros((6, 4)), chunks=(3, 3))
     monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.3)
     monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
-    monkeypatch.setattr(Source, "each", lambda *_: (never.wait(60) for _ in range(1)))
+    monkeypatch.setattr(Source, "each", lambda _, regions, __: (never.wait(60) for _ in regions))
     with pytest.raises(cf.ChunkError, match="took longer"):
         cf.reduce(tmp_path / "a", on_bad_chunk="skip")
     never.set()

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +70,13 @@ def write(path: Path, gib: float, layout: dict, step: float) -> zarr.Array:
     """
     days = max(8, int(gib * 2**30 / (4 * np.prod(PLANE))) // 8 * 8)
     made = zarr.create_array(str(path), shape=(days, *PLANE), dtype="float32", **layout)
-    for start in range(0, days, 8):
+
+    def fill(start: int) -> None:
         values = np.random.default_rng(start).normal(280, 15, (8, *PLANE))
         made[start : start + 8] = np.rint(values / step) * step if step else values
+
+    with ThreadPoolExecutor(CORES) as threads:
+        list(threads.map(fill, range(0, days, 8)))
     return made
 
 

@@ -21,6 +21,8 @@ from chunkfold.kernels.profile import Profile, merged
 from chunkfold.kernels.shapes import ColumnShape, column_shape, each_shape, most_splits, row_shape
 from chunkfold.kernels.tuning import Tuning
 
+_Again = tuple[Box, bool]
+"""A box, and whether no accumulator holds anything before it."""
 _MOST_REPEATS = 8
 """Launches that are kept prepared."""
 
@@ -48,12 +50,10 @@ class Fold:
         self.launcher = Launcher(opened, accumulator, tuning, queue)
         self.splits = splits or most_splits(tuning, outputs, accumulator.nbytes)
         self._words: dict[bytes, cl.Buffer] = {}
-        self._seen: deque[Box] = deque(maxlen=_MOST_REPEATS)
-        """Boxes that were folded last."""
-        self._repeats: dict[Box, Repeat] = {}
-        """Launches for boxes that come again and again."""
-        self._last: tuple[Box | None, Repeat | None] = (None, None)
-        """The last of these."""
+        self._seen: deque[_Again] = deque(maxlen=2 * _MOST_REPEATS)
+        """What was folded last."""
+        self._repeats: dict[_Again, Repeat] = {}
+        """Launches for what comes again and again."""
         self._passes = Passes(self.launcher, outputs)
         self._acc = self._passes.buffer(self.splits)
         self._used = 0
@@ -86,12 +86,11 @@ class Fold:
             return None
         if box.outputs != self.outputs:
             raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
-        last, repeat = self._last
-        if box is not last:  # to hash it took 50 us where caches were cold
-            repeat = self._repeats.get(box)
-            self._last = box, repeat
-        if repeat is not None and repeat.groups <= self._used:
+        fresh = not self._used
+        repeat = self._repeats.get((box, fresh))
+        if repeat is not None and (fresh or repeat.groups <= self._used):
             event = repeat.launch(inputs, wait_for)
+            self._used = max(self._used, repeat.groups)
         else:
             add = {"flat": self._add_flat, "rows": self._add_rows, "columns": self._add_columns}
             event = add[box.kernel](inputs, box, wait_for)
@@ -214,16 +213,12 @@ class Fold:
             "index": box.index,
             **self._held(groups),
         }
-        if not values["fresh"] and self._seen_before(box):
-            self._repeats[box] = self.launcher.repeat(where, shape, inputs, **values)
-            self._last = (None, None)
+        again = box, bool(values["fresh"])
+        room = len(self._repeats) < _MOST_REPEATS
+        if room and again in self._seen and not (values["fresh"] and self._tables):
+            self._repeats[again] = self.launcher.repeat(where, shape, inputs, **values)
+        self._seen.append(again)
         return self.launcher.launch(where, shape, inputs, wait_for, **values)
-
-    def _seen_before(self, box: Box) -> bool:
-        """Whether a box came before, among the last: others like it will."""
-        seen = box in self._seen and len(self._repeats) < _MOST_REPEATS
-        self._seen.append(box)
-        return seen
 
     def _add_rows(
         self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]

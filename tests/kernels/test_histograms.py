@@ -179,6 +179,18 @@ def test_tables_combine_and_nothing_is_their_zero(opened: OpenedDevice):
     assert fold.finish().arrays["c0_counts"].tolist() == [[0, 0, 0]]
 
 
+def test_a_buffer_that_comes_again_is_counted_from_zero_each_time(opened: OpenedDevice):
+    bound, tuning = chosen(opened, histogram([-50, 0, 50]))
+    array = values("f4", 500, 3)
+    fold, buffer = Fold(opened, bound.accumulator, tuning), upload(opened, array)
+    counts, _ = np.histogram(array, [-50, 0, 50])
+    for times in (1, 1, 1, 3, 3, 1):
+        for _ in range(times):
+            fold.add([buffer], box(array.shape, (0,)))
+        (got,) = bound.statistics[0].finish(fold.finish())
+        assert got["count"].tolist() == (times * counts).tolist()
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64", "bool"])
 def test_bins_without_edges_hold_every_number(opened: OpenedDevice, dtype: str):
     array = values(dtype, 5000, 9)

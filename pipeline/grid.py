@@ -222,6 +222,16 @@ def _expanded(selection: Selection, ndim: int) -> list[Index]:
     return [*given[:at], *[slice(None)] * missing, *given[at + len(dots) :]]
 
 
+def _written(entry: slice) -> str:
+    """Return a slice as it is written in brackets.
+
+    >>> _written(slice(None, None, -1)), _written(slice(2, 5))
+    ('::-1', '2:5')
+    """
+    parts = [entry.start, entry.stop, *([] if entry.step is None else [entry.step])]
+    return ":".join("" if part is None else str(part) for part in parts)
+
+
 def _axis(number: int, cells: Cells, entry: Index) -> Axis:
     size = cells.size
     if isinstance(entry, slice):
@@ -231,7 +241,8 @@ def _axis(number: int, cells: Cells, entry: Index) -> Axis:
             raise PlanError(f"selection {entry!r} on axis {number}: {error}") from None
         if step < 1:
             raise PlanError(
-                f"selection {entry!r} on axis {number} has step {step}; steps must be positive"
+                f"selection {_written(entry)!r} on axis {number} has step {step}; steps must be "
+                "positive"
             )
         # A step beyond the axis takes its first element, however far it goes.
         return Axis(cells, start, max(start, stop), min(step, max(size, 1)))

@@ -135,7 +135,8 @@ def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
         name = without_secrets(address)
         return _opened(address, name), name
     raise SourceError(
-        f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}"
+        f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}: "
+        "name the store that it was read from, as in 'store.zarr/air'"
     )
 
 

@@ -74,7 +74,7 @@ def packing_attributes(source: Source) -> Iterator[str]:
     for name, given in named.items():
         values = [value for value in map(_decoded, _listed(given)) if value == value]
         if values:
-            yield f"{name} {', '.join(map(str, values))}"
+            yield f"{name} {', '.join(map(str, values))}, folded as any number"
 
 
 def not_applied(sources: Iterable[Source], remedy: str) -> Iterator[str]:

@@ -85,6 +85,8 @@ class Difference:
         lines = [f"{counts}, the first at [{where}]: {one} and {other}"]
         if self.rmse is not None:
             lines += [f"max_abs {self.max_abs}", f"rmse {self.rmse}"]
+            if one != one or other != other:
+                lines.append("(max_abs and rmse are of the pairs without NaN)")
         return lines
 
 

@@ -15,11 +15,13 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
-    TransferSpeedColumn,
 )
+from rich.text import Text
 
 from chunkfold.events import Event, OnEvent, RunStarted, WorkerRetired
 from chunkfold.units import size_text
@@ -30,14 +32,27 @@ LOG_EVERY_S = 10.0
 """Pause between lines where there is no terminal: short runs leave none."""
 
 
+_FIGURES = 46
+"""Columns of a terminal that the figures behind a bar take, at most."""
+_LONG_BAR, _SHORT_BAR = 40, 12
+
+
+class _Rate(ProgressColumn):
+    """Bytes a second, in the units of everything else."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{size_text(speed)}/s", style="progress.data.speed")
+
+
 @contextmanager
 def byte_bar(console: Console, label: str, total: int | None) -> Iterator[Progress]:
     """Show one bar that counts bytes; only where the console is a terminal."""
     columns = (
         TextColumn("[bold]{task.description}"),
-        BarColumn(),
+        BarColumn(_LONG_BAR if console.width > 2 * _FIGURES + _LONG_BAR else _SHORT_BAR),
         DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
+        _Rate(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
     )
@@ -100,7 +115,9 @@ class _Lanes:
         self._tally = Tally()
         for lane in self._lanes.values():
             self._bar.remove_task(lane)
-        self._bar.reset(self._whole, total=event.nbytes, description=escape(_title(event)))
+        room = self._bar.console.width - _FIGURES - _SHORT_BAR
+        title = escape(_shortened(_title(event), room))
+        self._bar.reset(self._whole, total=event.nbytes, description=title)
         several = event.devices if len(event.devices) > 1 else {}
         self._lanes = {
             uuid: self._bar.add_task(f"  {escape(spec)}", total=event.nbytes, note="")
@@ -114,13 +131,17 @@ class _Lines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._tally = Tally()
-        self._began = self._told = time.monotonic()
+        self._told = time.monotonic()
+        self._first: tuple[float, int] | None = None
+        """When the first bytes were told of, and how many: before that kernels may be compiled."""
 
     def hear(self, event: Event) -> None:
         if isinstance(event, RunStarted):
-            self._tally = Tally()
-            self._began = self._told = time.monotonic()
+            self._tally, self._first = Tally(), None
+            self._told = time.monotonic()
         self._tally.hear(event)
+        if self._first is None and self._tally.nbytes:
+            self._first = time.monotonic(), self._tally.nbytes
         if isinstance(event, WorkerRetired):
             self._console.print(_retired(event), highlight=False)
         elif time.monotonic() - self._told >= LOG_EVERY_S and self._tally.run is not None:
@@ -128,18 +149,29 @@ class _Lines:
             self._console.print(self._line(self._tally.run), markup=False)
 
     def _line(self, run: RunStarted) -> str:
-        done, seconds = self._tally.nbytes, time.monotonic() - self._began
-        rate = size_text(done / max(seconds, 1e-9))
-        left = "?" if not done else f"{seconds * (run.nbytes - done) / done:.0f} s"
+        done, (since, before) = self._tally.nbytes, self._first or (0.0, 0)
+        rate = (done - before) / max(time.monotonic() - since, 1e-9)
+        left = f", {size_text(rate)}/s, {(run.nbytes - done) / rate:.0f} s left" if rate else ""
         retried = f", {self._tally.retries} retried" if self._tally.retries else ""
         return (
             f"{_title(run)}: {size_text(done)} of {size_text(run.nbytes)} "
-            f"({done / max(1, run.nbytes):.0%}), {rate}/s, {left} left{retried}"
+            f"({done / max(1, run.nbytes):.0%}){left}{retried}"
         )
 
 
 def _title(event: RunStarted) -> str:
     return f"{', '.join(event.ops)} of {event.source}"
+
+
+def _shortened(title: str, room: int) -> str:
+    """Cut a title so that it begins with its ops and ends as its array's name does.
+
+    >>> _shortened("mean of /data/era5.zarr/t2m", 20)
+    'mean of …ra5.zarr/t2m'
+    """
+    ops, of, name = title.partition(" of ")
+    most = max(room - len(ops) - len(of), 12)
+    return title if len(name) <= most else f"{ops}{of}…{name[1 - most :]}"
 
 
 def _retired(event: WorkerRetired) -> str:

@@ -124,15 +124,20 @@ def test_the_plan_says_how_values_are_made():
 def test_attributes_that_are_not_applied_can_be_told():
     given = {"scale_factor": 0.1, "_FillValue": coded(1e36), "missing_value": float("nan")}
     told = packing_attributes(open_source(array_of("f4", given)))
-    assert list(told) == ["scale_factor 0.1", "_FillValue 1e+36"]
+    assert list(told) == ["scale_factor 0.1", "_FillValue 1e+36, folded as any number"]
     of_xarray = array_of("i2", {"_ARRAY_DIMENSIONS": ["x"]}, fill_value=-7, zarr_format=2)
-    assert list(packing_attributes(open_source(of_xarray))) == ["_FillValue -7"]
+    assert list(packing_attributes(open_source(of_xarray))) == [
+        "_FillValue -7, folded as any number"
+    ]
     assert list(packing_attributes(open_source(array_of("i2", {}, zarr_format=2)))) == []
 
 
 def test_what_is_not_applied_is_told_where_it_was_asked():
     packed = array_of("i2", {"scale_factor": 0.1, "_FillValue": -1})
-    told = r"not applied: scale_factor 0.1; _FillValue -1 \(mask_and_scale=True applies them\)"
+    told = (
+        "not applied: scale_factor 0.1; _FillValue -1, folded as any number "
+        r"\(mask_and_scale=True applies them\)"
+    )
     with pytest.warns(PackedWarning, match=told) as caught:
         cf.reduce(packed)
     assert caught[0].filename == __file__

@@ -140,6 +140,7 @@ def test_sources_are_called_by_what_tells_them_apart(folder: Path):
     assert names("202[6]*/b", "2025.zarr/a") == ["2026.zarr/b", "a"]
     assert names("**/b") == ["2025.zarr/b", "2026.zarr/b"]
     assert names("*", exclude=["*/b", "2025*"]) == ["2026.zarr/a"]
+    assert names("2026.zarr", exclude=["*/b"]) == ["a"]
     assert names("2026.zarr", "2026.zarr/a") == ["a", "b"]  # the same array twice is one
     for patterns, sentence in (
         (["nothing*"], "nothing.* matches no Zarr array or group"),

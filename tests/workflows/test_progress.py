@@ -63,6 +63,32 @@ def test_a_lane_for_each_device_of_several():
     assert "1 retried" in shown
 
 
+def test_on_a_narrow_terminal_the_name_is_cut_and_no_figure():
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    name = "/data/of/an/institute/reanalysis.zarr/temperature"
+    with run_progress(console, quiet=False) as watch:
+        watch(RunStarted("r", name, ("mean", "std"), 2, 3 << 30, {"d": "pocl:0:cpu"}))
+        watch(folded(0, 1 << 30))
+    shown = console.file.getvalue()
+    for text in ("mean, std of …temperature\x1b", "1.0/3.0 GiB"):
+        assert text in shown
+
+
+def test_the_time_left_counts_from_the_first_bytes(monkeypatch):
+    """Before these kernels are compiled."""
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    console = Console(file=io.StringIO(), width=200)
+    with run_progress(console, quiet=False) as watch:
+        watch(STARTED)
+        for clock[0], nbytes in ((60, 20), (62, 40), (75, 50)):
+            watch(folded(0, nbytes))
+    assert [line.partition(", ")[2] for line in console.file.getvalue().splitlines()] == [
+        "",
+        "2 B/s, 25 s left",
+    ]
+
+
 def test_logs_have_a_line_now_and_then(monkeypatch):
     now = iter(range(0, 1000, 4))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
@@ -75,4 +101,4 @@ def test_logs_have_a_line_now_and_then(monkeypatch):
     assert 1 <= len(lines) < 4
     assert lines[0].startswith("sum of s: ")
     assert "B of 100 B (" in lines[0]
-    assert lines[0].endswith(" s left")
+    assert lines[-1].endswith(" s left")

@@ -36,7 +36,7 @@ EXIT_ERROR = 2
 EXIT_SKIPPED = 3
 """Results are there, but chunks that could not be read are not in them."""
 EXIT_FAILED = 4
-"""A chunk, a worker, a cluster or a deadline failed: another try may go well."""
+"""A chunk cannot be read, or a worker, a cluster or a deadline failed."""
 EXIT_BUSY = 5
 """Another run of the same job is under way."""
 EXIT_INTERRUPTED = 130
@@ -137,8 +137,8 @@ def cli() -> None:
     \b
     Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
     2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
-    skip); 4 a chunk, worker, cluster or deadline failed: another try may go well; 5 another run of
-    the same job is under way; 130 interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
+    skip); 4 a chunk cannot be read, or a worker, cluster or deadline failed; 5 another run of the
+    same job is under way; 130 interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
     """
 
 

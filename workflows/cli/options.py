@@ -51,7 +51,8 @@ on_bad_chunk = click.option(
     type=click.Choice(ON_BAD_CHUNK),
     default=ON_BAD_CHUNK[0],
     show_default=True,
-    help="skip: leave chunks out that cannot be read, say which, and exit with 3.",
+    help="skip: leave chunks out that cannot be read, say which, and exit with 3. What was damaged "
+    "so that its codec decodes it still, only a checksum tells (crc32c).",
 )
 
 as_json = click.option(

@@ -39,7 +39,8 @@ def job_sources(
             for source in open_all(address):
                 inner = _below(address, source)
                 name = "/".join(part for part in (key, inner) if part) or _last(address)
-                if any(fnmatchcase(name, one) for one in exclude):
+                # "*/lat" is "lat" of the only store too, whose arrays stand at the top.
+                if any(fnmatchcase(at, one) for one in exclude for at in (name, f"/{name}")):
                     continue
                 if name != name.encode(errors="replace").decode():
                     raise JobError(f"{source.name!r} is no UTF-8: no output can hold that name")

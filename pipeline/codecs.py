@@ -7,7 +7,6 @@ frame's header first, and a chunk whose header says something else is refused.
 
 from __future__ import annotations
 
-import gzip
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +26,9 @@ class Codec:
     """One codec, undone."""
 
     name: str
-    decode: Callable[[Stored], Any]
-    """Returns the decoded bytes, in memory of its own or that of its argument."""
+    decode: Callable[[Stored, int], Any]
+    """Returns the decoded bytes, in memory of its own or that of its argument; at most so many and
+    one more, where the format allows to stop."""
     size: Callable[[Stored], int | None] | None = None
     """Returns the decoded bytes that the header promises; None if it does not say.
 
@@ -90,7 +90,7 @@ def undo(chain: Chain, stored: Stored, out: np.ndarray) -> None:
     """
     last = chain[-1] if chain else _PLAIN
     for codec in chain[:-1]:
-        stored = memoryview(codec.decode(stored))
+        stored = memoryview(codec.decode(stored, most_stored(out.nbytes)))
     size = last.size(stored) if last.size is not None else None
     if size == out.nbytes and last.into is not None:
         last.into(stored, out)
@@ -98,14 +98,28 @@ def undo(chain: Chain, stored: Stored, out: np.ndarray) -> None:
     if size is not None and size > out.nbytes:
         raise _of_another_size(size, out)
     # Frames behind the first are not in its header.
-    decoded = np.frombuffer(last.decode(stored), np.uint8)
+    decoded = np.frombuffer(last.decode(stored, out.nbytes), np.uint8)
     if decoded.nbytes != out.nbytes:
         raise _of_another_size(decoded.nbytes, out)
     out[:] = decoded
 
 
 def _of_another_size(size: int, out: np.ndarray) -> ValueError:
-    return ValueError(f"it decodes to {size:,} bytes, but its shape needs {out.nbytes:,}")
+    more = " or more" if size == out.nbytes + 1 else ""  # where decoders stopped
+    return ValueError(f"it decodes to {size:,} bytes{more}, but its shape needs {out.nbytes:,}")
+
+
+def room_of(nbytes: int) -> int:
+    """Return bytes that a chunk takes less than, as codecs shrink what they can and add a little.
+
+    `nbytes` are its decoded bytes.
+    """
+    return nbytes + nbytes // 128 + (64 << 10)
+
+
+def most_stored(nbytes: int) -> int:
+    """Return the stored bytes beyond which a chunk is damaged: to read it could take all memory."""
+    return 4 * room_of(nbytes)
 
 
 _ZSTD_BEGIN = struct.Struct("<IB")
@@ -195,18 +209,43 @@ def _zstd_joins() -> bool:
     return True
 
 
-_PLAIN = Codec("bytes", lambda stored: stored)
+def _unzlib(stored: Stored, most: int) -> bytes:
+    """Decode one stream; what stands behind it is nothing, as to zlib.decompress."""
+    return _inflated(zlib.decompressobj(), stored, most)
+
+
+def _ungzip(stored: Stored, most: int) -> bytes:
+    """Decode members, one behind another, as gzip.decompress, which knows no bound."""
+    found, rest = b"", stored
+    while rest and len(found) <= most:
+        member = zlib.decompressobj(_GZIP)
+        found += _inflated(member, rest, most - len(found))
+        rest = memoryview(member.unused_data.lstrip(b"\0"))
+    return found
+
+
+def _inflated(stream: Any, stored: Stored, most: int) -> bytes:
+    """Decode so many bytes at most and one more: of 4 MB that are damaged there may come 4 GB."""
+    found: bytes = stream.decompress(stored, most + 1)
+    if len(found) <= most and not stream.eof:
+        raise EOFError("it ends before its stream does")
+    return found
+
+
+_GZIP = 16 + zlib.MAX_WBITS
+"""To zlib: a stream with the header and checksum of gzip."""
+_PLAIN = Codec("bytes", lambda stored, _: stored)
 _CODECS: Mapping[str, Codec] = {
     codec.name: codec
     for codec in (
         Codec(
-            *("zstd", zstd.decompress, _zstd_size, zstd.decompress),
+            *("zstd", lambda stored, _: zstd.decompress(stored), _zstd_size, zstd.decompress),
             whole=_zstd_whole if _zstd_joins() else None,
         ),
-        Codec("blosc", blosc.decompress, _blosc_size, blosc.decompress),
-        Codec("lz4", lz4.decompress, _lz4_size, lz4.decompress),
-        Codec("gzip", gzip.decompress),
-        Codec("zlib", zlib.decompress),
-        Codec("crc32c", _without_crc32c),
+        Codec("blosc", lambda stored, _: blosc.decompress(stored), _blosc_size, blosc.decompress),
+        Codec("lz4", lambda stored, _: lz4.decompress(stored), _lz4_size, lz4.decompress),
+        Codec("gzip", _ungzip),
+        Codec("zlib", _unzlib),
+        Codec("crc32c", lambda stored, _: _without_crc32c(stored)),
     )
 }

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from chunkfold.cells import run_of
-from chunkfold.codecs import Chain, Stored, undo
+from chunkfold.codecs import Chain, Stored, most_stored, undo
 from chunkfold.objects import Span, StoredObject, decode_clock, scratch
 
 
@@ -33,6 +33,10 @@ class Decoder:
     ) -> None:
         """Decode what stands in a span, and take a part of it."""
         if self.chain:
+            if span[1] > (most := most_stored(self.nbytes)):
+                raise ValueError(
+                    f"it has {span[1]:,} bytes, more than {most:,}: it is no such chunk"
+                )
             self.undo(stored.read(span), source, target)
             return
         if span[1] != self.nbytes:

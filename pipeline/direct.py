@@ -16,16 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from chunkfold.cells import InTurn, Out, ahead, cells_of, part_of, target_in
-from chunkfold.codecs import Chain
+from chunkfold.codecs import Chain, room_of
 from chunkfold.decoder import Decoder
-from chunkfold.errors import ChunkError
+from chunkfold.errors import ChunkfoldError, unreadable
 from chunkfold.joined import (
     JOINED_BYTES,
     Wanted,
     decode_alone,
     decode_joined,
     joinable,
-    room_of,
 )
 from chunkfold.objects import (
     Known,
@@ -137,13 +136,14 @@ class Direct:
                 chunk = None if lacks else _File(self, name, place, self.key(place), source)
                 yield chunk, source, within, source == self._everything
 
-    def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkError:
+    def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkfoldError:
         """Say of an object what is wrong with it."""
         codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
         kind = "chunk" if self.shards is None else "shard"
-        return ChunkError(
+        return unreadable(
             f"{name}: cannot read {kind} {self.key(place)!r} "
-            f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}"
+            f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}",
+            error,
         )
 
     def _decode(self, chunks: Iterator[Wanted], out: Out) -> Iterator[None]:

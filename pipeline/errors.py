@@ -9,13 +9,15 @@ ChunkfoldError
 +-- MonoidError         a reduction is unknown or not defined well
 +-- RangeError          a result does not fit its dtype
 +-- PlanError           what is asked cannot be planned: axes, selection, memory
-+-- ClusterError        a scheduler cannot be reached, or workers do not answer
++-- ClusterError        a scheduler cannot be reached, workers do not answer or lack resources
 +-- JobError            a job file is wrong
 +-- BusyError           another run of the same job is under way
 +-- TimeLimitError      a job took longer than it may
 +-- IncompleteError     a result did not see every element
 +-- CancelledError      the run was cancelled
 """
+
+import errno
 
 from chunkfold.kernels.errors import (
     BuildError,
@@ -56,6 +58,23 @@ class ChunkError(SourceError):
     """A chunk cannot be read or decoded."""
 
 
+_SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+
+def unreadable(message: str, cause: BaseException) -> ChunkfoldError:
+    """Return what to raise where a chunk cannot be read.
+
+    A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
+    is not to be left out.
+    """
+    seen: BaseException | None = cause
+    while seen is not None:
+        if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT):
+            return ClusterError(message)
+        seen = seen.__cause__
+    return ChunkError(message)
+
+
 class WorkerLostError(DeviceError):
     """A worker cannot use its device any more; its work goes to others."""
 
@@ -73,7 +92,7 @@ class PlanError(ChunkfoldError, ValueError):
 
 
 class ClusterError(ChunkfoldError):
-    """A scheduler cannot be reached, or workers do not come or do not answer."""
+    """A scheduler cannot be reached, or workers do not come, do not answer, or lack resources."""
 
 
 class JobError(ChunkfoldError, ValueError):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from chunkfold.cells import InTurn, Out, elements_of, leads, target_in, view
-from chunkfold.codecs import Codec, Stored
+from chunkfold.codecs import Codec, Stored, room_of
 from chunkfold.objects import decode_clock, scratch
 
 JOINED_BYTES = 2 << 20
@@ -51,14 +51,6 @@ it is all of it."""
 
 _Waiting = tuple[Chunk, int, Place]
 """A chunk that was read: it, where its first byte goes, and where it is in the region."""
-
-
-def room_of(nbytes: int) -> int:
-    """Return bytes that a chunk takes less than, as codecs shrink what they can and add a little.
-
-    `nbytes` are its decoded bytes.
-    """
-    return nbytes + nbytes // 128 + (64 << 10)
 
 
 def joinable(nbytes: int) -> bool:

@@ -177,7 +177,10 @@ class Ring:
         while not future.done():
             wait([future], TELL_EVERY_S)
             self._totals.check()
-            begun = begun or (time.monotonic() if future.running() else None)
+            if begun is None and future.running():
+                begun = time.monotonic()
+            elif begun is None:
+                self._totals.tell()  # to wait for threads that read for another run is no silence
             if begun is not None and time.monotonic() - begun > staged.READ_DEADLINE_S:
                 self._totals.stuck = True
                 raise ChunkError(overdue(self._work.sources[0], "reading", read))

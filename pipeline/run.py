@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -158,6 +159,7 @@ class Run:
             self._values = self._assembled(roots)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
+            _let_go(error)
         finally:
             self._seconds = time.monotonic() - began
             try:
@@ -201,6 +203,13 @@ class Run:
         if self._keepdims:
             return tuple(1 if n in layout.reduced else layout.shape[n] for n in alive)
         return tuple(layout.shape[n] for n in alive if n not in layout.reduced)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Clear the frames of an error and its causes: whoever keeps it kept buffers and open files."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _refuse_empty(plan: Plan, bound: Bound) -> None:

@@ -16,7 +16,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.cells import InTurn
 from chunkfold.direct import Direct, Region
-from chunkfold.errors import ChunkError, SourceError
+from chunkfold.errors import SourceError, unreadable
 from chunkfold.grid import Cells
 from chunkfold.objects import Known
 from chunkfold.remote import (
@@ -187,11 +187,12 @@ class Source:
                 read(tuple(region), out=into)
         except Exception as error:
             store = without_secrets(str(self.array.store_path))
-            raise ChunkError(
+            message = (
                 f"{self.name}: cannot read {self._named_cell(region)} "
                 f"(codecs {_codecs(self.array)}; {store}): {type(error).__name__}: "
                 f"{message_of(error)}"
-            ) from error
+            )
+            raise unreadable(message, error) from error
 
     def _named_cell(self, region: Sequence[slice]) -> str:
         """Name the first cell of a region that cannot be read, or the region if all of them can."""

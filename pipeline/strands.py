@@ -158,7 +158,8 @@ class Strands:
                 raise late
             self._totals.check()
             before, folded = folded, sum(strand.elements for strand in strands)
-            if folded > before:
+            # Nor is it silence to wait for threads that read for another run.
+            if folded > before or not any(future.running() for future in running):
                 self._totals.tell(sum(strand.nbytes for strand in strands))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold import blocks, parts, planning, report, staged
 from chunkfold.cluster import connect
+from chunkfold.objects import LocalObjects
 from tests.conftest import DEVICES
 from tests.exactly import expected
 from tests.workflows.test_cli import chunkfold
@@ -166,6 +168,20 @@ def test_a_read_that_never_returns_is_not_skipped(tmp_path: Path, monkeypatch):
     with pytest.raises(cf.ChunkError, match="took longer"):
         cf.reduce(tmp_path / "a", on_bad_chunk="skip")
     never.set()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+def test_where_the_machine_is_short_no_chunk_is_left_out(tmp_path: Path, monkeypatch, number: int):
+    rng = np.random.default_rng(5)
+    damaged(tmp_path / "a", rng.random((18, 12)), np.zeros((6, 4)), chunks=(3, 3))
+
+    def fails(self, key, *_):
+        raise OSError(number, "short of it", key)
+
+    monkeypatch.setattr(LocalObjects, "open", fails)
+    monkeypatch.setattr(LocalObjects, "read_short", fails)
+    with pytest.raises(cf.ClusterError, match=r"a: cannot read chunk .*short of it"):
+        cf.reduce(tmp_path / "a", on_bad_chunk="skip")
 
 
 def test_an_unknown_way_is_refused(tmp_path: Path):

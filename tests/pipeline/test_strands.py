@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import backend, blocks, staged, strands, worker
+from chunkfold import backend, blocks, engine, staged, strands, totals, worker
 from chunkfold.kernels import Fold
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
@@ -246,6 +246,52 @@ def test_a_chunk_that_was_cut_ends_all_of_them_or_is_skipped(tmp_path: Path, ran
     run = cf.submit(path, on_bad_chunk="skip")
     assert run.result() == array.sum() - array[16:24].sum()
     assert list(run.skipped.values()) == [array[16:24].size]
+
+
+@pytest.mark.parametrize("shards", [None, (10, 60, 50)], ids=["chunks", "shards"])
+def test_who_keeps_an_error_keeps_no_files_and_no_buffers(tmp_path: Path, ran, shards):
+    layout = {"chunks": (5, 6, 50), "shards": shards, "compressors": "auto"}
+    paths = [stored(tmp_path / name, wild("f8"), **layout) for name in "ab"]
+    for file in (paths[1] / "c").rglob("0"):
+        if file.is_file():
+            file.write_bytes(b"damaged" + file.read_bytes()[7:])
+    kept, files = [], []
+    for _ in range(4):
+        with pytest.raises(cf.ChunkError, match="b: cannot read") as caught:
+            cf.reduce(paths, "dot")
+        kept.append(caught.value)
+        files.append(len(list(Path("/proc/self/fd").iterdir())))
+    assert files[1:] == files[:1] * 3
+    for error in kept:
+        trace = error.__traceback__
+        while trace is not None:
+            assert "slot" not in trace.tb_frame.f_locals
+            trace = trace.tb_next
+
+
+def test_who_waits_for_the_threads_of_another_run_is_not_given_up(tmp_path: Path, monkeypatch, ran):
+    monkeypatch.setattr(engine, "STALL_DEADLINE_S", 1.0)
+    for module in (totals, strands):
+        monkeypatch.setattr(module, "TELL_EVERY_S", 0.05)
+    one, other = (stored(tmp_path / name, wild()) for name in "ab")
+    go, read = threading.Event(), Source.read
+
+    def slow(self, *given):
+        if self.name == str(one):
+            go.wait(30)
+        read(self, *given)
+
+    monkeypatch.setattr(Source, "read", slow)
+    first = cf.submit(one)
+    while not ran:
+        time.sleep(0.01)
+    second = cf.submit(other)
+    with pytest.raises(TimeoutError):
+        second.result(1.5)
+    go.set()
+    np.testing.assert_allclose(second.result(30), wild().sum(dtype="f8"), rtol=1e-6)
+    with pytest.raises(cf.ClusterError, match="nothing was heard"):
+        first.result(30)
 
 
 def test_a_run_that_is_cancelled_ends_at_the_next_piece(tmp_path: Path, monkeypatch, ran):

@@ -179,7 +179,7 @@ class Ring:
             self._totals.check()
             if begun is None and future.running():
                 begun = time.monotonic()
-            elif begun is None:
+            elif begun is None and self._owned.shared(self._work.run):
                 self._totals.tell()  # to wait for threads that read for another run is no silence
             if begun is not None and time.monotonic() - begun > staged.READ_DEADLINE_S:
                 self._totals.stuck = True

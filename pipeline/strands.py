@@ -159,7 +159,8 @@ class Strands:
             self._totals.check()
             before, folded = folded, sum(strand.elements for strand in strands)
             # Nor is it silence to wait for threads that read for another run.
-            if folded > before or not any(future.running() for future in running):
+            waits = not any(one.running() for one in running) and self._owned.shared(self._work.run)
+            if folded > before or waits:
                 self._totals.tell(sum(strand.nbytes for strand in strands))
 
 

@@ -89,6 +89,11 @@ class WorkerDevice:
                 self._under_way -= Counter([run])  # which drops what is 0
                 self._ended.notify_all()
 
+    def shared(self, run: str) -> bool:
+        """Whether blocks of other runs are under way too."""
+        with self._ended:
+            return any(other != run for other in self._under_way)
+
     def turn(self) -> int:
         """Return a number for a block that begins, larger than those of earlier ones."""
         return next(self._turns)

@@ -167,7 +167,7 @@ def _shortened(title: str, room: int) -> str:
     """Cut a title so that it begins with its ops and ends as its array's name does.
 
     >>> _shortened("mean of /data/era5.zarr/t2m", 20)
-    'mean of …ra5.zarr/t2m'
+    'mean of …a5.zarr/t2m'
     """
     ops, of, name = title.partition(" of ")
     most = max(room - len(ops) - len(of), 12)

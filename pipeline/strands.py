@@ -218,10 +218,8 @@ class Strand(ABC):
         return partials
 
     def _reads(self, lot: Lot) -> Iterator[Read]:
-        """Yield what is read of a lot, unless it is ended."""
+        """Yield what is read of a lot, and note that it is begun."""
         for read in reads_of(self._work, lot.window, self._read_bytes(lot), *lot.share):
-            if self._ended.is_set():
-                return
             self._begun.append(read)
             yield read
 
@@ -231,7 +229,7 @@ class Strand(ABC):
 
     @abstractmethod
     def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
-        """Read all that into staging buffers, and fold it."""
+        """Read all that into staging buffers, and fold it, unless it is ended."""
 
     def _add(self, slot: Slot, box: Box) -> None:
         """Fold what stands in staging memory."""
@@ -259,6 +257,8 @@ class PieceStrand(Strand):
 
     def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
         for read in ahead(reads):
+            if self._ended.is_set():
+                break
             memory = [buffer.begin() for buffer in slot]
             self._now("reading")
             self.read_s += read_staged(self._sources, read, memory).seconds

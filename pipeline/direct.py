@@ -117,24 +117,28 @@ class Direct:
             If a chunk cannot be read or decoded, or has another size than its shape; `name` is
             what it calls the array.
         """
+        objects = (
+            (place, source, within, known is not None and known.lacks(place))
+            for region, known in regions
+            for place, source, within in cells_of(region, self.object_shape)
+        )
         if self.shards is None:
-            yield from self._decode(self._files_of(name, regions), out)
+            files = (
+                (
+                    None if lacks else _File(self, name, place, self.key(place), source),
+                    source,
+                    within,
+                    source == self._everything,
+                )
+                for place, source, within, lacks in objects
+            )
+            yield from self._decode(files, out)
             return
-        for region, known in regions:
-            for place, source, within in cells_of(region, self.object_shape):
-                lacks = known is not None and known.lacks(place)
-                try:
-                    yield from self._each_of_shard(place, source, part_of(out, within), lacks)
-                except Exception as error:
-                    raise self.named(name, place, error) from error
-
-    def _files_of(self, name: str, regions: Iterable[Region]) -> Iterator[Wanted]:
-        """Find chunks that are objects of their own."""
-        for region, known in regions:
-            for place, source, within in cells_of(region, self.shape):
-                lacks = known is not None and known.lacks(place)
-                chunk = None if lacks else _File(self, name, place, self.key(place), source)
-                yield chunk, source, within, source == self._everything
+        for place, source, within, lacks in objects:
+            try:
+                yield from self._each_of_shard(place, source, part_of(out, within), lacks)
+            except Exception as error:
+                raise self.named(name, place, error) from error
 
     def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkfoldError:
         """Say of an object what is wrong with it."""

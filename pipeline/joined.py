@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -102,10 +103,11 @@ def decode_joined(
     waiting: list[_Waiting] = []
     used = 0
     """Stored bytes of those that wait."""
+    decode = partial(_decode, into, decoded, nbytes, out, waiting)
     for chunk, source, within, whole in chunks:
         begin = _begin_of(out, source, within, shape, whole)
         if waiting and begin != waiting[0][1] + len(waiting) * nbytes:
-            _decode(into, stored[:used], decoded, nbytes, waiting, out)
+            decode(stored[:used])
             used = 0
         if (
             chunk is None
@@ -121,12 +123,12 @@ def decode_joined(
         no_room = turn is not None and turn.left < elements
         # What leads a chunk is decoded before anything is written behind it.
         if waiting and (no_room or not whole or len(waiting) == most or len(stored) - used < room):
-            _decode(into, stored[:used], decoded, nbytes, waiting, out)
+            decode(stored[:used])
             used = 0
         if no_room:
             yield
     if waiting:
-        _decode(into, stored[:used], decoded, nbytes, waiting, out)
+        decode(stored[:used])
 
 
 def _begin_of(out: Out, source: Place, within: Place, shape: tuple[int, ...], whole: bool) -> int:
@@ -152,11 +154,11 @@ def _read(
 
 def _decode(
     into: Callable[[Stored, np.ndarray], Any],
-    stored: Stored,
     decoded: np.ndarray,
     nbytes: int,
-    waiting: list[_Waiting],
     out: Out,
+    waiting: list[_Waiting],
+    stored: Stored,
 ) -> None:
     """Decode those that wait, in one call; one by one if that fails, for some are damaged."""
     first = waiting[0][1]

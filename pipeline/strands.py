@@ -17,9 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from dataclasses import replace
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 from chunkfold import staged
 from chunkfold.cells import InTurn, ahead
@@ -29,6 +27,7 @@ from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
 from chunkfold.kernels.geometry import Box, Dim
 from chunkfold.kernels.launch import wait_watched
 from chunkfold.kernels.profile import Profile
+from chunkfold.lots import Lot, lots_of
 from chunkfold.objects import decode_clock
 from chunkfold.reads import Read, Window, all_in_turn, reads_of
 from chunkfold.staged import Slot, committed, overdue, read_staged
@@ -46,37 +45,10 @@ MOST_STRANDS = 4
 PoCL on 16 cores 2 had 1.5 of the ring's speed, 4 had 1.1, 6 had 0.96, 8 had 0.85, 16 had 0.5."""
 _ACCUMULATOR_BYTES = 64 << 10
 """Largest accumulator of which every thread has its own."""
-_MANY_LEAVES = 8
-"""For each thread: fewer are cut, so that all threads have as much to do."""
-_LAST_LEAVES = 4
-"""Of those of each thread: whoever comes first takes the next of them. Of two that had half of the
-leaves each, one was done 20 of 850 ms before the other."""
-_LAST_LOTS = 4
-"""That the very last leaf of each thread is cut into: whole ones left a thread 15 ms alone."""
-_END = object()
 _LEAST_PIECES = 2
 """Each thread has so many, at least: less is not worth the combine."""
-
-
-class Lot(NamedTuple):
-    """What is folded into one partial: always the same, so that its bits are, whoever does it."""
-
-    window: Window
-    share: tuple[int, int] = (0, 1)
-    """Every so many of its pieces, counted from a first: (first, step)."""
-
-
-def lots_of(window: Window, strands: int) -> tuple[list[Lot], list[Lot]]:
-    """Share a window out: what each strand begins with, and what they take when that is done."""
-    parts = window.parts
-    if len(parts) < strands * _MANY_LEAVES:
-        return [Lot(window, (number, strands)) for number in range(strands)], []
-    # Whole leaves: to cut each, and leave out what is others', took a hundredth of the time.
-    last = len(parts) - strands * _LAST_LEAVES
-    first = [Lot(replace(window, parts=parts[n:last:strands])) for n in range(strands)]
-    alone = [replace(window, parts=[part]) for part in parts[last:]]
-    cut = [Lot(leaf, (n, _LAST_LOTS)) for leaf in alone[-strands:] for n in range(_LAST_LOTS)]
-    return first, [*map(Lot, alone[:-strands]), *cut]
+_END = object()
+"""What `next` returns behind the last stop."""
 
 
 class Strands:

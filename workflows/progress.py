@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,11 +31,11 @@ from chunkfold.workflows.tally import Tally
 
 LOG_EVERY_S = 10.0
 """Pause between lines where there is no terminal: short runs leave none."""
-
-
 _FIGURES = 46
 """Columns of a terminal that the figures behind a bar take, at most."""
 _LONG_BAR, _SHORT_BAR = 40, 12
+_LEAST_NAME = 12
+"""Letters of a source's name that are shown, however many ops there are."""
 
 
 class _Rate(ProgressColumn):
@@ -116,7 +117,7 @@ class _Lanes:
         for lane in self._lanes.values():
             self._bar.remove_task(lane)
         room = self._bar.console.width - _FIGURES - _SHORT_BAR
-        title = escape(_shortened(_title(event), room))
+        title = escape(_title(event, room))
         self._bar.reset(self._whole, total=event.nbytes, description=title)
         several = event.devices if len(event.devices) > 1 else {}
         self._lanes = {
@@ -159,19 +160,18 @@ class _Lines:
         )
 
 
-def _title(event: RunStarted) -> str:
-    return f"{', '.join(event.ops)} of {event.source}"
+def _title(event: RunStarted, room: int = sys.maxsize) -> str:
+    begin = f"{', '.join(event.ops)} of "
+    return begin + _end_of(event.source, max(room - len(begin), _LEAST_NAME))
 
 
-def _shortened(title: str, room: int) -> str:
-    """Cut a title so that it begins with its ops and ends as its array's name does.
+def _end_of(name: str, most: int) -> str:
+    """Cut a name that has more letters.
 
-    >>> _shortened("mean of /data/era5.zarr/t2m", 20)
-    'mean of …a5.zarr/t2m'
+    >>> _end_of("/data/era5.zarr/t2m", 12)
+    '…a5.zarr/t2m'
     """
-    ops, of, name = title.partition(" of ")
-    most = max(room - len(ops) - len(of), 12)
-    return title if len(name) <= most else f"{ops}{of}…{name[1 - most :]}"
+    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def _retired(event: WorkerRetired) -> str:

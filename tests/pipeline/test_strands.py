@@ -14,12 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import backend, blocks, engine, staged, strands, totals, worker
+from chunkfold import backend, blocks, engine, lots, staged, strands, totals, worker
 from chunkfold.kernels import Fold
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
 from chunkfold.kernels.launch import Launcher
-from chunkfold.reads import Window
 from chunkfold.source import Source
 from chunkfold.strands import InTurnStrand, Strand, Strands
 
@@ -147,26 +146,13 @@ def test_bits_do_not_depend_on_who_folds_the_last_leaves(
         found.append(cf.reduce(path, ["sum", "std"], mode="fast"))
         shares = [sum(fold is strand._fold for fold in took) for strand in ran]
         assert shares[slow] < shares[1 - slow]
-        assert sum(shares) == 2 * (strands._LAST_LEAVES + strands._LAST_LOTS)
+        assert sum(shares) == 2 * (lots._LAST_LEAVES + lots._LAST_LOTS)
     assert found[0] == found[1]
-
-
-@given(leaves=st.integers(1, 60), number=st.integers(1, 4))
-def test_lots_share_every_leaf_out_once(leaves: int, number: int):
-    first, rest = strands.lots_of(Window(0, range(leaves), ()), number)
-    assert len(first) == number
-    pieces = [
-        (leaf, piece)
-        for lot in (*first, *rest)
-        for leaf in lot.window.parts
-        for piece in range(12)[lot.share[0] :: lot.share[1]]
-    ]
-    assert sorted(pieces) == [(leaf, piece) for leaf in range(leaves) for piece in range(12)]
 
 
 @pytest.mark.parametrize("leaves", [1, 8], ids=["whole leaves", "cut leaves"])
 def test_small_chunks_of_two_inputs_stay_aligned(tmp_path: Path, monkeypatch, ran, leaves: int):
-    monkeypatch.setattr(strands, "_MANY_LEAVES", leaves)
+    monkeypatch.setattr(lots, "_MANY_LEAVES", leaves)
     one, two = wild("f4"), wild("f8")[::-1].copy()
     paths = [
         stored(tmp_path / "a", one, chunks=(3, 7, 50), compressors="auto"),

@@ -63,6 +63,8 @@ class BoundState:
     """Accumulator field and its expression."""
     carry: tuple[tuple[str, str], ...] = ()
     """State field and its expression, in order, now and then after `step`."""
+    join: tuple[tuple[str, str], ...] = ()
+    """State field and its expression of states `a` and `b`; empty if they only end."""
 
     @property
     def texts(self) -> tuple[str, ...]:

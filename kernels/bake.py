@@ -14,6 +14,7 @@ from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_grid import grid_steps, grid_sums, has_grid
 from chunkfold.kernels.bake_inputs import inputs
+from chunkfold.kernels.bake_joins import joins
 from chunkfold.kernels.bake_lanes import carries
 from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_positions import has_positions, positions
@@ -201,6 +202,7 @@ static void chf_ends(const states_t *states, acc_t *out)
         {" ".join(f"out[j].{c} = {c}_end({c}_out[j]);" for c in held) or "out[j].none = 0;"}
     }}
 }}
+{joins(accumulator)}
 static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
 
 

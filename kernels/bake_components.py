@@ -128,7 +128,7 @@ static {c}_t {c}_lift(value_t v, ulong i)
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
     state = part.state
     dtypes = {f"r.{f.name}": f.dtype for f in part.fields}
-    dtypes |= {f"s.{name}": dtype for name, dtype, _ in state.fields}
+    dtypes |= {f"{to}.{name}": dtype for to in "sj" for name, dtype, _ in state.fields}
 
     def assigned(to: str, phase: str, texts: Iterable[tuple[str, str]]) -> str:
         return joined(
@@ -147,6 +147,15 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
         step = assigned("s", "step", state.step)
     # One element at a time nothing is gained by waiting.
     carry = assigned("s", "carry", state.carry)
+    join = ""
+    if state.join:
+        join = f"""\
+static {c}_state {c}_join({c}_state a, {c}_state b)
+{{
+    {c}_state j;
+{assigned("j", "join", state.join)}
+    return j;
+}}"""
     starts = " ".join(f"state->{name} = {literal(v, d)};" for name, d, v in state.fields)
     return f"""\
 typedef struct {{ {" ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)} }} {c}_state;
@@ -162,6 +171,7 @@ static {c}_t {c}_end({c}_state s)
 {assigned("r", "end", state.end)}
     return r;
 }}
+{join}
 static {c}_t {c}_lift(value_t v, ulong i)
 {{
     {c}_state s;

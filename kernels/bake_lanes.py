@@ -98,9 +98,16 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         f"s->{name} = (CHF_VEC({FIELD[dtype]}))({literal(start, dtype)});"
         for name, dtype, start in fields
     )
-    spreads = " ".join(
-        f"{{ {FIELD[dtype]} e[CHF_LANES]; CHF_SPREAD(s->{name}, e); "
-        f"for (int j = 0; j < CHF_LANES; j++) out[j].{name} = e[j]; }}"
+    # Unrolled, or PoCL's compiler scatters vectors to them.
+    spreads = joined(
+        f"""\
+    {{
+        {FIELD[dtype]} e[CHF_LANES];
+        CHF_SPREAD(s->{name}, e);
+        #pragma unroll
+        for (int j = 0; j < CHF_LANES; j++)
+            out[j].{name} = e[j];
+    }}"""
         for name, dtype, _ in fields
     )
     body = _vector_state_step(c, part) if state else _vector_op_step(c, part)
@@ -122,7 +129,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {_vector_carries(c, part)}
 static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
-    {spreads}
+{spreads}
 }}"""
 
 

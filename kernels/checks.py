@@ -209,6 +209,7 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
         )
     for name, text in accumulate.carry.items():
         check_source(monoid, f"accumulate.carry[{name!r}]", text)
+    _check_join(monoid, accumulate)
     for name, text in accumulate.end.items():
         check_source(monoid, f"accumulate.end[{name!r}]", text)
         others = set(_OPERAND.findall(ops[name])) - set(accumulate.end)
@@ -217,6 +218,20 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
                 f"op[{name!r}] of monoid {monoid!r} reads {sorted(others)}, in which its "
                 "accumulate does not end"
             )
+
+
+def _check_join(monoid: str, accumulate: Accumulate) -> None:
+    """See that a join, if there is one, gives the whole state."""
+    if not accumulate.join:
+        return
+    if not isinstance(accumulate.join, Mapping):
+        raise MonoidError(
+            f"accumulate.join of monoid {monoid!r} is {accumulate.join!r}; give a mapping of "
+            "state fields and expressions"
+        )
+    check_keys(monoid, "accumulate.join", accumulate.join, accumulate.state)
+    for name, text in accumulate.join.items():
+        check_source(monoid, f"accumulate.join[{name!r}]", text)
 
 
 def check_source(monoid: str, what: str, text: str) -> None:

@@ -54,6 +54,7 @@ def added_up(term: str, names: Sequence[str] = SUM) -> Accumulate:
         start={"s": 0},
         step={"s": f"s.s + {term}"},
         end=halves("s.s", names),
+        join=_both("s"),
     )
 
 
@@ -68,6 +69,7 @@ def few_added_up(term: str, end: Mapping[str, str]) -> Accumulate:
         step={"s": "s.s", "few": f"s.few + {term}"},
         carry={"s": "s.s + wide(s.few)", "few": "0"},
         end=end,
+        join=_both("s", "few"),
     )
 
 
@@ -79,7 +81,13 @@ def added_by_halves(term: str, names: Sequence[str] = SUM) -> Accumulate:
         start={high: 0, low: 0},
         step={high: f"s.{high} + upper({term})", low: f"s.{low} + lower({term})"},
         end=carried("s.{0}", names),
+        join=_both(high, low),
     )
+
+
+def _both(*names: str) -> dict[str, str]:
+    """Add up the fields of two states."""
+    return {name: f"a.{name} + b.{name}" for name in names}
 
 
 def sum_fields(dtype: np.dtype, term: str = "x") -> dict[str, Any]:

@@ -27,7 +27,7 @@ _TRIPLES = 2048
 _FLOATS = (-2.5, -1.0, 0.0, 0.25, 1.0, 3.0, 7.0, 96.0)
 _INTEGERS = (-100, -3, -1, 0, 1, 2, 7, 111)
 _PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
-           "op(zero, a)", "op(a, zero)", "a by accumulate")  # fmt: skip
+           "op(zero, a)", "op(a, zero)", "a by accumulate", "a by join")  # fmt: skip
 _ORDER = (
     ("op is not commutative", "op(a, b)", "op(b, a)"),
     ("op is not associative", "op(op(a, b), c)", "op(a, op(b, c))"),
@@ -38,7 +38,10 @@ _IDENTITY = (
     ("zero is not op's identity", "op(a, zero)", "a"),
 )
 """Laws that depend on what lift can reach: 0 is a maximum's identity where nothing is negative."""
-_STREAMS = (("accumulate and op disagree", "a by accumulate", "a"),)
+_STREAMS = (
+    ("accumulate and op disagree", "a by accumulate", "a"),
+    ("accumulate.join and op disagree", "a by join", "a"),
+)
 """Laws of those that fold elements into a state of their own; `carry` is part of each step."""
 
 

@@ -22,6 +22,7 @@ from chunkfold.kernels.integer_products import (
 from chunkfold.kernels.integers import INTEGER_NORM1
 from chunkfold.kernels.monoid import Monoid
 
+_PIVOT = "when(a.n, a.p, b.p)"
 # Moments about a pivot of each strip's own (Chan, Golub, LeVeque, "Algorithms for computing the
 # sample variance", 1983, eq. 2.1): no cancellation where the mean is far from zero.
 _MOMENTS: Any = {
@@ -47,6 +48,13 @@ _MOMENTS: Any = {
             "m": "s.n == 0 ? 0 : s.p + s.s / s.n",
             "q": "s.n == 0 ? 0 : s.q - s.s * (s.s / s.n)",
             "n": "s.n",
+        },
+        # About the pivot of one, where there is any: `end` divides, and so does `op`.
+        join={
+            "p": _PIVOT,
+            "s": f"a.s + b.s + b.n * (b.p - {_PIVOT})",
+            "q": f"a.q + b.q + (b.p - {_PIVOT}) * (b.s + b.s + b.n * (b.p - {_PIVOT}))",
+            "n": "a.n + b.n",
         },
     ),
     "rtol": 1e-9,

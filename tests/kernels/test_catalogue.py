@@ -22,7 +22,7 @@ from chunkfold.kernels import (
     box,
     choose,
 )
-from tests.kernels.test_fold import LENGTHS, upload, values
+from tests.kernels.test_fold import LENGTHS, folded, upload, values
 
 pytestmark = pytest.mark.unoptimised
 
@@ -100,6 +100,36 @@ def test_a_variance_far_from_zero_keeps_its_digits(opened: OpenedDevice):
     got = results(opened, ["var"], array)["var"]
     # The values have a spacing of 1.2e-7; squares of them would have one of 128.
     np.testing.assert_allclose(got, np.var(array), rtol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "int64"])
+def test_short_rows_equal_numpy(opened: OpenedDevice, dtype: str):
+    """Their lanes are joined as states, with elements left over or none, and with none at all."""
+    floats = np.dtype(dtype).kind == "f"
+    bound = bind([as_monoid(op) for op in ("nanvar", "sum", "count_nonzero")], [np.dtype(dtype)])
+    accumulator = bound.accumulator.for_outputs(2)
+    tuning = choose(opened.device, accumulator, kernels=("rows",))
+
+    @given(st.integers(1, 70), st.integers(0, 2**32), st.sampled_from([0, 100, 10_000]))
+    def check(length: int, seed: int, shift: int) -> None:
+        array = values(dtype, 9 * length, seed).reshape(9, length)
+        if floats:
+            array = (np.nan_to_num(array, posinf=5, neginf=5) % 8 + shift).astype(dtype)
+            array[0], array[1, : length // 2], array[2, ::2] = np.nan, np.nan, np.nan
+        elif dtype == "int64":
+            array //= 128  # of which 70 fit
+        got = folded(opened, bound, tuning, array, box(array.shape, (1,)), outputs=9)
+        wide = array.astype("f8")
+        np.testing.assert_allclose(
+            got["nanvar"], lenient(np.nanvar, wide, axis=1), rtol=1e-6 if floats else 1e-12
+        )
+        np.testing.assert_array_equal(got["count_nonzero"], np.count_nonzero(array, axis=1))
+        if floats:
+            np.testing.assert_allclose(got["sum"], wide.sum(axis=1), rtol=1e-6)
+        else:
+            np.testing.assert_array_equal(got["sum"], array.sum(axis=1))
+
+    check()
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "uint16", "int64"])

@@ -83,6 +83,15 @@ _STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
         ),
         ({"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry=["t"])}, "give a mapping of state"),
         (
+            {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join={"u": "0"})},
+            r"accumulate.join of monoid 's' names \['u'\], but should name \['t'\]",
+        ),
+        (
+            {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join={"t": "a.t # 1"})},
+            "accumulate.join.*'#'",
+        ),
+        ({"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join=["t"])}, "give a mapping of state"),
+        (
             {
                 "fields": {"s": "count"},
                 "lift": "1",
@@ -131,6 +140,14 @@ def test_a_carry_that_empties_nothing_is_found_out(opened: OpenedDevice):
     accumulator = bind([monoid], [np.dtype("int8")]).accumulator
     with pytest.raises(MonoidError, match="accumulate and op disagree: where a is"):
         choose(opened.device, accumulator, kernels=("flat",))
+
+
+def test_a_join_that_loses_a_state_is_found_out(opened: OpenedDevice):
+    kept = Accumulate(*_STEPS, {"s": "s.t"}, join={"t": "a.t"})
+    monoid = Monoid("kept", fields={"s": "int64"}, zero=0, lift="x", op="add", accumulate=kept)
+    accumulator = bind([monoid], [np.dtype("int8")]).accumulator
+    with pytest.raises(MonoidError, match=r"accumulate\.join and op disagree: where a is"):
+        choose(opened.device, accumulator, kernels=("rows",))
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ static void chf_ends(const states_t *states, acc_t *out)
         {" ".join(f"out[j].{c} = {c}_end({c}_out[j]);" for c in held) or "out[j].none = 0;"}
     }}
 }}
-{joins(accumulator)}
+{joins(accumulator, gridded=gridded)}
 static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
 
 

@@ -134,7 +134,6 @@ static CHF_RARE void chf_leave_grid(states_t *s)
     {" ".join(f"{c}_grid_ends(&s->grid.{c}, s->grid.top, &s->{c});" for c in sums)}
     s->grid.count = 0;
 }}
-#define CHF_ALL_ON_GRID {int(len(sums) == len(accumulator.components))}
 static int chf_grid_joins(states_t *s, state_t *one)
 {{
     if (!s->grid.count)

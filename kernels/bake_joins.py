@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_texts import joined
 
 
-def joins(accumulator: Accumulator) -> str:
-    """Return how states become one accumulator: two of them, and what a work-item has of a row."""
+def joins(accumulator: Accumulator, *, gridded: bool) -> str:
+    """Return how states become one accumulator: two of them, and what a work-item has of a row.
+
+    `gridded` sums have joined the state behind the lanes before.
+    """
     parts = [(f"c{number}", part) for number, part in enumerate(accumulator.components)]
+    if gridded:
+        return f"#define CHF_JOINS 0\n#if CHF_GRID\n{_of_lanes(parts)}\n#endif"
     if accumulator.tables or accumulator.exact or not any(_joinable(part) for _, part in parts):
         return "#define CHF_JOINS 0"
     two = [
@@ -25,6 +32,11 @@ static acc_t chf_joined_two(const state_t *a, const state_t *b)
 {joined(two)}
     return r;
 }}
+{_of_lanes(parts)}"""
+
+
+def _of_lanes(parts: Sequence[tuple[str, Component]]) -> str:
+    return f"""\
 static acc_t chf_joined(const states_t *lanes, const state_t *rest)
 {{
     acc_t r;
@@ -38,6 +50,8 @@ def _joinable(part: Component) -> bool:
 
 
 def _joined_lanes(c: str, part: Component) -> str:
+    if part.limbs:
+        return f"    r.{c} = {c}_end(rest->{c});"
     kind, first, merge, one, whole = (
         (f"{c}_state", f"rest->{c}", "join", "out[j]", f"{c}_end(all)")
         if _joinable(part)

@@ -14,9 +14,11 @@
 #include "group.clh"
 #include "place.clh"
 
-/* Reduced positions [from, to) of the output whose first element is at `output`; it has `table`. */
+/* Reduced positions [from, to) of the output whose first element is at `output`; it has `table`. The
+ * grid that sums begin on, and then the one that they end on, is `top`'s: what the output before had
+ * mostly suits. */
 static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output, ulong from,
-                           ulong to, uint item, uint items, __global long *table)
+                           ulong to, uint item, uint items, __global long *table, int *top)
 {
     const ulong reduced = geo[1];
     __global const ulong *dims = geo + 2 + 4 * geo[0];
@@ -28,6 +30,10 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
     chf_begin(&rest);
     if (!single)
         chf_begins(&lanes);
+#if CHF_GRID
+    if (!single && *top != CHF_NO_GRID)
+        chf_begin_grid(&lanes, *top);
+#endif
 #if CHF_ENTRIES
     chf_attach(&rest, table);
     if (!single)
@@ -46,6 +52,10 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
                          &rest);
         from += run;
     }
+#if CHF_GRID
+    if (!single && lanes.grid.count)
+        *top = lanes.grid.top;
+#endif
 #if CHF_JOINS && CHF_CPU /* a GPU has few lanes, if any */
     return single ? chf_end(&rest) : chf_joined(&lanes, &rest);
 #else
@@ -73,6 +83,7 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
     const ulong number = get_group_id(0) * (CHF_LOCAL / team) + lid / team;
     const ulong jobs = outputs * splits;
     const ulong rounds = (jobs + teams - 1) / teams;
+    int top = CHF_NO_GRID;
     /* Every item makes every round: there are barriers in it. */
     for (ulong round = 0; round < rounds; round++) {
 #if CHF_STRIP
@@ -89,7 +100,7 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
             output.at += offset;
             output.index += index;
             a = chf_fold_span(CHF_INPUT_NAMES, geo, output, from, min(from + span, reduces),
-                              lid % team, team, tables + k * CHF_ENTRIES);
+                              lid % team, team, tables + k * CHF_ENTRIES, &top);
         }
         a = chf_team_reduce(a, scratch, team);
         if (lid % team == 0 && job < jobs) {

@@ -100,7 +100,8 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
 #endif
     states_t lanes[CHF_TILE];
     state_t single[CHF_LANES];
-    for (uint n = 0; n < CHF_TILE; n++)
+    /* Of a narrow box's tile, the few that it has. */
+    for (uint n = 0; n < (CHF_TILE > 1 ? vectors : 1); n++)
         chf_begins(&lanes[n]);
     for (uint e = 0; e < CHF_LANES; e++)
         chf_begin(&single[e]);

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from chunkfold.bad_chunks import BadChunk
 from chunkfold.cells import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.codecs import Chain, room_of
 from chunkfold.decoder import Decoder
@@ -142,13 +143,11 @@ class Direct:
 
     def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkfoldError:
         """Say of an object what is wrong with it."""
-        codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
         kind = "chunk" if self.shards is None else "shard"
-        return unreadable(
-            f"{name}: cannot read {kind} {self.key(place)!r} "
-            f"({codecs}; {self.objects.where}): {type(error).__name__}: {error}",
-            error,
-        )
+        reason = f"{type(error).__name__}: {error}"
+        where = str(self.objects.where)
+        bad = BadChunk(name, kind, self.key(place), tuple(self.codecs), where, reason)
+        return unreadable(bad, error)
 
     def _decode(self, chunks: Iterator[Wanted], out: Out) -> Iterator[None]:
         """Decode chunks, or fill where there is none; as `each`."""

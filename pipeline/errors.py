@@ -17,8 +17,11 @@ ChunkfoldError
 +-- CancelledError      the run was cancelled
 """
 
+from __future__ import annotations
+
 import errno
 
+from chunkfold.bad_chunks import BadChunk
 from chunkfold.kernels.errors import (
     BuildError,
     ChunkfoldError,
@@ -57,11 +60,19 @@ class SourceError(ChunkfoldError):
 class ChunkError(SourceError):
     """A chunk cannot be read or decoded."""
 
+    def __init__(self, message: str, chunk: BadChunk | None = None) -> None:
+        super().__init__(message, chunk)
+        self.chunk = chunk
+        """Which one; None where it is not known, as of a read that does not end."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
 
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
-def unreadable(message: str, cause: BaseException) -> ChunkfoldError:
+def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     """Return what to raise where a chunk cannot be read.
 
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
@@ -70,9 +81,9 @@ def unreadable(message: str, cause: BaseException) -> ChunkfoldError:
     seen: BaseException | None = cause
     while seen is not None:
         if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT):
-            return ClusterError(message)
+            return ClusterError(str(chunk))
         seen = seen.__cause__
-    return ChunkError(message)
+    return ChunkError(str(chunk), chunk)
 
 
 class WorkerLostError(DeviceError):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from chunkfold.bad_chunks import Skipped
+
 
 def topic_of(run: str) -> str:
     """Return where workers tell of a run, on a cluster."""
@@ -72,8 +74,7 @@ class RunFinished:
     seconds: float
     error: str | None
     """None if it has a result."""
-    skipped: Mapping[str, int]
-    """Elements left out, by what was wrong with their chunks."""
+    skipped: Skipped
 
 
 Event = RunStarted | BlockProgress | BlocksCombined | WorkerRetired | RunFinished

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from chunkfold.bad_chunks import Skipped, together
 from chunkfold.kernels import Device
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.units import size_text
 
 MOST_BLOCKS = 1000
 """Blocks of a device whose times are kept one by one."""
-MOST_SKIPPED = 1000
-"""Chunks left out that are named one by one."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,7 @@ class Report:
     """Elements folded into it."""
     devices: Mapping[str, DeviceReport]
     """By UUID."""
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Elements left out, by what was wrong with their chunks; those of "" had no room here."""
+    skipped: Skipped = field(default_factory=dict)
 
 
 def bounded(timeline: Sequence[BlockTimes]) -> tuple[BlockTimes, ...]:
@@ -117,12 +115,10 @@ def merge(reports: Iterable[Report]) -> Report:
     """Add reports up."""
     elements = 0
     devices: dict[str, DeviceReport] = {}
-    skipped: dict[str, int] = {}
+    skipped: list[Skipped] = []
     for report in reports:
         elements += report.elements
-        for reason, count in report.skipped.items():
-            key = reason if reason in skipped or len(skipped) < MOST_SKIPPED else ""
-            skipped[key] = skipped.get(key, 0) + count
+        skipped.append(report.skipped)
         for uuid, entry in report.devices.items():
             devices[uuid] = devices[uuid] + entry if uuid in devices else entry
-    return Report(elements, devices, skipped)
+    return Report(elements, devices, together(skipped))

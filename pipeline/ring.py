@@ -152,11 +152,11 @@ class Ring:
         try:
             times = self._read(read, future)
         except ChunkError as error:
-            if self._totals.stuck or not window.by_cell:
+            if self._totals.stuck or error.chunk is None or not window.by_cell:
                 raise
             if counts:
-                skipped, reason = self._totals.skipped, str(error)
-                skipped[reason] = skipped.get(reason, 0) + read.box.elements
+                skipped, chunk = self._totals.skipped, error.chunk
+                skipped[chunk] = skipped.get(chunk, 0) + read.box.elements
             self._free.append(slot)
             return
         self._totals.read_s += times.seconds

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.backend import Backend
+from chunkfold.bad_chunks import Skipped
 from chunkfold.block import Folded
 from chunkfold.engine import Engine
 from chunkfold.errors import ChunkError, PlanError
@@ -118,8 +119,8 @@ class Run:
         return self._report.devices
 
     @property
-    def skipped(self) -> Mapping[str, int]:
-        """Elements left out, by what was wrong with their chunks (`on_bad_chunk="skip"`)."""
+    def skipped(self) -> Skipped:
+        """Elements left out for each bad chunk (`on_bad_chunk="skip"`)."""
         return self._report.skipped
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ import zarr
 from zarr.buffer.cpu import NDBuffer
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
+from chunkfold.bad_chunks import BadChunk
 from chunkfold.cells import InTurn
 from chunkfold.direct import Direct, Region
 from chunkfold.errors import SourceError, unreadable
@@ -187,15 +188,16 @@ class Source:
                 read(tuple(region), out=into)
         except Exception as error:
             store = without_secrets(str(self.array.store_path))
-            message = (
-                f"{self.name}: cannot read {self._named_cell(region)} "
-                f"(codecs {_codecs(self.array)}; {store}): {type(error).__name__}: "
-                f"{message_of(error)}"
-            )
-            raise unreadable(message, error) from error
+            reason = f"{type(error).__name__}: {message_of(error)}"
+            codecs = tuple(type(codec).__name__ for codec in self.array.compressors)
+            bad = BadChunk(self.name, *self._named_cell(region), codecs, store, reason)
+            raise unreadable(bad, error) from error
 
-    def _named_cell(self, region: Sequence[slice]) -> str:
-        """Name the first cell of a region that cannot be read, or the region if all of them can."""
+    def _named_cell(self, region: Sequence[slice]) -> tuple[str, str]:
+        """Return kind and key of the first cell of a region that cannot be read.
+
+        Or the region, if all of them can.
+        """
         cuts = [
             range(cut.start // size, (cut.stop - 1) // size + 1)
             for cut, size in zip(region, self.cell, strict=True)
@@ -207,15 +209,10 @@ class Source:
             try:
                 self.array.get_basic_selection(box)
             except Exception:  # noqa: BLE001 # whatever it is: this one it is of
-                return f"chunk {self.array.metadata.encode_chunk_key(place)!r}"
-        return "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"
+                return "chunk", self.array.metadata.encode_chunk_key(place)
+        return "region", "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"
 
 
 def as_stored(array: AnyArray) -> AnyArray:
     """Open an array anew: one that was just made may say its dtype in other words."""
     return zarr.open_array(store=array.store, path=array.path, mode="r")
-
-
-def _codecs(array: AnyArray) -> str:
-    names = [type(codec).__name__ for codec in array.compressors]
-    return ", ".join(names) if names else "none"

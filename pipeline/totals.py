@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chunkfold import staged
+from chunkfold.bad_chunks import BadChunk
 from chunkfold.errors import CancelledError
 from chunkfold.kernels.profile import Profile
 from chunkfold.work import Watch
@@ -34,8 +35,8 @@ class Totals:
     """Copying to the device, by its clock; known when the block is done."""
     fold_s: float = 0.0
     """Kernels, by the device's clock; those of threads that fold at once count as one."""
-    skipped: dict[str, int] = field(default_factory=dict)
-    """Elements left out, by what was wrong with their chunks."""
+    skipped: dict[BadChunk | None, int] = field(default_factory=dict)
+    """Elements left out for each bad chunk."""
     profiles: list[Profile] = field(default_factory=list)
     """Times of all launches."""
     stuck: bool = False

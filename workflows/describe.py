@@ -10,6 +10,7 @@ import numpy as np
 from distributed import Client
 
 from chunkfold.api import submit
+from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import SourceError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
@@ -36,8 +37,8 @@ class Description:
     the store cannot be listed."""
     statistics: Mapping[str, Any]
     """By the names of `OPS`."""
-    skipped: Mapping[str, int]
-    """Elements of chunks that could not be read, by what was wrong with them."""
+    skipped: Skipped
+    """Elements left out for each chunk that could not be read."""
     reason: str = ""
     """Why there are no statistics, if there are none."""
 
@@ -92,7 +93,7 @@ def describe_array(
         Whatever ended the read.
     """
     statistics: Mapping[str, Any] = {}
-    skipped: Mapping[str, int] = {}
+    skipped: Skipped = {}
     reason = _why_not(source)
     packing = packing_of(source) if mask_and_scale else None
     if reason:

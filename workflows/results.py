@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunkfold.bad_chunks import Skipped
 from chunkfold.kernels import Device
 from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport
@@ -51,12 +52,19 @@ def run_json(run: Run) -> dict[str, Any]:
     }
 
 
+def skipped_json(skipped: Skipped) -> list[dict[str, Any]]:
+    """List bad chunks, and the elements left out for each; those without a key are all others'."""
+    return [
+        {**(asdict(chunk) if chunk else {}), "elements": count} for chunk, count in skipped.items()
+    ]
+
+
 def run_facts(run: Run) -> dict[str, Any]:
     """Describe a run that has ended, but for sources and results."""
     return {
         "rounding": list(run.plan.rounding),
         "elements": run.plan.layout.elements,
-        "skipped": dict(run.skipped),
+        "skipped": skipped_json(run.skipped),
         "not_stored": {name: missing for name, (missing, _) in run.plan.missing.items()},
         "bytes": run.plan.nbytes,
         "seconds": round(run.seconds, 6),
@@ -114,7 +122,7 @@ def description_json(description: Description) -> dict[str, Any]:
         "objects": None if stored is None else stored.size,
         "missing": description.missing,
         "statistics": {name: jsonable(value) for name, value in description.statistics.items()},
-        "skipped": dict(description.skipped),
+        "skipped": skipped_json(description.skipped),
         "reason": description.reason,
     }
 

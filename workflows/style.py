@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from chunkfold.bad_chunks import Skipped
 from chunkfold.kernels.finishes import BIN
 from chunkfold.report import DeviceReport
 from chunkfold.units import size_text
@@ -153,12 +154,12 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def tell_skipped(skipped: Mapping[str, int], elements: int) -> None:
+def tell_skipped(skipped: Skipped, elements: int) -> None:
     """Say which chunks were left out, and how much that is of all elements."""
     left_out = sum(skipped.values())
     err.print(f"[bold yellow]skipped:[/] {left_out:,} of {elements:,} elements, of bad chunks:")
-    for reason, count in skipped.items():
-        err.print(f"  {reason or 'others'} ({count:,} elements)", markup=False)
+    for chunk, count in skipped.items():
+        err.print(f"  {chunk or 'others'} ({count:,} elements)", markup=False)
 
 
 def device_table(devices: Mapping[str, DeviceReport], seconds: float) -> Table:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import blocks, parts, planning, report, staged
+from chunkfold import bad_chunks, blocks, parts, planning, staged
 from chunkfold.cluster import connect
 from chunkfold.objects import LocalObjects
 from tests.conftest import DEVICES
@@ -90,7 +90,7 @@ def test_the_rest_is_reduced_exactly(
     assert sum(run.skipped.values()) == left.mask.sum()
     for op in ops:
         np.testing.assert_array_equal(got[op], of_rest(left, axis, op), err_msg=op)
-    assert all(str(folder) in reason for reason in run.skipped)
+    assert all(chunk and chunk.array == str(folder) for chunk in run.skipped)
 
 
 def of_rest(left: np.ma.MaskedArray, axis, op: str) -> np.ndarray:
@@ -107,11 +107,14 @@ def test_every_chunk_left_out_is_named_with_codec_and_store(tmp_path: Path):
     damaged(tmp_path / "a", np.ones((17, 11)), bad, **LAYOUTS["zstd"])
     run = cf.submit(tmp_path / "a", "sum", on_bad_chunk="skip")
     assert run.result() == 17 * 11 - 9 - 3 * 2 - 2 * 3
-    named = sorted(reason.split("'")[1] for reason in run.skipped)
-    assert named == ["c/0/1", "c/2/3", "c/5/0"]
-    assert all("codecs zstd" in reason for reason in run.skipped)
-    with pytest.raises(cf.ChunkError, match=r"cannot read chunk 'c/./.'"):
+    chunks = [chunk for chunk in run.skipped if chunk]
+    assert sorted(chunk.key for chunk in chunks) == ["c/0/1", "c/2/3", "c/5/0"]
+    for chunk in chunks:
+        assert (chunk.kind, chunk.codecs, chunk.store) == ("chunk", ("zstd",), str(tmp_path / "a"))
+    with pytest.raises(cf.ChunkError, match=r"cannot read chunk 'c/./.'") as caught:
         cf.reduce(tmp_path / "a", "sum")
+    assert caught.value.chunk in chunks
+    assert str(caught.value) == str(caught.value.chunk)
 
 
 def test_sums_that_expansions_lose_are_right_without_bad_chunks_too(tmp_path: Path):
@@ -146,12 +149,12 @@ def test_two_inputs_leave_out_what_either_lacks(tmp_path: Path):
 
 
 def test_what_is_skipped_is_bounded(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(report, "MOST_SKIPPED", 3)
+    monkeypatch.setattr(bad_chunks, "MOST_SKIPPED", 3)
     damaged(tmp_path / "a", np.ones((18, 12)), np.ones((6, 4)) > 0, chunks=(3, 3))
     run = cf.submit(tmp_path / "a", "sum", on_bad_chunk="skip")
     assert run.result() == 0
     assert len(run.skipped) == 4
-    assert run.skipped[""] == 21 * 9
+    assert run.skipped[None] == 21 * 9
     assert sum(run.skipped.values()) == 18 * 12
 
 
@@ -210,7 +213,11 @@ def test_the_command_line_says_what_it_left_out(tmp_path: Path):
     done = chunkfold("reduce", tmp_path / "a", "--on-bad-chunk", "skip", "--json", code=3)
     told = json.loads(done.stdout)
     assert told["results"] == {"sum": 17 * 11 - 6}
-    ((reason, count),) = told["skipped"].items()
-    assert (count, "c/2/3" in reason) == (6, True)
+    (bad_one,) = told["skipped"]
+    assert bad_one.pop("reason")
+    assert bad_one == {
+        "array": str(tmp_path / "a"), "kind": "chunk", "key": "c/2/3", "codecs": ["zstd"],
+        "store": str(tmp_path / "a"), "elements": 6,
+    }  # fmt: skip
     assert "skipped: 6 of 187 elements" in done.stderr
     assert "c/2/3" in done.stderr.replace("\n", "")

@@ -15,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkfold as cf
+from chunkfold.bad_chunks import BadChunk
 from chunkfold.kernels.finishes import BIN
 from chunkfold.report import BlockTimes, bounded
 from chunkfold.workflows.manifest import Record
 from chunkfold.workflows.report import plots
 from chunkfold.workflows.report.page import render
+from chunkfold.workflows.results import skipped_json
 from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
@@ -95,12 +97,21 @@ def test_a_page_says_what_was_left_out_and_retried():
     run.result()
     record = Record("n", {}, {"a": run})
     told = record.as_json()
-    told["runs"]["a"]["skipped"] = {"chunk 'c/0' <is> bad": 1234, "": 2}
+    bad = BadChunk("a", "chunk", "c/0", ("zstd",), "/a", "ValueError: <is> bad")
+    told["runs"]["a"]["skipped"] = skipped_json({bad: 1234, None: 2})
     told["runs"]["a"]["retries"] = {"blocks": 3, "workers": [{"worker": "w", "reason": "r"}]}
     told |= {"status": "failed", "error": "ChunkError: <x>"}
     record.manifest = told
     text = Checked(render(record)).text
-    for words in ("chunk 'c/0' <is> bad", "1,234", "3 folded again, 1 workers", "ChunkError: <x>"):
+    for words in (
+        "chunk c/0",
+        "ValueError: <is> bad",
+        "zstd",
+        "1,234",
+        "others",
+        "3 folded again, 1 workers",
+        "ChunkError: <x>",
+    ):
         assert words in " ".join(text.split())
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 import click
 
+from chunkfold.bad_chunks import together
 from chunkfold.opening import open_all
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.consoles import err, out
@@ -51,7 +51,6 @@ def command(
     """
     arrays = open_all(source)
     options.tell_packed(arrays, quiet=quiet or mask_and_scale)
-    skipped = Counter[str]()
     made: list[Any] = []
     given: Any = {
         "mask_and_scale": mask_and_scale, "memory": memory, "on_bad_chunk": on_bad_chunk,
@@ -61,7 +60,6 @@ def command(
             for array in arrays:
                 with run_progress(err, quiet=quiet) as watch, options.or_skipped(on_bad_chunk):
                     made.append(describe_array(array, client=client, on_event=watch, **given))
-                skipped.update(made[-1].skipped)
         finally:
             # Before the cluster is closed, which takes longer than a small array; and where one
             # cannot be read, those before it.
@@ -69,6 +67,7 @@ def command(
                 click.echo(json.dumps([description_json(one) for one in made]))
             elif made:
                 show(out, description_table(made))
+    skipped = together(one.skipped for one in made)
     if skipped:
         tell_skipped(skipped, sum(one.elements for one in made))
         click.get_current_context().exit(EXIT_SKIPPED)

@@ -183,7 +183,8 @@ def or_skipped(on_bad_chunk: str) -> Iterator[None]:
         yield
     except ChunkError as error:
         if on_bad_chunk == ON_BAD_CHUNK[0]:
-            raise ChunkError(f"{error}; --on-bad-chunk skip goes on without it") from error
+            remedy = "--on-bad-chunk skip goes on without it"
+            raise ChunkError(f"{error}; {remedy}", error.chunk) from error
         raise
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from distributed import Client
 
 from chunkfold.api import check, plan, submit
+from chunkfold.bad_chunks import Skipped, together
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid
@@ -38,12 +38,9 @@ class Outcome:
     """Of which the manifest was made."""
 
     @property
-    def skipped(self) -> Mapping[str, int]:
-        """Elements left out, by what was wrong with their chunks."""
-        skipped = Counter[str]()
-        for run in self.record.runs.values():
-            skipped.update(run.skipped)
-        return skipped
+    def skipped(self) -> Skipped:
+        """Elements left out for each bad chunk."""
+        return together(run.skipped for run in self.record.runs.values())
 
     @property
     def elements(self) -> int:

@@ -1,0 +1,54 @@
+"""Chunks that cannot be read: what is known of each, and the elements that were left out for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+MOST_SKIPPED = 1000
+"""Chunks left out that are named one by one."""
+
+
+@dataclass(frozen=True)
+class BadChunk:
+    """A chunk that cannot be read or decoded, and why."""
+
+    array: str
+    """The array, as it was given."""
+    kind: str
+    """"chunk"; "shard", of which some inner chunk is bad; "region", where all that it takes can be
+    read one by one."""
+    key: str
+    """Of the object in the array's store, as "c/0/3"; of a region "[0:10, 5:20]"."""
+    codecs: tuple[str, ...]
+    """That compress it."""
+    store: str
+    """Where the array is."""
+    reason: str
+    """What was found, as "ValueError: 8 bytes are missing"."""
+
+    def __str__(self) -> str:
+        key = self.key if self.kind == "region" else repr(self.key)
+        codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
+        where = f"{codecs}; {self.store}"
+        return f"{self.array}: cannot read {self.kind} {key} ({where}): {self.reason}"
+
+
+Skipped = Mapping[BadChunk | None, int]
+"""Elements left out for each bad chunk; for None those of all that had no room beside
+`MOST_SKIPPED` others."""
+
+
+def together(parts: Iterable[Skipped]) -> Skipped:
+    """Add up what was left out.
+
+    >>> bad = BadChunk("a.zarr", "chunk", "c/0", ("zstd",), "/data/a.zarr", "ValueError: cut")
+    >>> together([{bad: 10}, {}, {bad: 2}]) == {bad: 12}
+    True
+    """
+    skipped: dict[BadChunk | None, int] = {}
+    for part in parts:
+        for chunk, count in part.items():
+            key = chunk if chunk in skipped or len(skipped) < MOST_SKIPPED else None
+            skipped[key] = skipped.get(key, 0) + count
+    return skipped

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -26,7 +25,7 @@ from rich.text import Text
 
 from chunkfold.events import Event, OnEvent, RunStarted, WorkerRetired
 from chunkfold.units import size_text
-from chunkfold.workflows.results import jsonable
+from chunkfold.workflows.results import event_json
 from chunkfold.workflows.tally import Tally
 
 LOG_EVERY_S = 10.0
@@ -84,8 +83,7 @@ def run_progress(console: Console, *, quiet: bool, json_lines: bool = False) -> 
 def _json_writer(console: Console) -> OnEvent:
     def write(event: Event) -> None:
         told = {"event": type(event).__name__, "time": datetime.now(UTC).isoformat()}
-        told |= {name: jsonable(value) for name, value in asdict(event).items()}
-        console.file.write(json.dumps(told) + "\n")
+        console.file.write(json.dumps(told | event_json(event)) + "\n")
         console.file.flush()
 
     return write

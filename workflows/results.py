@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.bad_chunks import Skipped
+from chunkfold.events import Event, RunFinished
 from chunkfold.kernels import Device
 from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport
@@ -57,6 +58,14 @@ def skipped_json(skipped: Skipped) -> list[dict[str, Any]]:
     return [
         {**(asdict(chunk) if chunk else {}), "elements": count} for chunk, count in skipped.items()
     ]
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """Describe what happens in a run for machines."""
+    told = {name: jsonable(value) for name, value in vars(event).items()}
+    if isinstance(event, RunFinished):
+        told["skipped"] = skipped_json(event.skipped)
+    return told
 
 
 def run_facts(run: Run) -> dict[str, Any]:

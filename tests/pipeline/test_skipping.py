@@ -221,3 +221,8 @@ def test_the_command_line_says_what_it_left_out(tmp_path: Path):
     }  # fmt: skip
     assert "skipped: 6 of 187 elements" in done.stderr
     assert "c/2/3" in done.stderr.replace("\n", "")
+    done = chunkfold("reduce", tmp_path / "a", "--on-bad-chunk", "skip", "--json-lines", code=3)
+    finished = next(line for line in done.stderr.splitlines() if "RunFinished" in line)
+    (told_last,) = json.loads(finished)["skipped"]
+    assert told_last.pop("reason")
+    assert told_last == bad_one

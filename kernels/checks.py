@@ -196,20 +196,16 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
         check_keys(monoid, "accumulate.step", step, accumulate.state)
     for text in step.values() if isinstance(step, Mapping) else (step,):
         check_source(monoid, "accumulate.step", text)
-    if not isinstance(accumulate.carry, Mapping):
-        raise MonoidError(
-            f"accumulate.carry of monoid {monoid!r} is {accumulate.carry!r}; give a mapping of "
-            "state fields and expressions"
-        )
+    _check_expressions(monoid, "accumulate.carry", accumulate.carry)
     unknown = set(accumulate.carry) - set(accumulate.state)
     if unknown:
         raise MonoidError(
             f"accumulate.carry of monoid {monoid!r} names {sorted(unknown)}, but the state has "
             f"{', '.join(accumulate.state)}"
         )
-    for name, text in accumulate.carry.items():
-        check_source(monoid, f"accumulate.carry[{name!r}]", text)
-    _check_join(monoid, accumulate)
+    _check_expressions(monoid, "accumulate.join", accumulate.join)
+    if accumulate.join:
+        check_keys(monoid, "accumulate.join", accumulate.join, accumulate.state)
     for name, text in accumulate.end.items():
         check_source(monoid, f"accumulate.end[{name!r}]", text)
         others = set(_OPERAND.findall(ops[name])) - set(accumulate.end)
@@ -220,18 +216,15 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
             )
 
 
-def _check_join(monoid: str, accumulate: Accumulate) -> None:
-    """See that a join, if there is one, gives the whole state."""
-    if not accumulate.join:
-        return
-    if not isinstance(accumulate.join, Mapping):
+def _check_expressions(monoid: str, part: str, given: Mapping[str, str]) -> None:
+    """See that a part is expressions of state fields, if there is any."""
+    if not isinstance(given, Mapping):
         raise MonoidError(
-            f"accumulate.join of monoid {monoid!r} is {accumulate.join!r}; give a mapping of "
-            "state fields and expressions"
+            f"{part} of monoid {monoid!r} is {given!r}; give a mapping of state fields and "
+            "expressions"
         )
-    check_keys(monoid, "accumulate.join", accumulate.join, accumulate.state)
-    for name, text in accumulate.join.items():
-        check_source(monoid, f"accumulate.join[{name!r}]", text)
+    for name, text in given.items():
+        check_source(monoid, f"{part}[{name!r}]", text)
 
 
 def check_source(monoid: str, what: str, text: str) -> None:

@@ -13,6 +13,10 @@ from __future__ import annotations
 class ChunkfoldError(Exception):
     """Base of every error that chunkfold raises on purpose."""
 
+    def __str__(self) -> str:
+        """Return the message, without what else an error carries."""
+        return str(self.args[0]) if self.args else ""
+
 
 class DeviceError(ChunkfoldError):
     """An OpenCL device is missing, cannot do what is asked, or failed while working."""

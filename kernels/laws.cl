@@ -3,8 +3,8 @@
  * Accumulator 0 is zero, 1 to `count` are those of single elements, the others, up to
  * (count + 1)^2, op's of two of these: all can occur in a fold. Triple k is (a, b, c) of
  * `triples`; out[k] and its followers, each `n` accumulators apart, hold a, b, c, (a b), (b a),
- * ((a b) c), (a (b c)), (zero a), (a zero), and what a stream of a's elements ends in, and two of
- * one element each, joined.
+ * ((a b) c), (a (b c)), (zero a), (a zero), what a stream of a's elements ends in, and what two of
+ * one element each do, joined.
  */
 #include "tuning.clh"
 #include "monoid.clh"

@@ -23,6 +23,7 @@ from chunkfold.kernels.integers import INTEGER_NORM1
 from chunkfold.kernels.monoid import Monoid
 
 _PIVOT = "when(a.n, a.p, b.p)"
+"""Of two streams together, of which either may be empty."""
 # Moments about a pivot of each strip's own (Chan, Golub, LeVeque, "Algorithms for computing the
 # sample variance", 1983, eq. 2.1): no cancellation where the mean is far from zero.
 _MOMENTS: Any = {

@@ -145,8 +145,7 @@ class Direct:
         """Say of an object what is wrong with it."""
         kind = "chunk" if self.shards is None else "shard"
         reason = f"{type(error).__name__}: {error}"
-        where = str(self.objects.where)
-        bad = BadChunk(name, kind, self.key(place), tuple(self.codecs), where, reason)
+        bad = BadChunk(name, kind, self.key(place), self.codecs, self.objects.where, reason)
         return unreadable(bad, error)
 
     def _decode(self, chunks: Iterator[Wanted], out: Out) -> Iterator[None]:

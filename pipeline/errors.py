@@ -65,9 +65,6 @@ class ChunkError(SourceError):
         self.chunk = chunk
         """Which one; None where it is not known, as of a read that does not end."""
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
@@ -93,9 +90,6 @@ class WorkerLostError(DeviceError):
         super().__init__(message, worker)
         self.worker = worker
         """Address of the worker."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class PlanError(ChunkfoldError, ValueError):

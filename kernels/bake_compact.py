@@ -209,6 +209,7 @@ static void {c}_begins({c}_states *s)
 static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
     {spread(terms, "s->{}")}
+    #pragma unroll
     for (int j = 0; j < CHF_LANES; j++) {{
         {" ".join(f"out[j].{term} = {term}_[j];" for term in terms)}
     }}

@@ -12,7 +12,6 @@ from chunkfold.kernels.lazily import loader
 
 if TYPE_CHECKING:
     from chunkfold.api import plan, reduce, submit
-    from chunkfold.bad_chunks import BadChunk
     from chunkfold.cluster import LocalOpenCLCluster
     from chunkfold.errors import (
         BuildError,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from chunkfold.run import Run
 
 _HOMES = {
-    "chunkfold.bad_chunks": ("BadChunk",),
     "chunkfold.cluster": ("LocalOpenCLCluster",),
     "chunkfold.errors": (
         "BuildError",
@@ -60,7 +58,6 @@ _HOMES = {
 }
 __all__ = [
     "Accumulate",
-    "BadChunk",
     "BuildError",
     "BusyError",
     "CancelledError",

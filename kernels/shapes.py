@@ -108,11 +108,15 @@ def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False)
 
 
 def _in_vectors(tuning: Tuning, box: Box) -> bool:
-    """Whether columns are neighbours, and vectors of them stand where loads need them."""
-    if box.kept[-1].stride != 1:
+    """Whether columns are neighbours, and vectors of them stand where loads need them.
+
+    Where rows side by side need not follow each other, no vector crosses from one to the next.
+    """
+    column, lanes = box.kept[-1], tuning.columns.lanes
+    if column.stride != 1 or (not tuning.strip and column.size % lanes and not _follow(box)):
         return False
     strides = [dim.stride for dim in (*box.kept[:-1], *box.reduced)]
-    return not tuning.aligned or all(n % tuning.columns.lanes == 0 for n in (box.offset, *strides))
+    return not tuning.aligned or all(n % lanes == 0 for n in (box.offset, *strides))
 
 
 def _narrow_fold(tuning: Tuning, box: Box, items: int) -> int:
@@ -124,14 +128,20 @@ def _narrow_fold(tuning: Tuning, box: Box, items: int) -> int:
 
 def _tile_fold(tuning: Tuning, box: Box) -> int:
     """Return how many narrow rows fill a tile, and whole vectors, if they follow each other."""
-    if not box.reduced:
+    if not _follow(box):
         return 1
     column, row = box.kept[-1], box.reduced[-1]
-    if (row.stride, row.index_stride) != (column.size, column.size * column.index_stride):
-        return 1
     step = tuning.columns.lanes // math.gcd(column.size, tuning.columns.lanes)
     most = tuning.columns.lanes * tuning.tile // column.size
     return min(most, row.size) // step * step
+
+
+def _follow(box: Box) -> bool:
+    """Whether each row begins where the one before ends, in memory and by the index."""
+    if not box.reduced:
+        return False
+    column, row = box.kept[-1], box.reduced[-1]
+    return (row.stride, row.index_stride) == (column.size, column.size * column.index_stride)
 
 
 def each_shape(tuning: Tuning, count: int) -> tuple[int, int]:

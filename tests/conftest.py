@@ -60,7 +60,9 @@ def shaped(device: Device, accumulator: Accumulator, shape: str) -> Tuning | Non
     if form == "odd":
         return replace(reading(tuning, local_size=24), groups=3)
     if shape == "vectors":
-        return reading(replace(tuning, strip=False), local_size=16, lanes=4, width=4, unroll=4)
+        columns = replace(tuning.columns, local_size=16, lanes=2, width=2, unroll=2)
+        tuning = replace(tuning, strip=False, tile=1, columns=columns)
+        return reading(tuning, local_size=16, lanes=4, width=4, unroll=4)
     return tuning
 
 

@@ -348,6 +348,26 @@ def test_axes_of_larger_boxes(opened: OpenedDevice, shape: tuple[int, ...], axes
     np.testing.assert_array_equal(results["max"], array.max(axis=axes).ravel())
 
 
+@pytest.mark.parametrize("shape_name", ["tree", "tree-stride", "vectors"])
+@pytest.mark.parametrize("columns", [1, 3, 4, 7])
+def test_vectors_stay_within_rows_that_do_not_follow_each_other(
+    opened: OpenedDevice, columns: int, shape_name: str
+):
+    """Of chunks at an edge, and of selections, where many short rows are side by side."""
+    bound = bound_of(("sum", "argmax"), "int16")
+    whole = values("int16", 5000 * 8, 4).reshape(5000, 8)
+    array = whole[:, :columns]
+    tuning = tried(opened.device, bound.accumulator, shape_name, {"columns"})
+    assert tuning is not None
+    cut = box(array.shape, (0,), strides=(8, 1), index_strides=c_strides(array.shape))
+    fold = Fold(opened, bound.accumulator, tuning, outputs=columns)
+    fold.add([upload(opened, whole)], cut)
+    partial = fold.finish()
+    got = {s.name: s.finish(partial, array.shape, (0,)) for s in bound.statistics}
+    np.testing.assert_array_equal(got["sum"], array.sum(axis=0))
+    np.testing.assert_array_equal(got["argmax"], array.argmax(axis=0))
+
+
 @given(st.data())
 def test_boxes_of_any_strides_equal_numpy(data):
     """F order, transposes, and every other element of a larger buffer."""

@@ -18,6 +18,9 @@ class Accumulate:
     inputs) and the index `i`: statements, or an expression per state field, assigned in the order
     given. `end` gives each field of the monoid as an expression of `s`.
 
+    `first` gives state fields that the first element of a stream sets, before its step; no step
+    changes them. What a step would do once in a fold, it need not look for at each element.
+
     `carry` lets a state have a narrow part, which fills vectors with more lanes than a wide one:
     it is assigned to the state fields that it names, in the order given, before `end` and at least
     once every 32,768 elements.
@@ -35,6 +38,8 @@ class Accumulate:
     end: Mapping[str, str]
     """Accumulator fields as expressions of the state; those with named ops may be left out, and
     are folded from `lift` by themselves."""
+    first: Mapping[str, str] = field(default_factory=dict)
+    """State fields that the first element sets, as expressions of it; `step` leaves them out."""
     carry: Mapping[str, str] = field(default_factory=dict)
     """Empties narrow fields into wide ones."""
     join: Mapping[str, str] = field(default_factory=dict)

@@ -61,6 +61,8 @@ class BoundState:
     """Statements, or each state field and its expression, in order."""
     end: tuple[tuple[str, str], ...]
     """Accumulator field and its expression."""
+    first: tuple[tuple[str, str], ...] = ()
+    """State field and its expression of the first element, before its `step`."""
     carry: tuple[tuple[str, str], ...] = ()
     """State field and its expression, in order, now and then after `step`."""
     join: tuple[tuple[str, str], ...] = ()
@@ -70,7 +72,7 @@ class BoundState:
     def texts(self) -> tuple[str, ...]:
         """The sources of what takes in elements."""
         step = (("", self.step),) if isinstance(self.step, str) else self.step
-        return tuple(text for _, text in (*step, *self.carry))
+        return tuple(text for _, text in (*self.first, *step, *self.carry))
 
 
 @dataclass(frozen=True)

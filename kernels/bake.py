@@ -15,7 +15,7 @@ from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_grid import grid_steps, grid_sums, has_grid
 from chunkfold.kernels.bake_inputs import inputs
 from chunkfold.kernels.bake_joins import joins
-from chunkfold.kernels.bake_lanes import carries
+from chunkfold.kernels.bake_lanes import carries, has_firsts
 from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_positions import has_positions, positions
 from chunkfold.kernels.bake_texts import joined
@@ -137,6 +137,7 @@ def _whole(accumulator: Accumulator) -> str:
     parts = list(zip(cs, accumulator.components, strict=True))
     held = [c for c, part in parts if part.table is None or part.limbs]
     exact = [c for c, part in parts if part.limbs and part.table]
+    firsts = [c for c, part in parts if has_firsts(part, accumulator)]
     carried = [c for c, part in parts if carries(part, accumulator)]
     gridded = has_grid(accumulator)
 
@@ -151,7 +152,12 @@ def _whole(accumulator: Accumulator) -> str:
 typedef struct {{ {" ".join(f"{c}_t {c};" for c in held) or "int none;"} }} acc_t;
 typedef struct {{ {each("{c}_state {c};")} }} state_t;
 {grid_sums(accumulator) if gridded else "#define CHF_GRID 0"}
-typedef struct {{ {each("{c}_states {c};")} {"CHF_GRID_MEMBER" if gridded else ""} }} states_t;
+#define CHF_FIRSTS {int(bool(firsts))}
+typedef struct {{
+    {each("{c}_states {c};")}
+    {"CHF_GRID_MEMBER" if gridded else ""}
+    {"int begun;" if firsts else ""}
+}} states_t;
 static acc_t chf_zero(void) {{ acc_t r; {made("r.{c} = {c}_zero();")} return r; }}
 static acc_t chf_op(acc_t a, acc_t b)
 {{
@@ -179,7 +185,17 @@ static void chf_begins(states_t *s)
 #if CHF_GRID
     s->grid.most = s->grid.least = s->grid.count = 0; /* nothing is on it */
 #endif
+#if CHF_FIRSTS
+    s->begun = 0;
+#endif
 }}
+#if CHF_FIRSTS
+static void chf_firsts(states_t *s, const values_t *v, ulong i, ulong di)
+{{
+    {" ".join(f"{c}_firsts(&s->{c}, v, i, di);" for c in firsts)}
+    s->begun = 1;
+}}
+#endif
 static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 {{
     {each("{c}_steps(&s->{c}, v, i, di);")}

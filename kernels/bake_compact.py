@@ -16,8 +16,9 @@ from chunkfold.kernels.bake_expansion import (
     terms_of,
     vector_step,
 )
-from chunkfold.kernels.bake_lanes import array_lanes, on_vectors
+from chunkfold.kernels.bake_lanes import array_lanes
 from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.limbs import Limbs
 
 _LIFT = """

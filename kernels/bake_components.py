@@ -8,7 +8,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_lanes import lanes
-from chunkfold.kernels.bake_texts import absent, joined, op_text
+from chunkfold.kernels.bake_texts import absent, assign, joined, op_text
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
 from chunkfold.kernels.texts import for_one
 
@@ -47,16 +47,6 @@ def _wide(ctype: str) -> str:
 #undef chfv_wide
 #define chf_wide(e) (({ctype})(e))
 #define chfv_wide(e) CHF_TO({ctype}, e)"""
-
-
-def assign(part: Component, target: str, dtype: str, what: str, text: str) -> str:
-    """Assign a monoid's text to one value, with line numbers that are the text's own."""
-    return f"""\
-    {target} = ({FIELD[dtype]})(
-#line 1 "{part.origin}: {what}"
-{for_one(text)}
-#line 1 "generated"
-    );"""
 
 
 def _constants(c: str, part: Component) -> str:
@@ -136,6 +126,13 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
             for n, text in texts
         )
 
+    first = ""
+    if state.first:
+        first = f"""\
+    if (!s._begun) {{
+        s._begun = 1;
+{assigned("s", "first", state.first)}
+    }}"""
     if isinstance(state.step, str):
         step = f"""\
     {{
@@ -152,17 +149,20 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
         join = f"""\
 static {c}_state {c}_join({c}_state a, {c}_state b)
 {{
-    {c}_state j;
+    {c}_state j = a;
 {assigned("j", "join", state.join)}
     return j;
 }}"""
+    members = " ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)
     starts = " ".join(f"state->{name} = {literal(v, d)};" for name, d, v in state.fields)
+    if state.first:
+        members, starts = f"{members} int _begun;", f"{starts} state->_begun = 0;"
     return f"""\
-typedef struct {{ {" ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)} }} {c}_state;
+typedef struct {{ {members} }} {c}_state;
 static void {c}_begin({c}_state *state) {{ {starts} }}
 {begun}
     {c}_state s = *state;
-{joined([step, carry])}
+{joined([first, step, carry])}
     *state = s;
 }}
 static {c}_t {c}_end({c}_state s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator, Component
-from chunkfold.kernels.bake_components import assign, head
+from chunkfold.kernels.bake_components import head
 from chunkfold.kernels.bake_expansion import (
     TINY,
     VECTOR,
@@ -18,8 +18,9 @@ from chunkfold.kernels.bake_expansion import (
     terms_of,
     vector_step,
 )
-from chunkfold.kernels.bake_lanes import array_lanes, on_vectors
-from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_lanes import array_lanes
+from chunkfold.kernels.bake_texts import assign, joined
+from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.limbs import Limbs
 
 _LIFT = """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels.accumulator import Accumulator, Component
-from chunkfold.kernels.bake_components import assign, head
-from chunkfold.kernels.bake_lanes import assign_lanes, mask, promoted
-from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_components import head
+from chunkfold.kernels.bake_texts import assign, joined
+from chunkfold.kernels.bake_vectors import assign_lanes, mask, promoted
 from chunkfold.kernels.limbs import Limbs
 
 VECTOR = "CHF_VEC(double)"

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_expansion import VECTOR, elements, terms_of
-from chunkfold.kernels.bake_lanes import mask, on_vectors, promoted
 from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_vectors import mask, on_vectors, promoted
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.limbs import Limbs
 

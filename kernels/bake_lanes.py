@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
-from chunkfold.kernels.bake_inputs import lanes_readable
-from chunkfold.kernels.bake_texts import absent, joined, op_text
-from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, literal
-from chunkfold.kernels.texts import fits_lanes, for_lanes, is_number
+import re
 
-_MASKS = {"int32": "int", "uint32": "int", "float32": "int"}
-"""Type of a mask that selects among values of a field's dtype; long where not named."""
+from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.bake_inputs import lanes_readable
+from chunkfold.kernels.bake_texts import assign, joined, op_text
+from chunkfold.kernels.bake_vectors import (
+    absent_type,
+    assign_lanes,
+    kept,
+    mask,
+    mask_of,
+    on_vectors,
+    promoted,
+    zero_lanes,
+)
+from chunkfold.kernels.dtypes import FIELD, STORED, literal
+
+_STATE = re.compile(r"\bs\.(\w+)")
+_ELEMENT = re.compile(r"\b(x\d*|i)\b")
 
 
 def lanes(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -19,26 +30,25 @@ def lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     return array_lanes(c, part, accumulator)
 
 
-def on_vectors(part: Component, accumulator: Accumulator) -> bool:
-    """Whether a component's texts and inputs let kernels fold whole vectors."""
-    if not lanes_readable(accumulator) or (part.table and not part.limbs):
-        return False
-    if part.state is not None:
-        # Statements may do anything; the end runs once, element by element.
-        return not isinstance(part.state.step, str) and all(map(fits_lanes, part.state.texts))
-    return all(fits_lanes(text) for f in part.fields for text in (f.lift, op_text(f)))
+def in_common(part: Component) -> frozenset[str]:
+    """Return the fields of a state that all lanes have in common: what no element changes.
 
-
-def assign_lanes(part: Component, target: str, dtype: str, what: str, text: str) -> str:
-    """Assign a monoid's text to lanes, with line numbers that are the text's own."""
-    if is_number(text):
-        return f"    {target} = (CHF_VEC({FIELD[dtype]}))({text});"
-    return f"""\
-    {target} = CHF_TO({FIELD[dtype]},
-#line 1 "{part.origin}: {what}"
-{for_lanes(text)}
-#line 1 "generated"
-    );"""
+    Lanes step together, but for elements that are absent.
+    """
+    state = part.state
+    if state is None or isinstance(state.step, str) or part.skipna:
+        return frozenset()
+    carried = {read for _, text in state.carry for read in _STATE.findall(text)}
+    common = {name for name, _ in state.step} - dict(state.carry).keys() - carried
+    while True:
+        own = {
+            name
+            for name, text in state.step
+            if name in common and (_ELEMENT.search(text) or set(_STATE.findall(text)) - common)
+        }
+        if not own:
+            return frozenset(common)
+        common -= own
 
 
 def array_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -86,30 +96,37 @@ static void {c}_ends(const {c}_states *s, {c}_state *out)
 
 
 def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Return lanes as vectors, one per field of the state."""
+    """Return lanes as vectors, one per field of the state; what they have in common as a scalar."""
     state = part.state
-    fields = (
-        [(name, dtype, start) for name, dtype, start in state.fields]
-        if state
-        else [(f.name, f.dtype, f.zero) for f in part.fields]
-    )
-    members = " ".join(f"CHF_VEC({FIELD[dtype]}) {name};" for name, dtype, _ in fields)
+    fields = state.fields if state else [(f.name, f.dtype, f.zero) for f in part.fields]
+    common = in_common(part)
+    types = {
+        name: FIELD[dtype] if name in common else f"CHF_VEC({FIELD[dtype]})"
+        for name, dtype, _ in fields
+    }
+    members = " ".join(f"{types[name]} {name};" for name, _, _ in fields)
     begins = " ".join(
-        f"s->{name} = (CHF_VEC({FIELD[dtype]}))({literal(start, dtype)});"
-        for name, dtype, start in fields
+        f"s->{name} = ({types[name]})({literal(start, dtype)});" for name, dtype, start in fields
     )
     # Unrolled, or PoCL's compiler scatters vectors to them.
     spreads = joined(
         f"""\
     {{
         {FIELD[dtype]} e[CHF_LANES];
-        CHF_SPREAD(s->{name}, e);
+        CHF_SPREAD((CHF_VEC({FIELD[dtype]}))(s->{name}), e);
         #pragma unroll
         for (int j = 0; j < CHF_LANES; j++)
             out[j].{name} = e[j];
     }}"""
         for name, dtype, _ in fields
     )
+    if state and state.first:
+        lane = f"CHF_VEC({absent_type(accumulator)})"
+        members += f" {lane} _begun;" if part.skipna else ""
+        begins += f" s->_begun = ({lane})(0);" if part.skipna else ""
+        spreads += """
+    for (int j = 0; j < CHF_LANES; j++)
+        out[j]._begun = 1;"""
     body = _vector_state_step(c, part) if state else _vector_op_step(c, part)
     index = (
         "const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;"
@@ -119,6 +136,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     return f"""\
 typedef struct {{ {members} }} {c}_states;
 static void {c}_begins({c}_states *s) {{ {begins} }}
+{_vector_firsts(c, part, accumulator, index)}
 static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
     {promoted(accumulator)}
@@ -131,42 +149,6 @@ static void {c}_ends(const {c}_states *s, {c}_state *out)
 {{
 {spreads}
 }}"""
-
-
-def promoted(accumulator: Accumulator) -> str:
-    """Widen narrow integers as C does for one element, so that a text means the same on lanes."""
-    lines = []
-    for n, name in enumerate(accumulator.value):
-        ctype = STORED[name].value
-        narrow = ctype in NARROW
-        wide = "int" if narrow else ctype
-        read = f"CHF_TO(int, v->x{n})" if narrow else f"v->x{n}"
-        lines.append(f"const CHF_VEC({wide}) x{n} = {read};")
-        if n == 0:
-            lines.append(f"const CHF_VEC({wide}) x = x0;")
-    return " ".join(lines)
-
-
-def mask(part: Component, accumulator: Accumulator) -> str:
-    """Name the lanes whose elements are absent, if any may be."""
-    if not part.skipna:
-        return ""
-    wide = accumulator.value[0] in ("float64", "time")
-    lane = "long" if wide else "int"
-    return f"const CHF_VEC({lane}) absent = {absent(accumulator)};"
-
-
-def kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
-    """Keep a lane as it was where its element is absent."""
-    if not part.skipna:
-        return ""
-    mask = f"CHF_TO({_MASKS.get(dtype, 'long')}, absent)"
-    return f"    {target} = select({target}, {otherwise}, {mask});"
-
-
-def zero_lanes(field: BoundField) -> str:
-    """Return a field's zero in each lane."""
-    return f"(CHF_VEC({FIELD[field.dtype]}))({literal(field.zero, field.dtype)})"
 
 
 def _vector_op_step(c: str, part: Component) -> str:
@@ -204,14 +186,70 @@ static void {c}_carries({c}_states *state)
 }}"""
 
 
+def has_firsts(part: Component, accumulator: Accumulator) -> bool:
+    """Whether the first elements of lanes are looked at once, before any step."""
+    return bool(part.state and part.state.first) and (
+        on_vectors(part, accumulator) and not part.skipna
+    )
+
+
+def _vector_firsts(c: str, part: Component, accumulator: Accumulator, index: str) -> str:
+    """Return what the first elements of lanes set, where none is absent."""
+    if not has_firsts(part, accumulator):
+        return ""
+    assert part.state is not None
+    dtypes = {name: dtype for name, dtype, _ in part.state.fields}
+    lines = [
+        assign_lanes(part, f"s->{name}", dtypes[name], f"accumulate.first of {name}", text)
+        for name, text in part.state.first
+    ]
+    return f"""\
+static void {c}_firsts({c}_states *s, const values_t *v, ulong i0, ulong di)
+{{
+    {promoted(accumulator)}
+    {index}
+{joined(lines)}
+}}"""
+
+
 def _vector_state_step(c: str, part: Component) -> str:
     state = part.state
     assert state is not None
     assert not isinstance(state.step, str)
     dtypes = {name: dtype for name, dtype, _ in state.fields}
+    common = in_common(part)
+
+    def in_lanes(text: str) -> str:
+        return _STATE.sub(
+            lambda read: (
+                f"(CHF_VEC({FIELD[dtypes[read[1]]]}))({read[0]})" if read[1] in common else read[0]
+            ),
+            text,
+        )
+
     lines = [f"    {c}_states s = *state;"]
+    if part.skipna:
+        lines += _firsts_where_present(c, part)
     for name, text in state.step:
         what = f"accumulate.step of {name}"
-        lines.append(assign_lanes(part, f"s.{name}", dtypes[name], what, text))
+        if name in common:
+            lines.append(assign(part, f"s.{name}", dtypes[name], what, text))
+            continue
+        lines.append(assign_lanes(part, f"s.{name}", dtypes[name], what, in_lanes(text)))
         lines.append(kept(part, dtypes[name], f"s.{name}", f"state->{name}"))
     return joined([*lines, "    *state = s;"])
+
+
+def _firsts_where_present(c: str, part: Component) -> list[str]:
+    """Return how lanes, some of which have begun, look for the first element of the others."""
+    state = part.state
+    assert state is not None
+    if not state.first:
+        return []
+    dtypes = {name: dtype for name, dtype, _ in state.fields}
+    lines = [f"    {c}_states first = s;"]
+    for name, text in state.first:
+        what, begun = f"accumulate.first of {name}", mask_of(dtypes[name], "s._begun | absent")
+        lines.append(assign_lanes(part, f"first.{name}", dtypes[name], what, text))
+        lines.append(f"    s.{name} = select(first.{name}, s.{name}, {begun});")
+    return [*lines, "    s._begun |= !absent;"]

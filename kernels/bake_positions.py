@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
-from chunkfold.kernels.bake_lanes import (
+from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_vectors import (
     assign_lanes,
     kept,
     mask,
@@ -13,7 +14,6 @@ from chunkfold.kernels.bake_lanes import (
     promoted,
     zero_lanes,
 )
-from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD
 
 _FIRST = {"min": "first(a.{m}, b.{m}, a.{i}, b.{i})", "max": "first(b.{m}, a.{m}, a.{i}, b.{i})"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chunkfold.kernels.accumulator import Accumulator, BoundField
-from chunkfold.kernels.texts import COLLECTIVES
+from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
+from chunkfold.kernels.dtypes import FIELD
+from chunkfold.kernels.texts import COLLECTIVES, for_one
 
 _WRITTEN = {"add": "a.{0} + b.{0}", "min": "min(a.{0}, b.{0})", "max": "max(a.{0}, b.{0})"}
 _FLOAT_WRITTEN = _WRITTEN | {"min": "fmin(a.{0}, b.{0})", "max": "fmax(a.{0}, b.{0})"}
@@ -15,6 +16,16 @@ def op_text(field: BoundField) -> str:
     """Return a field's op as an expression of a and b."""
     written = _FLOAT_WRITTEN if field.dtype.startswith("float") else _WRITTEN
     return written[field.op].format(field.name) if field.op in COLLECTIVES else field.op
+
+
+def assign(part: Component, target: str, dtype: str, what: str, text: str) -> str:
+    """Assign a monoid's text to one value, with line numbers that are the text's own."""
+    return f"""\
+    {target} = ({FIELD[dtype]})(
+#line 1 "{part.origin}: {what}"
+{for_one(text)}
+#line 1 "generated"
+    );"""
 
 
 def absent(accumulator: Accumulator) -> str:

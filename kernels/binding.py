@@ -216,6 +216,7 @@ def _state(given: Accumulate, value: np.dtype, fp64: bool) -> BoundState:
         ),
         step=given.step if isinstance(given.step, str) else tuple(given.step.items()),
         end=tuple(given.end.items()),
+        first=tuple(given.first.items()),
         carry=tuple(given.carry.items()),
         join=tuple(given.join.items()),
     )

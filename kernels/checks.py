@@ -18,6 +18,7 @@ _EXACT_LIFTS = ("x", "magnitude(x)", "re(x)", "im(x)")
 """What is in the range of the elements' dtype, for which limbs are made."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _OPERAND = re.compile(r"\b[ab]\.(\w+)")
+_STATE = re.compile(r"\bs\.")
 _TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
 """What kernels name where texts stand."""
 
@@ -191,19 +192,21 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
     if not accumulate.end:
         raise MonoidError(f"accumulate of monoid {monoid!r} ends in no field")
     check_numbers(monoid, "accumulate.start", accumulate.start)
+    _check_expressions(monoid, "accumulate.first", accumulate.first, accumulate.state)
+    for name, text in accumulate.first.items():
+        if _STATE.search(text):
+            raise MonoidError(
+                f"accumulate.first[{name!r}] of monoid {monoid!r} is {text!r}, which reads the "
+                "state; give an expression of the element alone"
+            )
     step = accumulate.step
     if isinstance(step, Mapping):
-        check_keys(monoid, "accumulate.step", step, accumulate.state)
+        stepped = [name for name in accumulate.state if name not in accumulate.first]
+        check_keys(monoid, "accumulate.step", step, dict.fromkeys(stepped))
     for text in step.values() if isinstance(step, Mapping) else (step,):
         check_source(monoid, "accumulate.step", text)
-    _check_expressions(monoid, "accumulate.carry", accumulate.carry)
-    unknown = set(accumulate.carry) - set(accumulate.state)
-    if unknown:
-        raise MonoidError(
-            f"accumulate.carry of monoid {monoid!r} names {sorted(unknown)}, but the state has "
-            f"{', '.join(accumulate.state)}"
-        )
-    _check_expressions(monoid, "accumulate.join", accumulate.join)
+    _check_expressions(monoid, "accumulate.carry", accumulate.carry, accumulate.state)
+    _check_expressions(monoid, "accumulate.join", accumulate.join, accumulate.state)
     if accumulate.join:
         check_keys(monoid, "accumulate.join", accumulate.join, accumulate.state)
     for name, text in accumulate.end.items():
@@ -216,12 +219,20 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
             )
 
 
-def _check_expressions(monoid: str, part: str, given: Mapping[str, str]) -> None:
+def _check_expressions(
+    monoid: str, part: str, given: Mapping[str, str], state: Mapping[str, str]
+) -> None:
     """See that a part is expressions of state fields, if there is any."""
     if not isinstance(given, Mapping):
         raise MonoidError(
             f"{part} of monoid {monoid!r} is {given!r}; give a mapping of state fields and "
             "expressions"
+        )
+    unknown = set(given) - set(state)
+    if unknown:
+        raise MonoidError(
+            f"{part} of monoid {monoid!r} names {sorted(unknown)}, but the state has "
+            f"{', '.join(state)}"
         )
     for name, text in given.items():
         check_source(monoid, f"{part}[{name!r}]", text)

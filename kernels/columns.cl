@@ -19,7 +19,7 @@
 #define CHF_COLUMNS (CHF_TILE * CHF_LANES)
 /* Rows that are folded of one vector before the next: as many as may be, where there is no other. */
 #if CHF_TILE > 1
-#define CHF_ROWS ((ulong)CHF_UNROLL)
+#define CHF_ROWS ((ulong)CHF_HEIGHT)
 #elif CHF_CARRY_AFTER
 #define CHF_ROWS ((ulong)CHF_CARRY_AFTER)
 #else
@@ -39,6 +39,7 @@ static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong 
 #else
         states_t copy = lanes[n], *s = &copy;
 #endif
+        chf_look_first(CHF_INPUT_NAMES, at + column, index + column * di, di, s);
         chf_fold_loads(CHF_INPUT_NAMES, at + column, rows, 1, stride, index + column * di, di_row, di,
                        s);
         chf_carries(s);

@@ -39,8 +39,8 @@ _MOMENTS: Any = {
     "accumulate": Accumulate(
         state={"p": "real", "s": "real", "q": "real", "n": "real"},
         start={"p": 0, "s": 0, "q": 0, "n": 0},
+        first={"p": "wide(x)"},
         step={
-            "p": "when(s.n, s.p, wide(x))",
             "s": "s.s + (wide(x) - s.p)",
             "q": "s.q + (wide(x) - s.p) * (wide(x) - s.p)",
             "n": "s.n + 1",
@@ -97,7 +97,7 @@ NORM1 = Monoid(
     "norm1",
     fields={"s": "mean"},
     zero=0,
-    lift="magnitude(x)",
+    lift="fabs(wide(x))",
     op="add",
     finish=finishes.as_float,
     exact=exact.EXACT_NORM1,

@@ -42,6 +42,8 @@ class Tuning:
     """Loads stand at multiples of their size."""
     tile: int
     """Loads side by side that a work-item of `fold_columns` folds."""
+    height: int
+    """Rows that it folds of one of them before the next; all, if there is no other."""
     local_tables: bool
     """Work-groups that fold a run count in local memory."""
 
@@ -66,6 +68,7 @@ class Tuning:
             "STRIP": int(self.strip),
             "ALIGNED": int(self.aligned and not passes),
             "TILE": self.tile if columns else 1,
+            "HEIGHT": self.height if columns and self.tile > 1 else 1,
             "COLUMN_LOCAL": self.columns.local_size if columns or passes else 1,
             "TABLE_LOCAL": int(self.local_tables and kernel_file == "flat.cl"),
             "TABLE_SHARED": int(loads.local_size > 1),

@@ -101,6 +101,7 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
         strip=False,
         aligned=itemsize in _GPU_FLAT,
         tile=1,
+        height=1,
         local_tables=local_tables(device, accumulator),
     )
     if not accumulator.exact:
@@ -137,15 +138,17 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
     few = min(lanes, _ROW_LANES)
     tile_bytes = _EXACT_TILE_BYTES if accumulator.exact else _TILE_BYTES
     column_lanes = _column_lanes(accumulator)
+    in_flight, height = _rows_of_columns(accumulator)
     return Tuning(
         variant=variant,
         groups=min(MOST_GROUPS, 4 * device.compute_units),
         flat=Loads(size, lanes, lanes, _in_a_batch(accumulator, lanes)),
         rows=Loads(size, few, few, _EXACT_BATCH if accumulator.exact else 1),
-        columns=_columns(1, column_lanes, _rows_in_flight(accumulator)),
+        columns=_columns(1, column_lanes, in_flight),
         strip=True,
         aligned=False,
         tile=max(1, tile_bytes // (column_lanes * max(1, accumulator.state_bytes))),
+        height=height,
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
     )
@@ -170,15 +173,16 @@ def _in_a_batch(accumulator: Accumulator, lanes: int) -> int:
     return max(1, _BATCH_BYTES // (lanes * min(_itemsizes(accumulator))))
 
 
-def _rows_in_flight(accumulator: Accumulator) -> int:
-    """Return the rows of columns that are unrolled on a CPU.
+def _rows_of_columns(accumulator: Accumulator) -> tuple[int, int]:
+    """Return the rows of columns that are unrolled on a CPU, and those folded of a vector in turn.
 
-    They hide what it costs to load a vector's states: the more there are, the more. Arithmetic and
-    searches for bins hide it too: 16 rows of 80 bins were slower than 2.
+    The latter hide what it costs to load its states. Searches for bins hide it too: 16 rows of 80
+    bins were slower than 2. Compilers begin all that is unrolled at once: of ten statistics 16 rows
+    left the registers, and took a third longer than 8 that 2 were unrolled of.
     """
     if accumulator.tables and not accumulator.exact:
-        return 2
-    return 8 if accumulator.exact or accumulator.state_bytes <= _SMALL_STATE_BYTES else 16
+        return 2, 2
+    return 8 if accumulator.exact or accumulator.state_bytes <= _SMALL_STATE_BYTES else 2, 8
 
 
 def _itemsizes(accumulator: Accumulator) -> list[int]:

@@ -86,6 +86,7 @@ class RungFold(Fold):
             strip=False,
             aligned=False,
             tile=1,
+            height=1,
             local_tables=False,
         )
         each = rung.elements * loads.local_size

@@ -74,6 +74,30 @@ _STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
         ({"accumulate": Accumulate({"t": "int64"}, {}, "s.t += x;", {"s": "s.t"})}, "start"),
         ({"accumulate": Accumulate({"t": "int64"}, {"t": 0}, "%:define x", {"s": "s.t"})}, "%:"),
         (
+            {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, first={"u": "x"})},
+            r"first of monoid 's' names \['u'\], but the state has t",
+        ),
+        (
+            {
+                "accumulate": Accumulate(
+                    {"t": "int64"}, {"t": 0}, {"t": "x"}, {"s": "s.t"}, first={"t": "x"}
+                )
+            },
+            r"step of monoid 's' names \['t'\], but should name \[\]",
+        ),
+        (
+            {
+                "accumulate": Accumulate(
+                    {"t": "int64", "u": "int64"},
+                    {"t": 0, "u": 0},
+                    {"t": "s.u"},
+                    {"s": "s.t"},
+                    first={"u": "s.t + 1"},
+                )
+            },
+            r"first\['u'\] of monoid 's' is 's.t \+ 1', which reads the state",
+        ),
+        (
             {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry={"u": "0"})},
             r"carry of monoid 's' names \['u'\], but the state has t",
         ),
@@ -84,7 +108,7 @@ _STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
         ({"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry=["t"])}, "give a mapping of state"),
         (
             {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join={"u": "0"})},
-            r"accumulate.join of monoid 's' names \['u'\], but should name \['t'\]",
+            r"accumulate.join of monoid 's' names \['u'\], but the state has t",
         ),
         (
             {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join={"t": "a.t # 1"})},
@@ -148,6 +172,41 @@ def test_a_join_that_loses_a_state_is_found_out(opened: OpenedDevice):
     accumulator = bind([monoid], [np.dtype("int8")]).accumulator
     with pytest.raises(MonoidError, match=r"accumulate\.join and op disagree: where a is"):
         choose(opened.device, accumulator, kernels=("rows",))
+
+
+_ABOUT_THE_FIRST = {"s": "s.s + (wide(x) - s.p)", "n": "s.n + 1"}
+
+
+@pytest.mark.parametrize("skipna", [False, True])
+@pytest.mark.parametrize(
+    "step", [_ABOUT_THE_FIRST, "s.s += x - s.p; s.n += 1;"], ids=["on lanes", "statements"]
+)
+def test_the_first_element_of_each_stream_is_set_once(
+    opened: OpenedDevice, step: dict[str, str] | str, *, skipna: bool
+):
+    """A sum about it is right only if it stays as it is, and is counted with the others."""
+    about = Accumulate(
+        state={"p": "float64", "s": "float64", "n": "float64"},
+        start={"p": 0, "s": 0, "n": 0},
+        first={"p": "wide(x)"},
+        step=step,
+        end={"s": "s.s + s.n * s.p"},
+        join={"p": "0", "s": "a.s + a.n * a.p + b.s + b.n * b.p", "n": "0"},
+    )
+    monoid = Monoid(
+        "about", fields={"s": "float64"}, zero=0, lift="x", op="add", accumulate=about,
+        skipna=skipna,
+    )  # fmt: skip
+    array = (np.arange(6000 * 9 * 40) * 37 % 1009 - 500).reshape(6000, 9, 40).astype("float32")
+    if skipna:
+        array[np.random.default_rng(5).random(array.shape) < 0.4] = np.nan
+        array[:, :, :17] = np.nan
+    bound = bind([monoid], [array.dtype])
+    for axes in [(0, 1, 2), (0,), (1,), (2,), (0, 2)]:
+        whole = box(array.shape, axes)
+        tuning = choose(opened.device, bound.accumulator, kernels=(whole.kernel,))
+        got = folded(opened, bound, tuning, array, whole, outputs=whole.outputs)["about"]
+        np.testing.assert_array_equal(got, np.nansum(array.astype("f8"), axis=axes).ravel())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""Texts on CHF_LANES elements at once, as OpenCL vectors: what they read, and what is absent."""
+
+from __future__ import annotations
+
+from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
+from chunkfold.kernels.bake_inputs import lanes_readable
+from chunkfold.kernels.bake_texts import absent, op_text
+from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, literal
+from chunkfold.kernels.texts import fits_lanes, for_lanes, is_number
+
+_MASKS = {"int32": "int", "uint32": "int", "float32": "int"}
+"""Type of a mask that selects among values of a field's dtype; long where not named."""
+
+
+def on_vectors(part: Component, accumulator: Accumulator) -> bool:
+    """Whether a component's texts and inputs let kernels fold whole vectors."""
+    if not lanes_readable(accumulator) or (part.table and not part.limbs):
+        return False
+    if part.state is not None:
+        # Statements may do anything; the end runs once, element by element.
+        return not isinstance(part.state.step, str) and all(map(fits_lanes, part.state.texts))
+    return all(fits_lanes(text) for f in part.fields for text in (f.lift, op_text(f)))
+
+
+def assign_lanes(part: Component, target: str, dtype: str, what: str, text: str) -> str:
+    """Assign a monoid's text to lanes, with line numbers that are the text's own."""
+    if is_number(text):
+        return f"    {target} = (CHF_VEC({FIELD[dtype]}))({text});"
+    return f"""\
+    {target} = CHF_TO({FIELD[dtype]},
+#line 1 "{part.origin}: {what}"
+{for_lanes(text)}
+#line 1 "generated"
+    );"""
+
+
+def promoted(accumulator: Accumulator) -> str:
+    """Widen narrow integers as C does for one element, so that a text means the same on lanes."""
+    lines = []
+    for n, name in enumerate(accumulator.value):
+        ctype = STORED[name].value
+        narrow = ctype in NARROW
+        wide = "int" if narrow else ctype
+        read = f"CHF_TO(int, v->x{n})" if narrow else f"v->x{n}"
+        lines.append(f"const CHF_VEC({wide}) x{n} = {read};")
+        if n == 0:
+            lines.append(f"const CHF_VEC({wide}) x = x0;")
+    return " ".join(lines)
+
+
+def mask(part: Component, accumulator: Accumulator) -> str:
+    """Name the lanes whose elements are absent, if any may be."""
+    if not part.skipna:
+        return ""
+    return f"const CHF_VEC({absent_type(accumulator)}) absent = {absent(accumulator)};"
+
+
+def absent_type(accumulator: Accumulator) -> str:
+    """Return the lane's type of what `mask` names."""
+    return "long" if accumulator.value[0] in ("float64", "time") else "int"
+
+
+def mask_of(dtype: str, lanes: str) -> str:
+    """Make a mask over values of a field's dtype of one that names lanes."""
+    return f"CHF_TO({_MASKS.get(dtype, 'long')}, {lanes})"
+
+
+def kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
+    """Keep a lane as it was where its element is absent."""
+    if not part.skipna:
+        return ""
+    return f"    {target} = select({target}, {otherwise}, {mask_of(dtype, 'absent')});"
+
+
+def zero_lanes(field: BoundField) -> str:
+    """Return a field's zero in each lane."""
+    return f"(CHF_VEC({FIELD[field.dtype]}))({literal(field.zero, field.dtype)})"

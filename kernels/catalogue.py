@@ -167,6 +167,7 @@ _FLOAT_DIFFERENCE = Monoid(
         )
     },
 )
+_SMALLER = "exp(-fabs(gap(wide(x), s.m)))"
 _CATALOGUE = (
     _SUM,
     _PROD,
@@ -220,13 +221,13 @@ _CATALOGUE = (
             "s": "a.s * exp(gap(a.m, fmax(a.m, b.m))) + b.s * exp(gap(b.m, fmax(a.m, b.m)))",
             "m": "fmax(a.m, b.m)",
         },
-        # The sum first: it needs the maximum as it was. NaN stays in the sum.
+        # One exponential for each: the sum's where the maximum changes, else the element's. The sum
+        # first: it needs the maximum as it was. NaN stays in the sum.
         accumulate=Accumulate(
             state={"s": "real", "m": "real"},
             start={"s": 0, "m": "lowest"},
             step={
-                "s": "s.s * exp(gap(s.m, fmax(s.m, wide(x))))"
-                " + exp(gap(wide(x), fmax(s.m, wide(x))))",
+                "s": f"when(gap(fmax(s.m, wide(x)), s.m), s.s * {_SMALLER} + 1, s.s + {_SMALLER})",
                 "m": "fmax(s.m, wide(x))",
             },
             end={"s": "s.s", "m": "s.m"},

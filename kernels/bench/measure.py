@@ -10,7 +10,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.bench.ceiling import read_kernels
-from chunkfold.kernels.bench.peers import numpy_of, ours, placed, reduction_kernel, rung
+from chunkfold.kernels.bench.peers import in_cache, numpy_of, ours, placed, reduction_kernel, rung
 from chunkfold.kernels.bench.timing import Timed, medians
 from chunkfold.kernels.binding import bind
 from chunkfold.kernels.device import Device
@@ -20,6 +20,8 @@ from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
+IN_CACHE = "in a cache"
+"""What ours would do if reading took no time: the ceiling of its arithmetic."""
 CROSSOVER_BYTES = (1 << 10, 1 << 26)
 """Least and most bytes at which a device is compared with NumPy."""
 _PATTERN = 1 << 22
@@ -38,9 +40,9 @@ class Row:
     left_out: dict[str, str]
     """Contenders that could not take part, and why."""
 
-    def share(self, name: str = OURS) -> float:
-        """Return a contender's share of the read ceiling."""
-        return self.rates[name] / self.rates[CEILING]
+    def share(self, name: str = OURS, of: str = CEILING) -> float:
+        """Return a contender's share of a ceiling."""
+        return self.rates[name] / self.rates[of]
 
 
 def bench_kernels(
@@ -65,6 +67,7 @@ def bench_kernels(
             contenders = {
                 OURS: ours(opened, op, array, buffer),
                 CEILING: ceiling,
+                IN_CACHE: in_cache(opened, op, array, buffer),
                 NUMPY: numpy_of(op, array),
                 REDUCTION_KERNEL: reduction_kernel(opened, op, array, buffer),
             }

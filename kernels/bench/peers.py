@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.bench.timing import Timed
 from chunkfold.kernels.binding import bind
-from chunkfold.kernels.choice import choose
+from chunkfold.kernels.choice import choose, settled
 from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import box
@@ -17,6 +18,10 @@ from chunkfold.kernels.ladder import Rung, RungFold
 from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 
+_CACHED_BYTES = 256 << 10
+_LEAST_REPEATS = 16
+_SLIDE = 64
+"""Elements that a run over what is in a cache begins behind the one before."""
 _EXPRESSIONS = {"sum": ("0", "a+b"), "min": (None, "min(a,b)"), "max": (None, "max(a,b)")}
 
 
@@ -46,6 +51,34 @@ def ours(
     accumulator = bound.accumulator.for_outputs(whole.outputs)
     tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
     return folding(Fold(opened, accumulator, tuning, outputs=whole.outputs), array, buffer, axes)
+
+
+def in_cache(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer) -> Timed | None:
+    """Fold as many elements with the same loops and loads, of a few that stay in a cache.
+
+    So fast is the arithmetic by itself. None if the array is not much larger than those few, or the
+    device's compiler does not survive it.
+    """
+    count = _CACHED_BYTES // array.itemsize
+    repeats = array.size // count
+    if repeats < _LEAST_REPEATS:
+        return None
+    # Each run begins a little behind the one before, or all would be one element over and over.
+    strides = (_SLIDE, 1)
+    whole = box((repeats, count), (0, 1), strides=strides, index_strides=strides)
+    bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype])
+    flat = choose(opened.device, bound.accumulator, kernels=("flat",))
+    wanted = replace(flat, rows=flat.flat)
+    (tuning,), verdict = settled(opened.device, bound.accumulator, wanted, kernels=("rows",))
+    if not verdict.usable:
+        return None
+    fold = Fold(opened, bound.accumulator, tuning)
+
+    def run() -> object:
+        fold.add([buffer], whole)
+        return fold.finish()
+
+    return run
 
 
 def rung(

@@ -20,6 +20,7 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.bench import measure, transfer
 from chunkfold.kernels.bench.ceiling import read_kernels
+from chunkfold.kernels.bench.peers import in_cache
 from chunkfold.kernels.bench.timing import medians
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.kernels.ladder import LADDER
@@ -50,6 +51,18 @@ def test_a_row_has_every_contender(device: Device):
     assert set(row.rates) == names
     assert all(rate > 0 for rate in row.rates.values())
     assert row.share() == row.rates["chunkfold"] / row.rates["read ceiling"]
+
+
+def test_arithmetic_is_measured_on_elements_that_stay_in_a_cache(opened: OpenedDevice):
+    """The same fold, and of what it says: runs of 256 KiB, each 64 elements behind the last."""
+    array = (np.arange(1 << 20) * 37 % 1009).astype("float32")
+    run = in_cache(opened, "sum", array, upload(opened, array))
+    assert run is not None
+    (total,) = run().arrays["c0_s"]
+    runs = np.lib.stride_tricks.sliding_window_view(array, 1 << 16)[: 16 * 64 : 64]
+    assert total == runs.sum(dtype="f8")
+    few = array[: 1 << 18]
+    assert in_cache(opened, "sum", few, upload(opened, few)) is None
 
 
 def test_several_ops_are_one_pass_without_a_peer(device: Device):

@@ -16,6 +16,7 @@ HELPERS = (
     "rank_low",
     "rank_high",
     "wide",
+    "whole",
     "nonzero",
     "magnitude",
     "first",

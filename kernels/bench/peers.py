@@ -112,7 +112,8 @@ def folding(
 
 def numpy_of(op: str, array: np.ndarray) -> Timed | None:
     """NumPy, on one core, on the host's copy; None where it has no such function."""
-    functions = [getattr(np, name, None) for name in op.split("+")]
+    found = [getattr(np, name, None) for name in op.split("+")]
+    functions = [one.reduce if isinstance(one, np.ufunc) else one for one in found]
     if None in functions:
         return None
 

@@ -71,6 +71,11 @@ def test_several_ops_are_one_pass_without_a_peer(device: Device):
     assert {measure.OURS, measure.NUMPY} <= set(row.rates)
 
 
+def test_numpy_reduces_by_bits_too(device: Device):
+    (row,) = measure.bench_kernels(device, ["bitwise_xor"], ["int32"], 1 << 20, 1)
+    assert row.rates[measure.NUMPY] > 0
+
+
 def test_the_ladder_has_every_rung_or_says_why(device: Device):
     row = measure.bench_ladder(device, "sum", "float32", 1 << 18, 1)
     rungs = [name for name in (*row.rates, *row.left_out) if name.strip()[0].isdigit()]

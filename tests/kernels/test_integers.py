@@ -123,6 +123,38 @@ def test_products_are_exact_or_refused(opened: OpenedDevice, dtype: str):
     check()
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64"])
+def test_a_lane_knows_where_64_bits_end(opened: OpenedDevice, dtype: str):
+    """Factors 64 elements apart, among ones: each lane has a few, or one has all of them."""
+    bound, tuning = bound_to(opened, "prod", dtype, "object")
+    widest = 31 if dtype == "int32" else 63 if dtype == "int64" else 64
+    around = st.integers(1, widest).flatmap(
+        lambda bits: st.integers(max(1, 2 ** (bits - 1) - 3), min(2**bits + 3, 2**widest - 1))
+    )
+
+    @given(st.lists(around, min_size=1, max_size=5), st.integers(0, 31), st.booleans())
+    @example([2**31 - 1, 2**31 - 1, 4], 0, False)
+    @example([2**31 - 1, 2**31 - 1, 5], 1, False)
+    @example([2**30, 2**30, 2**4], 2, False)
+    @example([641, 2**16 + 1, 2**16 - 1, 2**8 + 1, 6], 7, False)
+    @example([2**30] * 3 + [3], 0, True)
+    def check(factors: list[int], signs: int, zero: bool) -> None:
+        array = np.ones(3000, dtype)
+        for n, factor in enumerate(factors):
+            negative = signs >> n & 1 and dtype != "uint64"
+            array[64 * (n + 2)] = -factor if negative else factor
+        if zero:
+            array[64 * 20] = 0
+        exact = math.prod(map(int, array.tolist()))
+        if abs(exact) < 2**64:
+            assert reduced(opened, bound, tuning, array) == exact
+        else:
+            with pytest.raises(RangeError, match=r"is 2\*\*64 or more, or -2\*\*64 or less"):
+                reduced(opened, bound, tuning, array)
+
+    check()
+
+
 @pytest.mark.parametrize("dtype", SOME)
 @pytest.mark.parametrize("op", ["sumsq", "dot", "sum_sq_diff"])
 def test_sums_of_products_are_exact_or_refused(opened: OpenedDevice, op: str, dtype: str):

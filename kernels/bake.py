@@ -93,7 +93,7 @@ def _helpers(accumulator: Accumulator) -> list[str]:
     magnitude = "fabs(x)" if value in ("float", "double") else "abs(x)"
     # What is narrow is an int in C's arithmetic, also its magnitude; lanes are told so.
     narrow = value in NARROW
-    on_lanes = f"CHF_TO(int, {magnitude})" if narrow else magnitude
+    on_lanes = "max(x, -(x))" if narrow else magnitude
     lines += [f"#define chf_magnitude(x) {magnitude}", f"#define chfv_magnitude(x) {on_lanes}"]
     if name.startswith("complex"):
         lines += ["#undef chf_nonzero", "#define chf_nonzero(x) ((x).x != 0 || (x).y != 0)"]

@@ -21,6 +21,7 @@ from chunkfold.kernels.integers import (
     INTEGER_MEAN,
     INTEGER_PROD,
     INTEGER_SUM,
+    by_dtype,
     few_added_up,
 )
 from chunkfold.kernels.moments import NORM1, NORM2, STD, SUMSQ, VAR
@@ -142,6 +143,13 @@ def _count_nonzero(dtype: np.dtype) -> Monoid:
     return replace(_COUNT_NONZERO, accumulate=few_added_up("nonzero(x)", {"n": "s.s"}))
 
 
+def _norminf(dtype: np.dtype) -> Monoid:
+    """Compare magnitudes in as few bits as hold them: vectors hold twice as many."""
+    field = "uint64" if dtype.itemsize == 8 else "uint32"
+    finish, op = finishes.as_float, "max"
+    return Monoid("norminf", fields={"d": field}, zero=0, lift="magnitude(x)", op=op, finish=finish)
+
+
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
 _FLOAT_DIFFERENCE = Monoid(
     "max_abs_diff",
@@ -205,12 +213,7 @@ _CATALOGUE = (
         op="max",
         kinds="f",
         finish=finishes.highest,
-        instead={
-            "biu": Monoid(
-                "norminf", fields={"d": "uint64"}, zero=0, lift="magnitude(x)", op="max",
-                finish=finishes.as_float,
-            )
-        },
+        instead={"biu": by_dtype(_norminf)},
     ),
     Monoid(
         "logsumexp",

@@ -252,4 +252,4 @@ def _firsts_where_present(c: str, part: Component) -> list[str]:
         what, begun = f"accumulate.first of {name}", mask_of(dtypes[name], "s._begun | absent")
         lines.append(assign_lanes(part, f"first.{name}", dtypes[name], what, text))
         lines.append(f"    s.{name} = select(first.{name}, s.{name}, {begun});")
-    return [*lines, "    s._begun |= !absent;"]
+    return [*lines, "    s._begun |= CHF_NOT(absent);"]

@@ -8,7 +8,6 @@ from chunkfold.kernels.accumulator import Accumulator, Component
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_texts import assign, joined, op_text
 from chunkfold.kernels.bake_vectors import (
-    absent_type,
     assign_lanes,
     kept,
     mask,
@@ -105,8 +104,10 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         for name, dtype, _ in fields
     }
     members = " ".join(f"{types[name]} {name};" for name, _, _ in fields)
+    late = dict(state.first).keys() if state and part.skipna else frozenset()
     begins = " ".join(
-        f"s->{name} = ({types[name]})({literal(start, dtype)});" for name, dtype, start in fields
+        f"s->{name} = ({types[name]})({'NAN' if name in late else literal(start, dtype)});"
+        for name, dtype, start in fields
     )
     # Unrolled, or PoCL's compiler scatters vectors to them.
     spreads = joined(
@@ -121,12 +122,17 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         for name, dtype, _ in fields
     )
     if state and state.first:
-        lane = f"CHF_VEC({absent_type(accumulator)})"
-        members += f" {lane} _begun;" if part.skipna else ""
-        begins += f" s->_begun = ({lane})(0);" if part.skipna else ""
-        spreads += """
-    for (int j = 0; j < CHF_LANES; j++)
-        out[j]._begun = 1;"""
+        # A lane without an element begins as any other state does.
+        unset = " ".join(
+            f"out[j].{name} = isnan(out[j].{name}) ? {literal(start, dtype)} : out[j].{name};"
+            for name, dtype, start in fields
+            if name in late
+        )
+        spreads += f"""
+    for (int j = 0; j < CHF_LANES; j++) {{
+        out[j]._begun = 1;
+        {unset}
+    }}"""
     body = _vector_state_step(c, part) if state else _vector_op_step(c, part)
     index = (
         "const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;"
@@ -241,7 +247,10 @@ def _vector_state_step(c: str, part: Component) -> str:
 
 
 def _firsts_where_present(c: str, part: Component) -> list[str]:
-    """Return how lanes, some of which have begun, look for the first element of the others."""
+    """Return how lanes, some of which have begun, look for the first element of the others.
+
+    What is not set is NaN: elements that are present give numbers.
+    """
     state = part.state
     assert state is not None
     if not state.first:
@@ -249,7 +258,8 @@ def _firsts_where_present(c: str, part: Component) -> list[str]:
     dtypes = {name: dtype for name, dtype, _ in state.fields}
     lines = [f"    {c}_states first = s;"]
     for name, text in state.first:
-        what, begun = f"accumulate.first of {name}", mask_of(dtypes[name], "s._begun | absent")
-        lines.append(assign_lanes(part, f"first.{name}", dtypes[name], what, text))
+        what, dtype = f"accumulate.first of {name}", dtypes[name]
+        begun = f"{mask_of(dtype, f's.{name} == s.{name}')} | {mask_of(dtype, 'absent')}"
+        lines.append(assign_lanes(part, f"first.{name}", dtype, what, text))
         lines.append(f"    s.{name} = select(first.{name}, s.{name}, {begun});")
-    return [*lines, "    s._begun |= CHF_NOT(absent);"]
+    return lines

@@ -17,7 +17,12 @@ def on_vectors(part: Component, accumulator: Accumulator) -> bool:
     if not lanes_readable(accumulator) or (part.table and not part.limbs):
         return False
     if part.state is not None:
-        # Statements may do anything; the end runs once, element by element.
+        # Statements may do anything; the end runs once, element by element. Where elements may be
+        # absent, lanes that have not begun hold NaN.
+        first = dict(part.state.first)
+        late = [dtype for name, dtype, _ in part.state.fields if name in first]
+        if part.skipna and not all(dtype.startswith("float") for dtype in late):
+            return False
         return not isinstance(part.state.step, str) and all(map(fits_lanes, part.state.texts))
     return all(fits_lanes(text) for f in part.fields for text in (f.lift, op_text(f)))
 
@@ -52,12 +57,8 @@ def mask(part: Component, accumulator: Accumulator) -> str:
     """Name the lanes whose elements are absent, if any may be."""
     if not part.skipna:
         return ""
-    return f"const CHF_VEC({absent_type(accumulator)}) absent = {absent(accumulator)};"
-
-
-def absent_type(accumulator: Accumulator) -> str:
-    """Return the lane's type of what `mask` names."""
-    return "long" if accumulator.value[0] in ("float64", "time") else "int"
+    lane = "long" if accumulator.value[0] in ("float64", "time") else "int"
+    return f"const CHF_VEC({lane}) absent = {absent(accumulator)};"
 
 
 def mask_of(dtype: str, lanes: str) -> str:

@@ -198,7 +198,7 @@ INTEGER_PROD = Monoid(
     accumulate=Accumulate(
         state={"f": "real", "low": "int64"},
         start={"f": 1, "low": 1},
-        step={"f": "s.f * wide(x)", "low": "s.low * whole(x)"},
+        step={"f": "s.f * wide(x)", "low": "s.low * int64(x)"},
         end={
             "m": "!(fabs(s.f) > 0) ? 1 : (ulong)(s.f < 0 ? -s.low : s.low)",
             "negative": "s.f < 0",

@@ -16,7 +16,7 @@ HELPERS = (
     "rank_low",
     "rank_high",
     "wide",
-    "whole",
+    "int64",
     "nonzero",
     "magnitude",
     "first",

@@ -109,30 +109,31 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         f"s->{name} = ({types[name]})({'NAN' if name in late else literal(start, dtype)});"
         for name, dtype, start in fields
     )
+
+    def held(name: str, dtype: str, start: str) -> str:
+        lanes = f"(CHF_VEC({FIELD[dtype]}))(s->{name})"
+        if name not in late:
+            return lanes
+        # A lane without an element begins as any other state does.
+        begun = mask_of(dtype, f"s->{name} == s->{name}")
+        return f"select((CHF_VEC({FIELD[dtype]}))({literal(start, dtype)}), {lanes}, {begun})"
+
     # Unrolled, or PoCL's compiler scatters vectors to them.
     spreads = joined(
         f"""\
     {{
         {FIELD[dtype]} e[CHF_LANES];
-        CHF_SPREAD((CHF_VEC({FIELD[dtype]}))(s->{name}), e);
+        CHF_SPREAD({held(name, dtype, start)}, e);
         #pragma unroll
         for (int j = 0; j < CHF_LANES; j++)
             out[j].{name} = e[j];
     }}"""
-        for name, dtype, _ in fields
+        for name, dtype, start in fields
     )
     if state and state.first:
-        # A lane without an element begins as any other state does.
-        unset = " ".join(
-            f"out[j].{name} = isnan(out[j].{name}) ? {literal(start, dtype)} : out[j].{name};"
-            for name, dtype, start in fields
-            if name in late
-        )
-        spreads += f"""
-    for (int j = 0; j < CHF_LANES; j++) {{
-        out[j]._begun = 1;
-        {unset}
-    }}"""
+        spreads += """
+    for (int j = 0; j < CHF_LANES; j++)
+        out[j]._begun = 1;"""
     body = _vector_state_step(c, part) if state else _vector_op_step(c, part)
     index = (
         "const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;"

@@ -196,15 +196,15 @@ INTEGER_PROD = Monoid(
     # was infinite. It is off by 2**-17 at most where it comes to 2**64 (64 factors of 2 and more,
     # in float32), and near there the uppermost of the low bits tells on which side it is.
     accumulate=Accumulate(
-        state={"f": "real", "low": "int64"},
+        state={"f": "real", "low": "uint64"},
         start={"f": 1, "low": 1},
-        step={"f": "s.f * wide(x)", "low": "s.low * int64(x)"},
+        step={"f": "s.f * wide(x)", "low": "s.low * uint64(x)"},
         end={
-            "m": "!(fabs(s.f) > 0) ? 1 : (ulong)(s.f < 0 ? -s.low : s.low)",
+            "m": "!(fabs(s.f) > 0) ? 1 : s.f < 0 ? -s.low : s.low",
             "negative": "s.f < 0",
             "zero": "!(fabs(s.f) > 0)",
             "beyond": "fabs(s.f) > 0x1.4p64f || (fabs(s.f) > 0x1.8p63f"
-            " && (s.f < 0 ? -s.low : s.low) >= 0)",
+            " && (s.f < 0 ? -s.low : s.low) >> 63 == 0)",
         },
         join={"f": "a.f * b.f", "low": "a.low * b.low"},
     ),

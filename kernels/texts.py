@@ -16,7 +16,7 @@ HELPERS = (
     "rank_low",
     "rank_high",
     "wide",
-    "int64",
+    "uint64",
     "nonzero",
     "magnitude",
     "first",

@@ -95,8 +95,10 @@ class Plan:
             if sizes is not None
         }
 
-    def told_missing(self) -> Iterator[str]:
-        """Say of inputs what their fill value stands for."""
+    def remarks(self) -> Iterator[str]:
+        """Say what results do not show: that nothing is selected, what fill values stand for."""
+        if not self.layout.elements:
+            yield f"there is nothing to reduce: what is selected has shape {self.layout.shape}"
         named = {source.name: source for source in self.sources}  # once, if it is both inputs
         for name, (missing, objects) in self.missing.items():
             if missing:
@@ -137,7 +139,7 @@ class Plan:
             f"answer    {self.answer}",
             f"leaves    {layout.leaves:,} of at most {size_text(self.leaf_bytes)}"
             + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),
-            *(f"          {told}" for told in self.told_missing()),
+            *(f"          {told}" for told in self.remarks()),
             *self._repeated(),
             (
                 f"blocks    {len(self.blocks):,} task(s) on {self.workers} worker(s), "

@@ -94,6 +94,15 @@ def test_reduce_says_which_chunks_are_fill(tmp_path: Path):
     assert "not stored" not in chunkfold("reduce", tmp_path / "a", "--select", ":3").stderr
 
 
+def test_reduce_says_that_nothing_is_selected(store: Path):
+    """A sum of nothing is 0, as NumPy has it: no one should take it for a result."""
+    done = chunkfold("reduce", store / "a", "--op", "sum", "--select", "9999:")
+    assert done.stdout == "sum 0.0\n"
+    assert "there is nothing to reduce: what is selected has shape (0, " in done.stderr
+    plan = chunkfold("plan", store / "a", "--op", "sum", "--select", "9999:")
+    assert "there is nothing to reduce" in plan.stdout
+
+
 def test_reduce_for_machines(store: Path):
     done = chunkfold("reduce", store / "a", "--axis", 0, "--op", "max", "--json", "--quiet")
     report = json.loads(done.stdout)

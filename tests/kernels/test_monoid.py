@@ -178,17 +178,18 @@ _ABOUT_THE_FIRST = {"s": "s.s + (wide(x) - s.p)", "n": "s.n + 1"}
 
 
 @pytest.mark.parametrize("skipna", [False, True])
+@pytest.mark.parametrize("first", ["wide(x)", "fmax(wide(x), 3)"])
 @pytest.mark.parametrize(
     "step", [_ABOUT_THE_FIRST, "s.s += x - s.p; s.n += 1;"], ids=["on lanes", "statements"]
 )
 def test_the_first_element_of_each_stream_is_set_once(
-    opened: OpenedDevice, step: dict[str, str] | str, *, skipna: bool
+    opened: OpenedDevice, step: dict[str, str] | str, first: str, *, skipna: bool
 ):
     """A sum about it is right only if it stays as it is, and is counted with the others."""
     about = Accumulate(
         state={"p": "float64", "s": "float64", "n": "float64"},
         start={"p": 0, "s": 0, "n": 0},
-        first={"p": "wide(x)"},
+        first={"p": first},
         step=step,
         end={"s": "s.s + s.n * s.p"},
         join={"p": "0", "s": "a.s + a.n * a.p + b.s + b.n * b.p", "n": "0"},

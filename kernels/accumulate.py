@@ -15,8 +15,8 @@ class Accumulate:
     """A monoid's own way to take in elements, with state that lives inside a kernel.
 
     `step` is OpenCL C that updates `s.<state field>` from `x` (`x0`, `x1`, ... of several
-    inputs) and the index `i`: statements, or an expression per state field, assigned in the order
-    given. `end` gives each field of the monoid as an expression of `s`.
+    inputs) and the index `i`: statements, or an expression per state field but those of `first`,
+    assigned in the order given. `end` gives each field of the monoid as an expression of `s`.
 
     `first` gives state fields that the first element of a stream sets, before its step; no step
     changes them. What a step would do once in a fold, it need not look for at each element.

@@ -250,7 +250,7 @@ def _vector_state_step(c: str, part: Component) -> str:
 def _firsts_where_present(c: str, part: Component) -> list[str]:
     """Return how lanes, some of which have begun, look for the first element of the others.
 
-    What is not set is NaN: elements that are present give numbers, absent ones NaN.
+    What is not set is NaN, and so is what an absent one would set (`begins_as_nan`).
     """
     state = part.state
     assert state is not None
@@ -262,7 +262,5 @@ def _firsts_where_present(c: str, part: Component) -> list[str]:
         what, dtype = f"accumulate.first of {name}", dtypes[name]
         begun = mask_of(dtype, f"s.{name} == s.{name}")
         lines.append(assign_lanes(part, f"first.{name}", dtype, what, text))
-        if text not in ("x", "wide(x)"):  # which are NaN themselves
-            lines.append(kept(part, dtype, f"first.{name}", f"(CHF_VEC({FIELD[dtype]}))(NAN)"))
         lines.append(f"    s.{name} = select(first.{name}, s.{name}, {begun});")
     return lines

@@ -17,14 +17,24 @@ def on_vectors(part: Component, accumulator: Accumulator) -> bool:
     if not lanes_readable(accumulator) or (part.table and not part.limbs):
         return False
     if part.state is not None:
-        # Statements may do anything; the end runs once, element by element. Where elements may be
-        # absent, lanes that have not begun hold NaN.
-        first = dict(part.state.first)
-        late = [dtype for name, dtype, _ in part.state.fields if name in first]
-        if part.skipna and not all(dtype.startswith("float") for dtype in late):
+        # Statements may do anything; the end runs once, element by element.
+        if part.skipna and part.state.first and not begins_as_nan(part, accumulator):
             return False
         return not isinstance(part.state.step, str) and all(map(fits_lanes, part.state.texts))
     return all(fits_lanes(text) for f in part.fields for text in (f.lift, op_text(f)))
+
+
+def begins_as_nan(part: Component, accumulator: Accumulator) -> bool:
+    """Whether NaN in what first elements set tells that there was none: each is that element."""
+    state = part.state
+    assert state is not None
+    dtypes = {name: dtype for name, dtype, _ in state.fields}
+    return len(accumulator.value) == 1 and all(
+        accumulator.value[0].startswith(("float", "bfloat"))
+        and dtypes[name].startswith("float")
+        and text in ("x", "wide(x)")
+        for name, text in state.first
+    )
 
 
 def assign_lanes(part: Component, target: str, dtype: str, what: str, text: str) -> str:

@@ -18,7 +18,7 @@ _EXACT_LIFTS = ("x", "magnitude(x)", "re(x)", "im(x)")
 """What is in the range of the elements' dtype, for which limbs are made."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _OPERAND = re.compile(r"\b[ab]\.(\w+)")
-_STATE = re.compile(r"\bs\.")
+_STATE_FIELD = re.compile(r"\bs\.(\w+)")
 _TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
 """What kernels name where texts stand."""
 
@@ -193,19 +193,14 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
         raise MonoidError(f"accumulate of monoid {monoid!r} ends in no field")
     check_numbers(monoid, "accumulate.start", accumulate.start)
     _check_expressions(monoid, "accumulate.first", accumulate.first, accumulate.state)
-    for name, text in accumulate.first.items():
-        if _STATE.search(text):
-            raise MonoidError(
-                f"accumulate.first[{name!r}] of monoid {monoid!r} is {text!r}, which reads the "
-                "state; give an expression of the element alone"
-            )
+    _check_expressions(monoid, "accumulate.carry", accumulate.carry, accumulate.state)
+    _check_first(monoid, accumulate)
     step = accumulate.step
     if isinstance(step, Mapping):
         stepped = [name for name in accumulate.state if name not in accumulate.first]
         check_keys(monoid, "accumulate.step", step, dict.fromkeys(stepped))
     for text in step.values() if isinstance(step, Mapping) else (step,):
         check_source(monoid, "accumulate.step", text)
-    _check_expressions(monoid, "accumulate.carry", accumulate.carry, accumulate.state)
     _check_expressions(monoid, "accumulate.join", accumulate.join, accumulate.state)
     if accumulate.join:
         check_keys(monoid, "accumulate.join", accumulate.join, accumulate.state)
@@ -216,6 +211,23 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
             raise MonoidError(
                 f"op[{name!r}] of monoid {monoid!r} reads {sorted(others)}, in which its "
                 "accumulate does not end"
+            )
+
+
+def _check_first(monoid: str, accumulate: Accumulate) -> None:
+    """See that first elements alone decide what they set, and that it may be missing."""
+    for name, text in accumulate.first.items():
+        if _STATE_FIELD.search(text):
+            raise MonoidError(
+                f"accumulate.first[{name!r}] of monoid {monoid!r} is {text!r}, which reads the "
+                "state; give an expression of the element alone"
+            )
+    for name, text in accumulate.carry.items():
+        taken = ({name} | set(_STATE_FIELD.findall(text))) & set(accumulate.first)
+        if taken:
+            raise MonoidError(
+                f"accumulate.carry[{name!r}] of monoid {monoid!r} has to do with {sorted(taken)}, "
+                "which a first element sets, and there may be none; leave that to accumulate.end"
             )
 
 

@@ -163,7 +163,7 @@ def _product(fields: Fields, context: Context) -> np.ndarray:
     names = ("m", "negative", "zero", "beyond")
     rows = zip(*(fields[name].tolist() for name in names), strict=True)
     signed = [
-        (0 if zero else -size if negative else size, beyond and not zero)
+        (0 if zero else -size if negative else size, beyond)
         for size, negative, zero, beyond in rows
     ]
     if any(beyond for _, beyond in signed):

@@ -182,7 +182,8 @@ def _rows_of_columns(accumulator: Accumulator) -> tuple[int, int]:
     """
     if accumulator.tables and not accumulator.exact:
         return 2, 2
-    return 8 if accumulator.exact or accumulator.state_bytes <= _SMALL_STATE_BYTES else 2, 8
+    light = accumulator.exact or accumulator.state_bytes <= _SMALL_STATE_BYTES
+    return (8 if light else 2), 8
 
 
 def _itemsizes(accumulator: Accumulator) -> list[int]:

@@ -21,7 +21,7 @@ from chunkfold.kernels.opened import OpenedDevice
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
 IN_CACHE = "in a cache"
-"""What ours would do if reading took no time: the ceiling of its arithmetic."""
+"""What ours does with elements that stay there: what is near it is bound by arithmetic."""
 CROSSOVER_BYTES = (1 << 10, 1 << 26)
 """Least and most bytes at which a device is compared with NumPy."""
 _PATTERN = 1 << 22

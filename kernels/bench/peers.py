@@ -56,8 +56,8 @@ def ours(
 def in_cache(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer) -> Timed | None:
     """Fold as many elements with the same loops and loads, of a few that stay in a cache.
 
-    So fast is the arithmetic by itself. None if the array is not much larger than those few, or the
-    device's compiler does not survive it.
+    So fast is the arithmetic by itself, or faster. None if the array is not much larger than those
+    few, or the device's compiler does not survive it.
     """
     count = _CACHED_BYTES // array.itemsize
     repeats = array.size // count

@@ -123,10 +123,12 @@ def test_products_are_exact_or_refused(opened: OpenedDevice, dtype: str):
     check()
 
 
+@pytest.mark.parametrize("fp64", [True, False])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint64"])
-def test_a_lane_knows_where_64_bits_end(opened: OpenedDevice, dtype: str):
+def test_a_lane_knows_where_64_bits_end(opened: OpenedDevice, dtype: str, *, fp64: bool):
     """Factors 64 elements apart, among ones: each lane has a few, or one has all of them."""
-    bound, tuning = bound_to(opened, "prod", dtype, "object")
+    bound = bind([as_monoid("prod")], [np.dtype(dtype)], dtype=np.dtype(object), fp64=fp64)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
     widest = 31 if dtype == "int32" else 63 if dtype == "int64" else 64
     around = st.integers(1, widest).flatmap(
         lambda bits: st.integers(max(1, 2 ** (bits - 1) - 3), min(2**bits + 3, 2**widest - 1))
@@ -138,6 +140,7 @@ def test_a_lane_knows_where_64_bits_end(opened: OpenedDevice, dtype: str):
     @example([2**30, 2**30, 2**4], 2, False)
     @example([641, 2**16 + 1, 2**16 - 1, 2**8 + 1, 6], 7, False)
     @example([2**30] * 3 + [3], 0, True)
+    @example([2**30] * 5, 1, True)
     def check(factors: list[int], signs: int, zero: bool) -> None:
         array = np.ones(3000, dtype)
         for n, factor in enumerate(factors):

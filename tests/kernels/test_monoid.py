@@ -98,6 +98,19 @@ _STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
             r"first\['u'\] of monoid 's' is 's.t \+ 1', which reads the state",
         ),
         (
+            {
+                "accumulate": Accumulate(
+                    {"t": "int64", "u": "int64"},
+                    {"t": 0, "u": 0},
+                    {"t": "s.u"},
+                    {"s": "s.t"},
+                    first={"u": "x"},
+                    carry={"t": "s.t + s.u"},
+                )
+            },
+            r"carry\['t'\] of monoid 's' has to do with \['u'\], which a first element sets",
+        ),
+        (
             {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry={"u": "0"})},
             r"carry of monoid 's' names \['u'\], but the state has t",
         ),
@@ -208,6 +221,57 @@ def test_the_first_element_of_each_stream_is_set_once(
         tuning = choose(opened.device, bound.accumulator, kernels=(whole.kernel,))
         got = folded(opened, bound, tuning, array, whole, outputs=whole.outputs)["about"]
         np.testing.assert_array_equal(got, np.nansum(array.astype("f8"), axis=axes).ravel())
+
+
+@pytest.mark.parametrize(
+    "step", [{"d": "fmin(s.d, wide(x) - s.p)"}, "s.d = fmin(s.d, x - s.p);"],
+    ids=["on lanes", "statements"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["numbers", "the other input", "times"])
+def test_what_is_absent_is_no_first_element(
+    opened: OpenedDevice, kind: str, step: dict[str, str] | str
+):
+    """The least: about a first element, which begins at the largest float where there is none."""
+    least = Accumulate(
+        state={"p": "float64", "d": "float64"},
+        start={"p": "highest", "d": 0},
+        first={"p": "wide(x)"},
+        step=step,
+        end={"m": "s.p + s.d"},
+    )
+    inputs, absent = 1 + (kind == "the other input"), 64
+    monoid = Monoid(
+        "least", fields={"m": "float64"}, zero="highest", lift="x", op="min", accumulate=least,
+        skipna=True, inputs=inputs, kinds="mM" if kind == "times" else "f",
+    )  # fmt: skip
+    array = np.arange(5, 3005).astype("m8[s]" if kind == "times" else "float32")
+    array[:absent] = {"numbers": np.nan, "times": np.timedelta64("NaT")}.get(kind, -7)
+    gaps = np.where(np.arange(3000) < absent, np.nan, 1).astype("float32")
+    bound = bind([monoid], [array.dtype, gaps.dtype][:inputs])
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
+    fold = Fold(opened, bound.accumulator, tuning)
+    fold.add([upload(opened, one) for one in (array, gaps)[:inputs]], box((3000,), (0,)))
+    assert list(bound.statistics[0].finish(fold.finish())) == [absent + 5]
+
+
+def test_a_first_element_may_set_what_is_no_number(opened: OpenedDevice):
+    """The difference of infinities: it is set all the same."""
+    odd = Accumulate(
+        state={"p": "float64", "n": "float64"}, start={"p": 0, "n": 0},
+        first={"p": "wide(x0) - wide(x1)"}, step={"n": "s.n + 1"},
+        end={"n": "s.n", "odd": "s.p != s.p"},
+    )  # fmt: skip
+    monoid = Monoid(
+        "odd", fields={"n": "float64", "odd": "int32"}, zero={"n": 0, "odd": 0},
+        lift={"n": "1", "odd": "0"}, op={"n": "add", "odd": "max"}, accumulate=odd, skipna=True,
+        inputs=2,
+    )  # fmt: skip
+    array = np.full(640, np.inf, "float32")
+    bound = bind([monoid], [array.dtype] * 2)
+    fold = Fold(opened, bound.accumulator, next(tiers(opened.device, bound.accumulator))[0])
+    fold.add([upload(opened, array)] * 2, box((640,), (0,)))
+    arrays = fold.finish().arrays
+    assert [int(array[0]) for name, array in sorted(arrays.items())] == [640, 1]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, choose, devices
+from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
 from chunkfold.kernels.bench.peers import folding, placed, reduction_kernel
 from chunkfold.kernels.bench.timing import medians
 
@@ -68,7 +68,7 @@ def main() -> None:
         cupy_array = cupy.from_dlpack(tensor)
         bound = bind([as_monoid("sum")], [array.dtype])
         fold = Fold(opened, bound.accumulator, choose(device, bound.accumulator))
-        ours = folding(fold, array, buffer)
+        ours = folding(fold, buffer, box(array.shape, (0,)))
         peer = reduction_kernel(opened, "sum", array, buffer)
         assert peer is not None, "ReductionKernel needs mako"
         wall = medians(

@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 
 from chunkfold.kernels.accumulate import CARRY_AFTER
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_compact import compact_component
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
@@ -19,6 +19,7 @@ from chunkfold.kernels.bake_lanes import carries, has_firsts
 from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_positions import has_positions, positions
 from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
 
 

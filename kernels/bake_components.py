@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_lanes import lanes
 from chunkfold.kernels.bake_texts import absent, assign, joined, op_text
+from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
 from chunkfold.kernels.texts import for_one
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_components import head
 from chunkfold.kernels.bake_expansion import (
     TINY,
@@ -21,6 +21,7 @@ from chunkfold.kernels.bake_expansion import (
 from chunkfold.kernels.bake_lanes import array_lanes
 from chunkfold.kernels.bake_texts import assign, joined
 from chunkfold.kernels.bake_vectors import on_vectors
+from chunkfold.kernels.component import Component
 from chunkfold.kernels.limbs import Limbs
 
 _LIFT = """

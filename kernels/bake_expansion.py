@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_components import head
 from chunkfold.kernels.bake_texts import assign, joined
 from chunkfold.kernels.bake_vectors import assign_lanes, mask, promoted
+from chunkfold.kernels.component import Component
 from chunkfold.kernels.limbs import Limbs
 
 VECTOR = "CHF_VEC(double)"

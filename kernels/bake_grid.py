@@ -20,10 +20,11 @@ many as 2**L, L = LOG_COUNT:
 
 from __future__ import annotations
 
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_expansion import VECTOR, elements, terms_of
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.bake_vectors import mask, on_vectors, promoted
+from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.limbs import Limbs
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.component import Component
 
 
 def joins(accumulator: Accumulator, *, gridded: bool) -> str:

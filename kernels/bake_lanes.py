@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_texts import assign, joined, op_text
 from chunkfold.kernels.bake_vectors import (
@@ -16,9 +16,10 @@ from chunkfold.kernels.bake_vectors import (
     promoted,
     zero_lanes,
 )
+from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
+from chunkfold.kernels.texts import STATE_FIELD
 
-_STATE = re.compile(r"\bs\.(\w+)")
 _ELEMENT = re.compile(r"\b(x\d*|i)\b")
 
 
@@ -29,7 +30,7 @@ def lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     return array_lanes(c, part, accumulator)
 
 
-def in_common(part: Component) -> frozenset[str]:
+def _in_common(part: Component) -> frozenset[str]:
     """Return the fields of a state that all lanes have in common: what no element changes.
 
     Lanes step together, but for elements that are absent.
@@ -37,13 +38,13 @@ def in_common(part: Component) -> frozenset[str]:
     state = part.state
     if state is None or isinstance(state.step, str) or part.skipna:
         return frozenset()
-    carried = {read for _, text in state.carry for read in _STATE.findall(text)}
+    carried = {read for _, text in state.carry for read in STATE_FIELD.findall(text)}
     common = {name for name, _ in state.step} - dict(state.carry).keys() - carried
     while True:
         own = {
             name
             for name, text in state.step
-            if name in common and (_ELEMENT.search(text) or set(_STATE.findall(text)) - common)
+            if name in common and (_ELEMENT.search(text) or set(STATE_FIELD.findall(text)) - common)
         }
         if not own:
             return frozenset(common)
@@ -98,7 +99,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return lanes as vectors, one per field of the state; what they have in common as a scalar."""
     state = part.state
     fields = state.fields if state else [(f.name, f.dtype, f.zero) for f in part.fields]
-    common = in_common(part)
+    common = _in_common(part)
     types = {
         name: FIELD[dtype] if name in common else f"CHF_VEC({FIELD[dtype]})"
         for name, dtype, _ in fields
@@ -179,7 +180,7 @@ def _vector_carries(c: str, part: Component) -> str:
     """Return what empties the narrow fields of lanes."""
     if part.state is None or not part.state.carry:
         return ""
-    dtypes = {name: dtype for name, dtype, _ in part.state.fields}
+    dtypes = part.state.dtypes
     lines = [
         assign_lanes(part, f"s.{name}", dtypes[name], f"accumulate.carry of {name}", text)
         for name, text in part.state.carry
@@ -205,7 +206,7 @@ def _vector_firsts(c: str, part: Component, accumulator: Accumulator, index: str
     if not has_firsts(part, accumulator):
         return ""
     assert part.state is not None
-    dtypes = {name: dtype for name, dtype, _ in part.state.fields}
+    dtypes = part.state.dtypes
     lines = [
         assign_lanes(part, f"s->{name}", dtypes[name], f"accumulate.first of {name}", text)
         for name, text in part.state.first
@@ -223,11 +224,11 @@ def _vector_state_step(c: str, part: Component) -> str:
     state = part.state
     assert state is not None
     assert not isinstance(state.step, str)
-    dtypes = {name: dtype for name, dtype, _ in state.fields}
-    common = in_common(part)
+    dtypes = state.dtypes
+    common = _in_common(part)
 
     def in_lanes(text: str) -> str:
-        return _STATE.sub(
+        return STATE_FIELD.sub(
             lambda read: (
                 f"(CHF_VEC({FIELD[dtypes[read[1]]]}))({read[0]})" if read[1] in common else read[0]
             ),
@@ -236,7 +237,7 @@ def _vector_state_step(c: str, part: Component) -> str:
 
     lines = [f"    {c}_states s = *state;"]
     if part.skipna:
-        lines += _firsts_where_present(c, part)
+        lines += _firsts_where_present(part)
     for name, text in state.step:
         what = f"accumulate.step of {name}"
         if name in common:
@@ -247,20 +248,18 @@ def _vector_state_step(c: str, part: Component) -> str:
     return joined([*lines, "    *state = s;"])
 
 
-def _firsts_where_present(c: str, part: Component) -> list[str]:
+def _firsts_where_present(part: Component) -> list[str]:
     """Return how lanes, some of which have begun, look for the first element of the others.
 
     What is not set is NaN, and so is what an absent one would set (`begins_as_nan`).
     """
     state = part.state
     assert state is not None
-    if not state.first:
-        return []
-    dtypes = {name: dtype for name, dtype, _ in state.fields}
-    lines = [f"    {c}_states first = s;"]
+    lines = []
     for name, text in state.first:
-        what, dtype = f"accumulate.first of {name}", dtypes[name]
+        what, dtype, first = f"accumulate.first of {name}", state.dtypes[name], f"first_{name}"
         begun = mask_of(dtype, f"s.{name} == s.{name}")
-        lines.append(assign_lanes(part, f"first.{name}", dtype, what, text))
-        lines.append(f"    s.{name} = select(first.{name}, s.{name}, {begun});")
+        lines.append(f"    CHF_VEC({FIELD[dtype]}) {first};")
+        lines.append(assign_lanes(part, first, dtype, what, text))
+        lines.append(f"    s.{name} = select({first}, s.{name}, {begun});")
     return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.bake_vectors import (
     assign_lanes,
@@ -14,6 +14,7 @@ from chunkfold.kernels.bake_vectors import (
     promoted,
     zero_lanes,
 )
+from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
 
 _FIRST = {"min": "first(a.{m}, b.{m}, a.{i}, b.{i})", "max": "first(b.{m}, a.{m}, a.{i}, b.{i})"}

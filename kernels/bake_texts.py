@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
+from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.texts import COLLECTIVES, for_one
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from chunkfold.kernels.accumulator import Accumulator, BoundField, Component
+from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_texts import absent, op_text
+from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, literal
 from chunkfold.kernels.texts import fits_lanes, for_lanes, is_number
 
@@ -28,10 +29,9 @@ def begins_as_nan(part: Component, accumulator: Accumulator) -> bool:
     """Whether NaN in what first elements set tells that there was none: each is that element."""
     state = part.state
     assert state is not None
-    dtypes = {name: dtype for name, dtype, _ in state.fields}
     return len(accumulator.value) == 1 and all(
         accumulator.value[0].startswith(("float", "bfloat"))
-        and dtypes[name].startswith("float")
+        and state.dtypes[name].startswith("float")
         and text in ("x", "wide(x)")
         for name, text in state.first
     )

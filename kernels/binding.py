@@ -8,15 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from chunkfold.kernels.accumulate import Accumulate
-from chunkfold.kernels.accumulator import (
-    COUNTS,
-    Accumulator,
-    BoundField,
-    BoundState,
-    Component,
-    Slot,
-)
+from chunkfold.kernels.accumulator import COUNTS, Accumulator, Slot
 from chunkfold.kernels.catalogue import CATALOGUE
+from chunkfold.kernels.component import BoundField, BoundState, Component
 from chunkfold.kernels.dtypes import (
     COUNT,
     EXACT,

@@ -145,9 +145,14 @@ def _count_nonzero(dtype: np.dtype) -> Monoid:
 
 def _norminf(dtype: np.dtype) -> Monoid:
     """Compare magnitudes in as few bits as hold them: vectors hold twice as many."""
-    field = "uint64" if dtype.itemsize == 8 else "uint32"
-    finish, op = finishes.as_float, "max"
-    return Monoid("norminf", fields={"d": field}, zero=0, lift="magnitude(x)", op=op, finish=finish)
+    return Monoid(
+        "norminf",
+        fields={"d": "uint64" if dtype.itemsize == 8 else "uint32"},
+        zero=0,
+        lift="magnitude(x)",
+        op="max",
+        finish=finishes.as_float,
+    )
 
 
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}

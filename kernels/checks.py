@@ -12,13 +12,12 @@ import numpy as np
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.dtypes import COUNT, EXACT, FIELD, RULES, is_table
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.texts import COLLECTIVES, refused
+from chunkfold.kernels.texts import COLLECTIVES, STATE_FIELD, refused
 
 _EXACT_LIFTS = ("x", "magnitude(x)", "re(x)", "im(x)")
 """What is in the range of the elements' dtype, for which limbs are made."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _OPERAND = re.compile(r"\b[ab]\.(\w+)")
-_STATE_FIELD = re.compile(r"\bs\.(\w+)")
 _TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
 """What kernels name where texts stand."""
 
@@ -201,9 +200,7 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
         check_keys(monoid, "accumulate.step", step, dict.fromkeys(stepped))
     for text in step.values() if isinstance(step, Mapping) else (step,):
         check_source(monoid, "accumulate.step", text)
-    _check_expressions(monoid, "accumulate.join", accumulate.join, accumulate.state)
-    if accumulate.join:
-        check_keys(monoid, "accumulate.join", accumulate.join, accumulate.state)
+    _check_expressions(monoid, "accumulate.join", accumulate.join, accumulate.state, whole=True)
     for name, text in accumulate.end.items():
         check_source(monoid, f"accumulate.end[{name!r}]", text)
         others = set(_OPERAND.findall(ops[name])) - set(accumulate.end)
@@ -217,13 +214,13 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
 def _check_first(monoid: str, accumulate: Accumulate) -> None:
     """See that first elements alone decide what they set, and that it may be missing."""
     for name, text in accumulate.first.items():
-        if _STATE_FIELD.search(text):
+        if STATE_FIELD.search(text):
             raise MonoidError(
                 f"accumulate.first[{name!r}] of monoid {monoid!r} is {text!r}, which reads the "
                 "state; give an expression of the element alone"
             )
     for name, text in accumulate.carry.items():
-        taken = ({name} | set(_STATE_FIELD.findall(text))) & set(accumulate.first)
+        taken = ({name} | set(STATE_FIELD.findall(text))) & set(accumulate.first)
         if taken:
             raise MonoidError(
                 f"accumulate.carry[{name!r}] of monoid {monoid!r} has to do with {sorted(taken)}, "
@@ -232,14 +229,21 @@ def _check_first(monoid: str, accumulate: Accumulate) -> None:
 
 
 def _check_expressions(
-    monoid: str, part: str, given: Mapping[str, str], state: Mapping[str, str]
+    monoid: str,
+    part: str,
+    given: Mapping[str, str],
+    state: Mapping[str, str],
+    *,
+    whole: bool = False,
 ) -> None:
-    """See that a part is expressions of state fields, if there is any."""
+    """See that a part, if there is any, is expressions of state fields: of all, if it is whole."""
     if not isinstance(given, Mapping):
         raise MonoidError(
             f"{part} of monoid {monoid!r} is {given!r}; give a mapping of state fields and "
             "expressions"
         )
+    if given and whole:
+        check_keys(monoid, part, given, state)
     unknown = set(given) - set(state)
     if unknown:
         raise MonoidError(

@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.accumulator import Accumulator, Component
+from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.component import Component
 from chunkfold.kernels.launch import wait
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import unpack

@@ -40,6 +40,8 @@ _VECTOR_SIGNS = set("+-*&|^~(),")
 _MEMBER = re.compile(r"[abs]\.\w+|x\d")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _NUMBER = re.compile(r"-?\d+")
+STATE_FIELD = re.compile(r"\bs\.(\w+)")
+"""What a text reads of a state."""
 
 
 def is_number(text: str) -> bool:

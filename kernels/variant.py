@@ -28,9 +28,9 @@ _SMALL_STATE_BYTES = 8
 """State of an element, such as a sum's or an extreme's; those of more have more to do for each."""
 _WIDE_COLUMN_STATE_BYTES = {4: 52, 8: 24, 16: 0}
 """State of an element up to which a CPU folds 16 columns at once, and above which 8, by the
-element's bytes; of narrower ones always 16. Registers hold no more: with 8, nine statistics of
-float64 were 2.2 times as fast and those of float32 1.9 times with PoCL 3.1, 1.4 and 1.1 times with
-Intel's runtime."""
+element's bytes; of narrower ones always 16. Registers hold no more: with 8, ten statistics of
+float64 were 2.2 times as fast with PoCL 3.1, 1.1 times with Intel's runtime; those of float32 1.2
+times with Intel's, 0.95 with PoCL."""
 _ROW_LANES = 8
 """Of a CPU. With runs of 64 and 1,440 elements, 16 were up to 40% slower, 4 seldom faster."""
 

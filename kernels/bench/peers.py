@@ -13,12 +13,13 @@ from chunkfold.kernels.binding import bind
 from chunkfold.kernels.choice import choose, settled
 from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.fold import Fold
-from chunkfold.kernels.geometry import box
+from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.ladder import Rung, RungFold
 from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 
 _CACHED_BYTES = 256 << 10
+"""Of a run that stays in a cache; it is folded so often at least that reading it is little."""
 _LEAST_REPEATS = 16
 _SLIDE = 64
 """Elements that a run over what is in a cache begins behind the one before."""
@@ -50,7 +51,7 @@ def ours(
     whole = box(array.shape, axes)
     accumulator = bound.accumulator.for_outputs(whole.outputs)
     tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
-    return folding(Fold(opened, accumulator, tuning, outputs=whole.outputs), array, buffer, axes)
+    return folding(Fold(opened, accumulator, tuning, outputs=whole.outputs), buffer, whole)
 
 
 def in_cache(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer) -> Timed | None:
@@ -72,13 +73,7 @@ def in_cache(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer
     (tuning,), verdict = settled(opened.device, bound.accumulator, wanted, kernels=("rows",))
     if not verdict.usable:
         return None
-    fold = Fold(opened, bound.accumulator, tuning)
-
-    def run() -> object:
-        fold.add([buffer], whole)
-        return fold.finish()
-
-    return run
+    return folding(Fold(opened, bound.accumulator, tuning), buffer, whole)
 
 
 def rung(
@@ -94,14 +89,11 @@ def rung(
         opened.program(step.file, bound.accumulator, fold.tuning)
     except BuildError as error:
         return f"does not build: {str(error).splitlines()[0]}"
-    return folding(fold, array, buffer)
+    return folding(fold, buffer, box(array.shape, (0,)))
 
 
-def folding(
-    fold: Fold, array: np.ndarray, buffer: cl.Buffer, axes: tuple[int, ...] = (0,)
-) -> Timed:
-    """Fold the whole buffer, the shape of which is the array's, and read the partial back."""
-    whole = box(array.shape, axes)
+def folding(fold: Fold, buffer: cl.Buffer, whole: Box) -> Timed:
+    """Fold a box of a buffer, and read the partial back."""
 
     def run() -> object:
         fold.add([buffer], whole)

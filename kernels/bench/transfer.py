@@ -15,6 +15,7 @@ from chunkfold.kernels.binding import bind
 from chunkfold.kernels.choice import choose
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.geometry import box
 from chunkfold.kernels.launch import wait
 from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice, device_errors
@@ -62,17 +63,18 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
     }
     accumulator = bind([as_monoid("sum")], [memory.dtype]).accumulator
     fold = Fold(opened, accumulator, choose(device, accumulator, kernels=("flat",)))
+    whole = box(memory.shape, (0,))
 
     def folded(move: Move) -> Timed:
         def run() -> object:
-            return folding(fold, memory, move(), (0,))()
+            return folding(fold, move(), whole)()
 
         return run
 
     contenders: dict[str, Timed] = {f"move {name}": move for name, move in moves.items()}
     contenders |= {f"fold {name}": folded(move) for name, move in moves.items()}
     there = placed(opened, memory)
-    contenders[f"fold {IN_PLACE}"] = folding(fold, memory, there, (0,))
+    contenders[f"fold {IN_PLACE}"] = folding(fold, there, whole)
     seconds = medians(contenders, rounds)
     rates = {name: memory.nbytes / value for name, value in seconds.items()}
     # Nothing moves where a buffer is only a view.

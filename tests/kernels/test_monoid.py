@@ -34,6 +34,7 @@ def test_one_field_may_be_given_bare():
 
 
 _STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
+_OF_FIRST = ({"t": "int64", "u": "int64"}, {"t": 0, "u": 0}, {"t": "s.u"}, {"s": "s.t"})
 
 
 @pytest.mark.parametrize(
@@ -86,28 +87,11 @@ _STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
             r"step of monoid 's' names \['t'\], but should name \[\]",
         ),
         (
-            {
-                "accumulate": Accumulate(
-                    {"t": "int64", "u": "int64"},
-                    {"t": 0, "u": 0},
-                    {"t": "s.u"},
-                    {"s": "s.t"},
-                    first={"u": "s.t + 1"},
-                )
-            },
+            {"accumulate": Accumulate(*_OF_FIRST, first={"u": "s.t + 1"})},
             r"first\['u'\] of monoid 's' is 's.t \+ 1', which reads the state",
         ),
         (
-            {
-                "accumulate": Accumulate(
-                    {"t": "int64", "u": "int64"},
-                    {"t": 0, "u": 0},
-                    {"t": "s.u"},
-                    {"s": "s.t"},
-                    first={"u": "x"},
-                    carry={"t": "s.t + s.u"},
-                )
-            },
+            {"accumulate": Accumulate(*_OF_FIRST, first={"u": "x"}, carry={"t": "s.t + s.u"})},
             r"carry\['t'\] of monoid 's' has to do with \['u'\], which a first element sets",
         ),
         (
@@ -121,7 +105,7 @@ _STEPS = ({"t": "int64"}, {"t": 0}, {"t": "s.t + x"})
         ({"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, carry=["t"])}, "give a mapping of state"),
         (
             {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join={"u": "0"})},
-            r"accumulate.join of monoid 's' names \['u'\], but the state has t",
+            r"accumulate.join of monoid 's' names \['u'\], but should name \['t'\]",
         ),
         (
             {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join={"t": "a.t # 1"})},

@@ -98,6 +98,12 @@ def _helpers(accumulator: Accumulator) -> list[str]:
     lines += [f"#define chf_magnitude(x) {magnitude}", f"#define chfv_magnitude(x) {on_lanes}"]
     if name.startswith("complex"):
         lines += ["#undef chf_nonzero", "#define chf_nonzero(x) ((x).x != 0 || (x).y != 0)"]
+    if name == "float16":
+        # By its bits but the sign: PoCL's compiler compares halves instead, 8 of them one by one.
+        lines += [
+            "#undef chfv_nonzero",
+            "#define chfv_nonzero(x) CHF_DIFFER(CHF_AS(int, x) << 1, 0)",
+        ]
     if any("sixteenths" in text or "bin" in text for text in accumulator.texts):
         key = FIELD[field_dtype("order", _value_dtype(name), fp64=True)]
         wide = name == "float64"

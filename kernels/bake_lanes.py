@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
@@ -18,7 +19,7 @@ from chunkfold.kernels.bake_vectors import (
 )
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
-from chunkfold.kernels.texts import STATE_FIELD
+from chunkfold.kernels.texts import STATE_FIELD, fits_lanes
 
 _ELEMENT = re.compile(r"\b(x\d*|i)\b")
 
@@ -112,11 +113,11 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     )
 
     def held(name: str, dtype: str, start: str) -> str:
-        lanes = f"(CHF_VEC({FIELD[dtype]}))(s->{name})"
+        lanes = f"(CHF_VEC({FIELD[dtype]}))(l->{name})"
         if name not in late:
             return lanes
         # A lane without an element begins as any other state does.
-        begun = mask_of(dtype, f"s->{name} == s->{name}")
+        begun = mask_of(dtype, f"l->{name} == l->{name}")
         return f"select((CHF_VEC({FIELD[dtype]}))({literal(start, dtype)}), {lanes}, {begun})"
 
     # Unrolled, or PoCL's compiler scatters vectors to them.
@@ -153,10 +154,43 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {body}
 }}
 {_vector_carries(c, part)}
-static void {c}_ends(const {c}_states *s, {c}_state *out)
+static void {c}_ends(const {c}_states *l, {c}_state *out)
 {{
 {spreads}
+}}
+{_vector_accumulators(c, part, held) if state and ends_on_vectors(part, accumulator) else ""}"""
+
+
+def ends_on_vectors(part: Component, accumulator: Accumulator) -> bool:
+    """Whether lanes become accumulators as vectors: `<component>_ended`, unless they are some."""
+    ends = part.state.end if part.state else ()
+    return on_vectors(part, accumulator) and all(fits_lanes(text) for _, text in ends)
+
+
+def _vector_accumulators(c: str, part: Component, held: Callable[[str, str, str], str]) -> str:
+    """Return what makes vectors of accumulators of lanes; `held` is what they have of a field."""
+    state = part.state
+    assert state is not None
+    dtypes = {f.name: f.dtype for f in part.fields}
+    lanes = [f"    s.{name} = {held(name, dtype, start)};" for name, dtype, start in state.fields]
+    ends = [
+        assign_lanes(part, f"r.{name}", dtypes[name], f"accumulate.end of {name}", text)
+        for name, text in state.end
+    ]
+    return f"""\
+typedef struct {{ {_members(dtypes)} }} {c}_accs;
+static {c}_accs {c}_ended(const {c}_states *l)
+{{
+    struct {{ {_members(state.dtypes)} }} s;
+{joined(lanes)}
+    {c}_accs r;
+{joined(ends)}
+    return r;
 }}"""
+
+
+def _members(dtypes: Mapping[str, str]) -> str:
+    return " ".join(f"CHF_VEC({FIELD[dtype]}) {name};" for name, dtype in dtypes.items())
 
 
 def _vector_op_step(c: str, part: Component) -> str:

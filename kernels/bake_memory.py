@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake_lanes import ends_on_vectors
 from chunkfold.kernels.bake_texts import joined
-from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.dtypes import FIELD
 
 
@@ -47,7 +47,7 @@ static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
     chf_store(p, n, k, a);
 }}
 {_settling(sums, slots)}
-{_resuming(accumulator, slots)}"""
+{_leaving(accumulator, slots)}"""
 
 
 def _settling(sums: list[int], slots: list[Slot]) -> str:
@@ -84,28 +84,42 @@ static void chf_put_eight(__global uchar *p, ulong n, ulong k)
 #endif"""
 
 
-def _resuming(accumulator: Accumulator, slots: list[Slot]) -> str:
-    """Let lanes go on from accumulators, where both are the same fields."""
-    if any(
-        part.table or part.state or not on_vectors(part, accumulator)
-        for part in accumulator.components
-    ):
-        return "#define CHF_RESUMES 0"
-    resumes = [f"    s->{m} = CHF_GATHER(0, (__global const {t} *){at} + k);" for m, t, at in slots]
-    leaves = [f"    CHF_SPREAD(s->{m}, (__global {t} *){at} + k);" for m, t, at in slots]
-    return f"""\
-#define CHF_RESUMES 1
+def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
+    """Let lanes be left as accumulators; where both are the same fields, let them go on from some.
+
+    One by one it takes as long as folding dozens of elements.
+    """
+    parts = accumulator.components
+    if any(part.table or not ends_on_vectors(part, accumulator) for part in parts):
+        return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"
+    ended = any(part.state for part in parts)
+    ends = [
+        f"    const c{n}_accs c{n} = c{n}_ended(&s->c{n});"
+        if part.state
+        else f"    const c{n}_states c{n} = s->c{n};"
+        for n, part in enumerate(parts)
+    ]
+    leaves = [f"    CHF_SPREAD({m}, (__global {t} *){at} + k);" for m, t, at in slots]
+    resume = ""
+    if not ended:
+        resumes = joined(
+            f"    s->{m} = CHF_GATHER(0, (__global const {t} *){at} + k);" for m, t, at in slots
+        )
+        resume = f"""
 static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
 {{
-{joined(resumes)}
-}}
+{resumes}
+}}"""
+    return f"""\
+#define CHF_LEAVES 1
+#define CHF_RESUMES {int(not ended)}{resume}
 static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k)
 {{
 #if CHF_GRID
     if (s->grid.count)
         chf_leave_grid(s);
 #endif
-{joined(leaves)}
+{joined([*ends, *leaves])}
 }}"""
 
 

@@ -108,15 +108,17 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         chf_begin(&single[e]);
 
     const ulong base = block * fold * outputs + output.output;
+#if CHF_LEAVES
+    /* Lanes are neighbouring accumulators: one by one to add them up takes as long as folding eight
+     * rows. */
+    const int leaves = fold == 1 && column[3] == 1 && (fresh || CHF_RESUMES);
+#else
+    const int leaves = 0;
+#endif
 #if CHF_RESUMES
-    /* Lanes are neighbouring accumulators, from which they go on: to add them up later may cost as
-     * much as folding eight rows. */
-    const int resumes = fold == 1 && column[3] == 1;
-    if (resumes && !fresh)
+    if (leaves && !fresh)
         for (uint n = 0; n < vectors; n++)
             chf_resume(&lanes[n], acc, acc_n, base + first + n * CHF_LANES);
-#else
-    const int resumes = 0;
 #endif
 #if CHF_ENTRIES
     for (uint n = 0; n < vectors; n++) {
@@ -146,12 +148,12 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         from += run;
     }
 
-#if CHF_RESUMES
-    if (resumes)
+#if CHF_LEAVES
+    if (leaves)
         for (uint n = 0; n < vectors; n++)
             chf_leave(&lanes[n], acc, acc_n, base + first + n * CHF_LANES);
 #endif
-    for (uint n = resumes ? vectors : 0; n < vectors + (rest > 0); n++) {
+    for (uint n = leaves ? vectors : 0; n < vectors + (rest > 0); n++) {
         acc_t out[CHF_LANES];
         if (n < vectors)
             chf_ends(&lanes[n], out);

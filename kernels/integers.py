@@ -28,8 +28,8 @@ def carried(digit: str, names: Sequence[str]) -> dict[str, str]:
     texts, carry = {}, ""
     for name in names:
         whole = digit.format(name) + carry
-        texts[name] = whole if name == names[-1] else f"({whole}) & {_MASK}"
-        carry = f" + (({whole}) >> {DIGIT})"
+        texts[name] = whole if name == names[-1] else f"lower({whole})"
+        carry = f" + upper({whole})"
     return texts
 
 
@@ -44,7 +44,7 @@ _CARRY: Any = carried(ADDED, SUM)
 def halves(text: str, names: Sequence[str]) -> dict[str, str]:
     """Return the two digits, the lower first, of what 64 bits hold."""
     low, high = names
-    return {low: f"({text}) & {_MASK}", high: f"({text}) >> {DIGIT}"}
+    return {low: f"lower({text})", high: f"upper({text})"}
 
 
 def added_up(term: str, names: Sequence[str] = SUM) -> Accumulate:

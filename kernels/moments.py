@@ -46,8 +46,8 @@ _MOMENTS: Any = {
             "n": "s.n + 1",
         },
         end={
-            "m": "s.n == 0 ? 0 : s.p + s.s / s.n",
-            "q": "s.n == 0 ? 0 : s.q - s.s * (s.s / s.n)",
+            "m": "s.p + ratio(s.s, s.n)",
+            "q": "s.q - s.s * ratio(s.s, s.n)",
             "n": "s.n",
         },
         # About the pivot of one, where there is any: `end` divides, and so does `op`.

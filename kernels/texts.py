@@ -22,6 +22,7 @@ HELPERS = (
     "first",
     "when",
     "gap",
+    "ratio",
     "re",
     "im",
     "upper",

@@ -42,7 +42,61 @@ static void chf_load(CHF_INPUTS, ulong k, values_t *v)
 {{
     {ahead}
 {load}
-}}"""
+}}
+{_blocks(accumulator) if lanes_readable(accumulator) else ""}"""
+
+
+def _blocks(accumulator: Accumulator) -> str:
+    """Return what reads elements of several runs, a lane for each run (kernels/blocks.clh)."""
+    numbers = range(len(accumulator.stored))
+    value = [STORED[name].value for name in accumulator.value]
+    arrays = " ".join(f"{value[n]} e{n}[CHF_LANES];" for n in numbers)
+    takes = " ".join(f"e{n}[j] = one.x{n};" for n in numbers)
+    gathers = " ".join(f"v->x{n} = CHF_GATHER(0, e{n});" for n in numbers)
+    return f"""\
+#ifdef CHF_BLOCKS
+static void chf_ask(CHF_INPUTS, ulong k) {{ {" ".join(f"CHF_ASK(p{n} + k);" for n in numbers)} }}
+static void chf_load_one_each(CHF_INPUTS, const ulong *at, ulong t, values_t *v)
+{{
+    {arrays}
+    #pragma unroll
+    for (int j = 0; j < CHF_LANES; j++) {{
+        const value_t one = chf_value(CHF_INPUT_NAMES, at[j] + t);
+        {takes}
+    }}
+    {gathers}
+}}
+static void chf_load_block(CHF_INPUTS, const ulong *at, ulong t, values_t v[4])
+{{
+{joined(_load_block(n, accumulator) for n in numbers)}
+}}
+#endif"""
+
+
+_WORDS = {1: "ushort4, 8", 2: "uint4, 16", 4: "ulong4, 32"}
+"""Of 8 unsigned integers, by their bytes: half as many, twice as wide, and the bits of one."""
+
+
+def _load_block(number: int, accumulator: Accumulator) -> str:
+    """Read a block bit by bit, and make values of it."""
+    stored = accumulator.stored[number]
+    kind = STORED[stored]
+    unsigned, words = _UNSIGNED[kind.itemsize], _WORDS.get(kind.itemsize)
+    block = f"BLOCK(b, p{number}, {unsigned}, {words})" if words else f"LONG_BLOCK(b, p{number})"
+    bits = "b[u]"
+    if accumulator.swapped[number]:
+        bits = f"CHF_TO({unsigned}, CHF_SWAP{kind.swap}(b[u]))"
+    read = "CHF_HALVES(raw)" if stored == "float16" else f"CHF_AS({kind.storage}, raw)"
+    return f"""\
+    {{
+        CHF_VEC({unsigned}) b[4];
+        CHF_{block}
+        #pragma unroll
+        for (int u = 0; u < 4; u++) {{
+            const CHF_VEC({unsigned}) raw = {bits};
+            v[u].x{number} = {_unpacked_lanes(read, number, accumulator)};
+        }}
+    }}"""
 
 
 def _value(name: str, parameters: str, accumulator: Accumulator) -> str:

@@ -75,7 +75,10 @@ def chosen(
     found = (
         tiers(device, accumulator) if variant is None else [forced(device, accumulator, variant)]
     )
-    for wanted in _attempts(distinct(equals, kernel_files(kernels)) for equals in found):
+    for wanted in _attempts(
+        distinct(equals, kernel_files({equals[0].fold(kernel) for kernel in kernels}))
+        for equals in found
+    ):
         equals, verdict = settled(device, accumulator, *wanted, kernels=kernels)
         if verdict.usable:
             rivals = zip(equals, verdict.rates, strict=True) if verdict.rates else ()
@@ -96,7 +99,8 @@ def settled(
 ) -> tuple[tuple[Tuning, ...], Verdict]:
     """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
     alike = accumulator.alike
-    launched = tuple(kernel for kernel in FOLDS if kernel in kernels)
+    wanted = {equals[0].fold(kernel) for kernel in kernels}
+    launched = tuple(kernel for kernel in FOLDS if kernel in wanted)
     verdict = verdict_of(Request(device, alike, equals, launched))
     limit = verdict.local_limit
     if limit:

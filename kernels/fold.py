@@ -18,7 +18,14 @@ from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import Partial, settled_partial, with_tables, zero_partial
 from chunkfold.kernels.passes import Passes
 from chunkfold.kernels.profile import Profile, merged
-from chunkfold.kernels.shapes import ColumnShape, column_shape, each_shape, most_splits, row_shape
+from chunkfold.kernels.shapes import (
+    ColumnShape,
+    column_shape,
+    each_shape,
+    most_splits,
+    row_shape,
+    short_row_shape,
+)
 from chunkfold.kernels.tuning import Tuning
 
 _Again = tuple[Box, bool]
@@ -92,8 +99,13 @@ class Fold:
             event = repeat.launch(inputs, wait_for)
             self._used = max(self._used, repeat.groups)
         else:
-            add = {"flat": self._add_flat, "rows": self._add_rows, "columns": self._add_columns}
-            event = add[box.kernel](inputs, box, wait_for)
+            add = {
+                "flat": self._add_flat,
+                "rows": self._add_rows,
+                "short_rows": self._add_short_rows,
+                "columns": self._add_columns,
+            }
+            event = add[self.tuning.fold(box.kernel)](inputs, box, wait_for)
         self._passes.expect(box.elements)
         self._count += box.reduces
         self._deposits += box.reduces
@@ -240,6 +252,28 @@ class Fold:
             offset=box.offset,
             index=box.index,
             **self._held(splits),
+        )
+
+    def _add_short_rows(
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        loads = self.tuning.short_rows
+        assert loads is not None
+        groups, blocks = short_row_shape(self.tuning, box, self.splits, loads.lanes)
+        runs = box.reduces // box.reduced[-1].size
+        return self.launcher.launch(
+            ("short_rows.cl", "fold_short_rows"),
+            (groups, 1),
+            inputs,
+            wait_for,
+            geo=self._upload_words(box),
+            outputs=self.outputs,
+            reduces=box.reduces,
+            span=-(-runs // blocks),
+            blocks=blocks,
+            offset=box.offset,
+            index=box.index,
+            **self._held(blocks),
         )
 
     def _add_columns(

@@ -9,8 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-FOLDS = ("flat", "rows", "columns")
+FOLDS = ("flat", "rows", "columns", "short_rows")
 """The kernels that fold boxes, each for boxes of its own kind: `Box.kernel`."""
+
+SHORT_RUN = 64
+"""Elements of a short run, at most ..."""
+SHORT_RUNS = 8
+"""... of which so many, at least, are of neighbouring outputs."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ class Box:
         """Which of `FOLDS` folds it.
 
         `flat` takes one contiguous run that goes into one output, indices in step; `columns` what
-        has neighbouring elements in different outputs; `rows` all else.
+        has neighbouring elements in different outputs; `short_rows` what has few neighbours in each
+        of many outputs; `rows` all else.
         """
         if self.outputs == 1 and (
             self.reduces <= 1 or [(d.stride, d.index_stride) for d in self.reduced] == [(1, 1)]
@@ -72,7 +78,11 @@ class Box:
             return "flat"
         if not self.kept or not self.reduced:
             return "columns" if self.kept else "rows"
-        return "columns" if self.kept[-1].stride < self.reduced[-1].stride else "rows"
+        row, run = self.kept[-1], self.reduced[-1]
+        if row.stride < run.stride:
+            return "columns"
+        short = run.stride == 1 and run.size <= SHORT_RUN and row.size >= SHORT_RUNS
+        return "short_rows" if short else "rows"
 
     def words(self) -> np.ndarray:
         """Lay the dims out as kernels/place.clh reads them: uint64, kept before reduced."""

@@ -11,7 +11,7 @@ import pyopencl as cl
 
 from chunkfold.kernels.errors import ChunkfoldError
 from chunkfold.kernels.fold import Fold
-from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.geometry import SHORT_RUN, Box, box
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.trial import Request
@@ -98,9 +98,11 @@ def _data(fold: Fold, kernel: str, nbytes: int) -> tuple[list[cl.Buffer], Box]:
         cl.Buffer(context, flags, hostbuf=np.resize(elements, count))
         for elements in inputs_of(accumulator, [pattern] * len(accumulator.stored))
     ]
+    run = min(each, SHORT_RUN)
     laid = {
         "flat": box((count,), (0,)),
         "rows": box((fold.outputs, each), (1,)),
+        "short_rows": box((each // run, fold.outputs, run), (0, 2)),
         "columns": box((each, fold.outputs), (0,)),
     }
     return buffers, laid[kernel]

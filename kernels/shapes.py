@@ -86,6 +86,14 @@ def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
     return team, used, -(-box.reduces // used)
 
 
+def short_row_shape(tuning: Tuning, box: Box, splits: int, lanes: int) -> tuple[int, int]:
+    """Lay `fold_short_rows` over a box: work-items, and blocks of an output's runs."""
+    row, run = box.kept[-1], box.reduced[-1]
+    bundles = box.outputs // row.size * -(-row.size // lanes)
+    blocks = max(1, min(tuning.groups // bundles, splits, box.reduces // run.size))
+    return min(tuning.groups, bundles * blocks), blocks
+
+
 def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False) -> ColumnShape:
     """Lay `fold_columns` over a box, so that narrow and short ones fill vectors and device too.
 

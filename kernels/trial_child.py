@@ -41,11 +41,15 @@ _WAYS = {
     ),
     "rows": (
         [box((7, 143), (1,)), box((2, 15), (1,), offset=1001, index=1001)],
-        [box((79, 13), (1,)), box((2, 2), (1,), offset=1027, index=1027)],
+        [box((13, 79), (1,)), box((2, 2), (1,), offset=1027, index=1027)],
         [
             box((147, 7), (0, 1), index_strides=_GAPS),
             box((2, 1), (0, 1), index_strides=_GAPS, offset=1029),
         ],
+    ),
+    "short_rows": (
+        [box((65, 13), (1,)), box((31, 6), (1,), offset=845, index=845)],
+        [box((15, 61), (1,)), box((29, 4), (1,), offset=915, index=915)],
     ),
     "columns": (
         [

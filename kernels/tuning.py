@@ -36,6 +36,8 @@ class Tuning:
     columns: Loads
     """Where each work-item has outputs of its own. Elements of a load, which is folded whole, are
     neighbouring outputs; loads in flight are rows."""
+    short_rows: Loads | None
+    """Where each lane has outputs of its own, with a short run; None if `rows` fold them too."""
     strip: bool
     """Each work-item reads a contiguous strip (CPU), or all stride over the grid (GPU)."""
     aligned: bool
@@ -53,14 +55,17 @@ class Tuning:
         Tunings with the same options are one to it: what does not matter there is left out.
         """
         passes = kernel_file == "passes.cl"  # which load no elements
-        columns = kernel_file == "columns.cl"  # where no work-item has to do with another
+        # Where no work-item has to do with another.
+        alone = kernel_file in ("columns.cl", "short_rows.cl")
+        columns = kernel_file == "columns.cl"
         loads = {
             "rows.cl": self.rows,
             "columns.cl": replace(self.columns, local_size=1),
+            "short_rows.cl": self.short_rows or self.rows,
             "passes.cl": Loads(self.rows.local_size, lanes=1, width=1, unroll=1),
         }.get(kernel_file, self.flat)
         values = {
-            "STAGE": 0 if columns else VARIANTS.index(self.variant),
+            "STAGE": 0 if alone else VARIANTS.index(self.variant),
             "LOCAL": loads.local_size,
             "LANES": loads.lanes,
             "WIDTH": loads.width,
@@ -72,9 +77,13 @@ class Tuning:
             "COLUMN_LOCAL": self.columns.local_size if columns or passes else 1,
             "TABLE_LOCAL": int(self.local_tables and kernel_file == "flat.cl"),
             "TABLE_SHARED": int(loads.local_size > 1),
-            "SUB_GROUPS": int(self.variant == "sub_group" and not columns),
+            "SUB_GROUPS": int(self.variant == "sub_group" and not alone),
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())
+
+    def fold(self, kernel: str) -> str:
+        """Return which of `kernels.geometry.FOLDS` folds boxes that are for `kernel`."""
+        return "rows" if kernel == "short_rows" and self.short_rows is None else kernel
 
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""
@@ -83,7 +92,7 @@ class Tuning:
     def plain(self) -> Tuning:
         """Return the tuning without vectors, for compilers that do not survive them."""
         one_by_one = self._each(lambda loads: replace(loads, lanes=1, width=1, unroll=1))
-        return replace(one_by_one, tile=1, aligned=False)
+        return replace(one_by_one, tile=1, aligned=False, short_rows=None)
 
     def at_most(self, work_items: int) -> Tuning:
         """Return the tuning with no work-group larger than `work_items`."""

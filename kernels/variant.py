@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.device import POCL, Device
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.errors import DeviceError
@@ -31,6 +32,8 @@ _WIDE_COLUMN_STATE_BYTES = {4: 52, 8: 24, 16: 0}
 element's bytes; of narrower ones always 16. Registers hold no more: with 8, ten statistics of
 float64 were 2.2 times as fast with PoCL 3.1, 1.1 times with Intel's runtime; those of float32 1.2
 times with Intel's, 0.95 with PoCL."""
+_BLOCK_LANES, _BLOCK_RUN = 8, 4
+"""Runs of a block, and elements of each (kernels/blocks.clh)."""
 _ROW_LANES = 8
 """Of a CPU. With runs of 64 and 1,440 elements, 16 were up to 40% slower, 4 seldom faster."""
 
@@ -98,6 +101,7 @@ def _gpu(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning
         flat=loads(2 * _GPU_FLAT_LOCAL, 1, width, _GPU_FEW),
         rows=loads(_GPU_ROWS_LOCAL, *_GPU_ROWS.get(itemsize, (1, 1, 2))),
         columns=_columns(min(128, device.max_work_group_size), max(1, 4 // itemsize), 8),
+        short_rows=None,
         strip=False,
         aligned=itemsize in _GPU_FLAT,
         tile=1,
@@ -145,6 +149,7 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         flat=Loads(size, lanes, lanes, _in_a_batch(accumulator, lanes)),
         rows=Loads(size, few, few, _EXACT_BATCH if accumulator.exact else 1),
         columns=_columns(1, column_lanes, in_flight),
+        short_rows=_short_rows(accumulator),
         strip=True,
         aligned=False,
         tile=max(1, tile_bytes // (column_lanes * max(1, accumulator.state_bytes))),
@@ -152,6 +157,12 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
     )
+
+
+def _short_rows(accumulator: Accumulator) -> Loads | None:
+    """Return how a CPU reads blocks of runs, which are turned as vectors: kernels/blocks.clh."""
+    apt = lanes_readable(accumulator) and not accumulator.tables
+    return Loads(1, _BLOCK_LANES, _BLOCK_LANES, _BLOCK_RUN) if apt else None
 
 
 def _column_lanes(accumulator: Accumulator) -> int:

@@ -83,6 +83,7 @@ class RungFold(Fold):
             flat=loads,
             rows=loads,
             columns=replace(loads, local_size=min(128, device.max_work_group_size)),
+            short_rows=None,
             strip=False,
             aligned=False,
             tile=1,

@@ -1,6 +1,7 @@
 """Folds small inputs in many shapes; run under oclgrind, which watches every access.
 
-With a kernel file as argument, runs that instead: over 64 items in groups of 16.
+With a kernel file as argument, runs that instead: over 64 items in groups of 16. With
+"short_rows", folds those: of accumulators that have no tables, for which all else is folded.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ FEW_BOXES = [((65,), (0,)), *(((5, 7, 3), axes) for axes in ((0,), (2,), (0, 2))
 BOXES = [((n,), (0,)) for n in (1, 2, 65, 1031)] + [
     ((5, 7, 3), axes) for axes in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 ]
+SHORT_ROWS = [((8, 4), (1,)), ((19, 7), (1,)), ((2, 9, 5), (0, 2))]
 EDGES = [1, 2, 4, 5, 7, 10]
 _kept = []
 
@@ -75,6 +77,21 @@ def fold_everything(opened: OpenedDevice) -> int:
         + fold_boxes(opened, double, double.accumulator.for_outputs(2), FEW_BOXES[:2])
         + fold_boxes(opened, single, single.accumulator.for_outputs(2), FEW_BOXES, (1e-6, 1, 1e6))
     )
+
+
+def fold_short_rows(opened: OpenedDevice) -> int:
+    """Fold boxes of short rows, of whole blocks and not; return how many."""
+    done = 0
+    for names, dtype, exact, scales in (
+        (["min", "prod", "var"], "int32", False, (1,)),
+        (["sum", "max"], "float16", False, (1,)),
+        (EXACT, "float64", True, (1, 1e3)),
+        (EXACT, "float32", True, (1e-6, 1, 1e6)),  # on no grid
+    ):
+        bound = bind([as_monoid(op) for op in names], [np.dtype(dtype)], exact=exact)
+        accumulator = bound.accumulator.for_outputs(2)
+        done += fold_boxes(opened, bound, accumulator, SHORT_ROWS, scales)
+    return done
 
 
 def fold_boxes(
@@ -175,7 +192,9 @@ if __name__ == "__main__":
     cl.enqueue_fill_buffer = filled_by_copy
     (device,) = [device for device in all_devices() if "Oclgrind" in device.name]
     opened = OpenedDevice(device)
-    if len(sys.argv) > 1:
+    if sys.argv[1:] == ["short_rows"]:
+        print(f"folded {fold_short_rows(opened)} ways")
+    elif len(sys.argv) > 1:
         run_file(opened, Path(sys.argv[1]))
     else:
         print(f"folded {fold_everything(opened)} ways, climbed {climb_ladder(opened)} rungs")

@@ -37,5 +37,9 @@ def test_folds_have_nothing_to_report(limits: list[str]):
     assert checked(limits=limits) == "folded 84 ways, climbed 36 rungs\n"
 
 
+def test_folds_of_short_rows_have_nothing_to_report():
+    assert checked("short_rows", limits=[]) == "folded 48 ways\n"
+
+
 def test_the_checker_sees_the_cross_group_hazard():
     assert "data race" in checked(HERE / "cross_group_hazard.cl", limits=[]).lower()

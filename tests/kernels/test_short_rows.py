@@ -1,0 +1,139 @@
+"""Short runs of neighbouring elements, a lane for each: what NumPy says, wherever they lie."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels.geometry import SHORT_RUN, SHORT_RUNS, c_strides
+from tests.conftest import ALL_SHAPES
+from tests.kernels.test_fold import upload
+
+pytestmark = pytest.mark.unoptimised
+
+OPS = {
+    "sum+min+argmax": ("sum", "min", "argmax"),  # fields alone, and one with an index
+    "var": ("var",),  # a state that ends as vectors
+    "nanmean+nanmin": ("nanmean", "nanmin"),
+    "count_nonzero": ("count_nonzero",),  # a narrow state, emptied now and then
+    "prod": ("prod",),  # of integers, whose ends are no vectors
+}
+DTYPES = ("bool", "int8", "uint16", ">i2", "int32", "int64", "float16", ">f2", "float32", ">f8")
+SIZES = st.tuples(
+    st.integers(1, 3), st.integers(SHORT_RUNS, 4 * SHORT_RUNS + 1), st.integers(2, SHORT_RUN)
+)
+
+
+def numbers(dtype: np.dtype, shape: tuple[int, ...], seed: int, ops: str) -> np.ndarray:
+    """Small whole numbers, whose sums are exact in any order; of floats some are NaN."""
+    rng = np.random.default_rng(seed)
+    if ops == "prod":
+        return (1 + (rng.random(shape) < 0.02)).astype(dtype)
+    made = rng.integers(0, 2 if dtype.kind == "b" else 50, shape).astype(dtype)
+    if dtype.kind == "f":
+        made[rng.random(shape) < 0.02] = np.nan
+    return made
+
+
+def expected(op: str, array: np.ndarray) -> np.ndarray:
+    """Reduce the first and the last axis, in NumPy."""
+    rows = np.moveaxis(array, 0, 1).reshape(array.shape[1], -1)
+    rows = rows.astype(array.dtype.newbyteorder("="))
+    if op in ("argmax", "argmin"):
+        return getattr(rows, op)(axis=1)
+    if op == "nanmin":  # of nothing but NaN it would warn
+        return np.where(np.isnan(rows), np.inf, rows).min(axis=1).astype(rows.dtype)
+    wide = rows.astype("f8") if rows.dtype.kind == "f" or op == "var" else rows
+    with np.errstate(over="ignore"):
+        return getattr(np, op)(wide, axis=1)
+
+
+def crossed() -> list[tuple[str, str]]:
+    """Pair ops with dtypes, every other one; `make test-shapes` runs all."""
+    pairs = itertools.product(enumerate(OPS), enumerate(DTYPES))
+    return [(ops, dtype) for (m, ops), (n, dtype) in pairs if (m + n) % 2 == 0 or ALL_SHAPES]
+
+
+@pytest.mark.parametrize(("ops", "dtype"), crossed())
+def test_short_rows_equal_numpy(opened: OpenedDevice, ops: str, dtype: str):
+    kind = np.dtype(dtype)
+    if ops.startswith("nan") and kind.kind != "f":
+        ops = "var"
+    bound = bind([as_monoid(op) for op in OPS[ops]], [kind])
+    accumulator = bound.accumulator.for_outputs(SHORT_RUNS)
+    tuning = choose(opened.device, accumulator, kernels=("short_rows",))
+
+    @given(SIZES, st.integers(0, 9), st.booleans(), st.integers(0, 2**32))
+    @example((1, SHORT_RUNS, SHORT_RUN), 0, True, 1)
+    @example((3, 2 * SHORT_RUNS + 3, 7), 5, True, 2)
+    def check(shape: tuple[int, int, int], gap: int, once: bool, seed: int) -> None:
+        outer, rows, run = shape
+        array = numbers(kind, shape, seed, ops)
+        if ops.startswith("nan"):
+            array[0, :, 0] = 3  # no row is empty
+        held = numbers(kind, (outer, rows, run + gap), seed + 1, ops)
+        held[:, :, gap:] = array
+        # All at once, or the first of the outer dim and then the rest, into what there is already.
+        parts = [(0, outer)] if once or outer == 1 else [(0, 1), (1, outer)]
+        fold = Fold(opened, accumulator, tuning, outputs=rows)
+        buffer = upload(opened, held)
+        for first, last in parts:
+            one = box(
+                (last - first, rows, run),
+                (0, 2),
+                strides=c_strides(held.shape),
+                index_strides=c_strides(shape),
+                offset=first * rows * (run + gap) + gap,
+                index=first * rows * run,
+            )
+            assert one.kernel == "short_rows"
+            fold.add([buffer], one)
+        partial = fold.finish()
+        used = {name for name, _ in fold.profile()}
+        assert ("fold_rows" in used) != ("fold_short_rows" in used)
+        for statistic in bound.statistics:
+            got = statistic.finish(partial, shape, (0, 2))
+            want = expected(statistic.name, array)
+            np.testing.assert_allclose(
+                got.astype("f8"), want.astype("f8"), rtol=2e-3 if kind.itemsize == 2 else 1e-6
+            )
+
+    check()
+
+
+def test_short_rows_of_exact_sums_are_those_of_long_ones(opened: OpenedDevice):
+    """Bit by bit, on the grid and off it."""
+    bound = bind([as_monoid("sum"), as_monoid("norm2")], [np.dtype("float64")], exact=True)
+    accumulator = bound.accumulator.for_outputs(SHORT_RUNS)
+    tuning = choose(opened.device, accumulator, kernels=("rows", "short_rows"))
+    rng = np.random.default_rng(7)
+    array = rng.standard_normal((53, 61)) * 10.0 ** rng.integers(-3, 4, (53, 1))
+    array[17] *= 10.0 ** rng.integers(-5, 5, 61)
+    array[40, 3] = np.inf
+    answers = []
+    for shape in (tuning, replace(tuning, short_rows=None)):
+        fold = Fold(opened, accumulator, shape, outputs=len(array))
+        fold.add([upload(opened, array)], box(array.shape, (1,)))
+        partial = fold.finish()
+        answers.append([s.finish(partial).tobytes() for s in bound.statistics])
+    assert answers[0] == answers[1]
+
+
+def test_a_cpu_folds_short_rows_in_lanes_where_it_can(opened: OpenedDevice):
+    """Vectors of whatever can be one; the rest, and all on a GPU, as long rows are."""
+    lanes = opened.device.kind == "cpu"
+    for op, dtype, turned in (
+        ("sum", "float32", lanes),
+        ("histogram", "float32", False),  # counts in tables
+        ("sum", "complex64", False),  # two numbers each
+    ):
+        accumulator = bind([as_monoid(op)], [np.dtype(dtype)]).accumulator.for_outputs(64)
+        tuning = choose(opened.device, accumulator, kernels=("short_rows",))
+        assert tuning.fold("short_rows") == ("short_rows" if turned else "rows")
+        assert {tuning.fold(kernel) for kernel in ("flat", "rows")} == {"flat", "rows"}

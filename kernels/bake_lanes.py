@@ -167,6 +167,16 @@ def ends_on_vectors(part: Component, accumulator: Accumulator) -> bool:
     return on_vectors(part, accumulator) and all(fits_lanes(text) for _, text in ends)
 
 
+def are_accumulators(part: Component) -> bool:
+    """Whether lanes are accumulators as they are: field by field the same, from their zero on."""
+    state = part.state
+    if state is None:
+        return True
+    zeros = tuple((f.name, f.dtype, f.zero) for f in part.fields)
+    ends = tuple((f.name, f"s.{f.name}") for f in part.fields)
+    return (state.fields, state.end, state.first) == (zeros, ends, ()) and not _in_common(part)
+
+
 def _vector_accumulators(c: str, part: Component, held: Callable[[str, str, str], str]) -> str:
     """Return what makes vectors of accumulators of lanes; `held` is what they have of a field."""
     state = part.state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_lanes import ends_on_vectors
+from chunkfold.kernels.bake_lanes import are_accumulators, ends_on_vectors
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD
 
@@ -92,16 +92,16 @@ def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
     parts = accumulator.components
     if any(part.table or not ends_on_vectors(part, accumulator) for part in parts):
         return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"
-    ended = any(part.state for part in parts)
+    same = [are_accumulators(part) for part in parts]
     ends = [
-        f"    const c{n}_accs c{n} = c{n}_ended(&s->c{n});"
-        if part.state
-        else f"    const c{n}_states c{n} = s->c{n};"
-        for n, part in enumerate(parts)
+        f"    const c{n}_states c{n} = s->c{n};"
+        if as_it_is
+        else f"    const c{n}_accs c{n} = c{n}_ended(&s->c{n});"
+        for n, as_it_is in enumerate(same)
     ]
     leaves = [f"    CHF_SPREAD({m}, (__global {t} *){at} + k);" for m, t, at in slots]
     resume = ""
-    if not ended:
+    if all(same):
         resumes = joined(
             f"    s->{m} = CHF_GATHER(0, (__global const {t} *){at} + k);" for m, t, at in slots
         )
@@ -112,7 +112,7 @@ static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
 }}"""
     return f"""\
 #define CHF_LEAVES 1
-#define CHF_RESUMES {int(not ended)}{resume}
+#define CHF_RESUMES {int(all(same))}{resume}
 static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k)
 {{
 #if CHF_GRID

@@ -29,12 +29,17 @@ def assign(part: Component, target: str, dtype: str, what: str, text: str) -> st
     );"""
 
 
-def absent(accumulator: Accumulator) -> str:
-    """Return the condition under which an element is NaN or NaT, for one or for lanes."""
+def absent(accumulator: Accumulator, *, lanes: bool = False) -> str:
+    """Return the condition under which an element is NaN or NaT, for one or for lanes.
+
+    Lanes of float16 are looked at bit by bit, as in kernels/order.clh.
+    """
     tests = []
     for n, name in enumerate(accumulator.value):
         if name == "time":
             tests.append(f"(x{n} == LONG_MIN)")
+        elif lanes and name == "float16":
+            tests.append(f"((CHF_AS(int, x{n}) & 0x7fffffff) > 0x7f800000)")
         elif name.startswith("complex"):
             tests.append(f"(x{n}.x != x{n}.x) | (x{n}.y != x{n}.y)")
         else:

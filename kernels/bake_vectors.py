@@ -68,7 +68,7 @@ def mask(part: Component, accumulator: Accumulator) -> str:
     if not part.skipna:
         return ""
     lane = "long" if accumulator.value[0] in ("float64", "time") else "int"
-    return f"const CHF_VEC({lane}) absent = {absent(accumulator)};"
+    return f"const CHF_VEC({lane}) absent = {absent(accumulator, lanes=True)};"
 
 
 def mask_of(dtype: str, lanes: str) -> str:

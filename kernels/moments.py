@@ -37,30 +37,41 @@ _MOMENTS: Any = {
         "n": "a.n + b.n",
     },
     "accumulate": Accumulate(
-        state={"p": "real", "s": "real", "q": "real", "n": "real"},
+        state={"p": "real", "s": "real", "q": "real", "n": "int64"},
         start={"p": 0, "s": 0, "q": 0, "n": 0},
         first={"p": "wide(x)"},
         step={
             "s": "s.s + (wide(x) - s.p)",
-            "q": "s.q + (wide(x) - s.p) * (wide(x) - s.p)",
+            "q": "fma(wide(x) - s.p, wide(x) - s.p, s.q)",
             "n": "s.n + 1",
         },
         end={
-            "m": "s.p + ratio(s.s, s.n)",
-            "q": "s.q - s.s * ratio(s.s, s.n)",
+            "m": "s.p + ratio(s.s, wide(s.n))",
+            "q": "s.q - s.s * ratio(s.s, wide(s.n))",
             "n": "s.n",
         },
         # About the pivot of one, where there is any: `end` divides, and so does `op`.
         join={
             "p": _PIVOT,
-            "s": f"a.s + b.s + b.n * (b.p - {_PIVOT})",
-            "q": f"a.q + b.q + (b.p - {_PIVOT}) * (b.s + b.s + b.n * (b.p - {_PIVOT}))",
+            "s": f"a.s + b.s + wide(b.n) * (b.p - {_PIVOT})",
+            "q": f"a.q + b.q + (b.p - {_PIVOT}) * (b.s + b.s + wide(b.n) * (b.p - {_PIVOT}))",
             "n": "a.n + b.n",
         },
     ),
     "rtol": 1e-9,
 }
-_SQUARES: Any = {"zero": 0, "lift": "wide(x) * wide(x)", "op": "add"}
+_SQUARES: Any = {
+    "zero": 0,
+    "lift": "wide(x) * wide(x)",
+    "op": "add",
+    # CPUs multiply elsewhere than they add: both at once leaves what adds for other sums.
+    "accumulate": Accumulate(
+        state={"q": "real"},
+        start={"q": 0},
+        step={"q": "fma(wide(x), wide(x), s.q)"},
+        end={"q": "s.q"},
+    ),
+}
 
 
 def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:

@@ -36,7 +36,7 @@ _HELPER = re.compile(rf"(?<![\w.])({'|'.join(HELPERS)})(?=\s*\()")
 _TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d[\w.]*|&&|\|\||\S")
 _SINGLE = {"re", "im", "bin", "bin_near", "sixteenths"}
 """Helpers that have no form for lanes."""
-_VECTOR_NAMES = {"x", "i", "min", "max", "fmin", "fmax", "fabs", "exp", *HELPERS} - _SINGLE
+_VECTOR_NAMES = {"x", "i", "min", "max", "fmin", "fmax", "fabs", "exp", "fma", *HELPERS} - _SINGLE
 _VECTOR_SIGNS = set("+-*&|^~(),")
 _MEMBER = re.compile(r"[abs]\.\w+|x\d")
 _PAIRS = {")": "(", "]": "[", "}": "{"}

@@ -117,5 +117,5 @@ def device_seconds(fold: Fold, buffers: Sequence[cl.Buffer], whole: Box) -> floa
 
 
 def _run_ns(fold: Fold, whole: Box) -> int:
-    times = fold.profile().get((f"fold_{whole.kernel}", 0))
+    times = fold.profile().get((f"fold_{fold.tuning.fold(whole.kernel)}", 0))
     return 0 if times is None else times.run_ns

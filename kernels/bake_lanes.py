@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake_ends import ends_on_vectors, vector_accumulators
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_texts import assign, joined, op_text
 from chunkfold.kernels.bake_vectors import (
     assign_lanes,
+    in_common,
     kept,
     mask,
     mask_of,
@@ -19,9 +18,7 @@ from chunkfold.kernels.bake_vectors import (
 )
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
-from chunkfold.kernels.texts import STATE_FIELD, fits_lanes
-
-_ELEMENT = re.compile(r"\b(x\d*|i)\b")
+from chunkfold.kernels.texts import STATE_FIELD
 
 
 def lanes(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -29,27 +26,6 @@ def lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     if on_vectors(part, accumulator):
         return _vector_lanes(c, part, accumulator)
     return array_lanes(c, part, accumulator)
-
-
-def _in_common(part: Component) -> frozenset[str]:
-    """Return the fields of a state that all lanes have in common: what no element changes.
-
-    Lanes step together, but for elements that are absent.
-    """
-    state = part.state
-    if state is None or isinstance(state.step, str) or part.skipna:
-        return frozenset()
-    carried = {read for _, text in state.carry for read in STATE_FIELD.findall(text)}
-    common = {name for name, _ in state.step} - dict(state.carry).keys() - carried
-    while True:
-        own = {
-            name
-            for name, text in state.step
-            if name in common and (_ELEMENT.search(text) or set(STATE_FIELD.findall(text)) - common)
-        }
-        if not own:
-            return frozenset(common)
-        common -= own
 
 
 def array_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -100,7 +76,7 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return lanes as vectors, one per field of the state; what they have in common as a scalar."""
     state = part.state
     fields = state.fields if state else [(f.name, f.dtype, f.zero) for f in part.fields]
-    common = _in_common(part)
+    common = in_common(part)
     types = {
         name: FIELD[dtype] if name in common else f"CHF_VEC({FIELD[dtype]})"
         for name, dtype, _ in fields
@@ -158,49 +134,7 @@ static void {c}_ends(const {c}_states *l, {c}_state *out)
 {{
 {spreads}
 }}
-{_vector_accumulators(c, part, held) if state and ends_on_vectors(part, accumulator) else ""}"""
-
-
-def ends_on_vectors(part: Component, accumulator: Accumulator) -> bool:
-    """Whether lanes become accumulators as vectors: `<component>_ended`, unless they are some."""
-    ends = part.state.end if part.state else ()
-    return on_vectors(part, accumulator) and all(fits_lanes(text) for _, text in ends)
-
-
-def are_accumulators(part: Component) -> bool:
-    """Whether lanes are accumulators as they are: field by field the same, from their zero on."""
-    state = part.state
-    if state is None:
-        return True
-    zeros = tuple((f.name, f.dtype, f.zero) for f in part.fields)
-    ends = tuple((f.name, f"s.{f.name}") for f in part.fields)
-    return (state.fields, state.end, state.first) == (zeros, ends, ()) and not _in_common(part)
-
-
-def _vector_accumulators(c: str, part: Component, held: Callable[[str, str, str], str]) -> str:
-    """Return what makes vectors of accumulators of lanes; `held` is what they have of a field."""
-    state = part.state
-    assert state is not None
-    dtypes = {f.name: f.dtype for f in part.fields}
-    lanes = [f"    s.{name} = {held(name, dtype, start)};" for name, dtype, start in state.fields]
-    ends = [
-        assign_lanes(part, f"r.{name}", dtypes[name], f"accumulate.end of {name}", text)
-        for name, text in state.end
-    ]
-    return f"""\
-typedef struct {{ {_members(dtypes)} }} {c}_accs;
-static {c}_accs {c}_ended(const {c}_states *l)
-{{
-    struct {{ {_members(state.dtypes)} }} s;
-{joined(lanes)}
-    {c}_accs r;
-{joined(ends)}
-    return r;
-}}"""
-
-
-def _members(dtypes: Mapping[str, str]) -> str:
-    return " ".join(f"CHF_VEC({FIELD[dtype]}) {name};" for name, dtype in dtypes.items())
+{vector_accumulators(c, part, held) if state and ends_on_vectors(part, accumulator) else ""}"""
 
 
 def _vector_op_step(c: str, part: Component) -> str:
@@ -269,7 +203,7 @@ def _vector_state_step(c: str, part: Component) -> str:
     assert state is not None
     assert not isinstance(state.step, str)
     dtypes = state.dtypes
-    common = _in_common(part)
+    common = in_common(part)
 
     def in_lanes(text: str) -> str:
         return STATE_FIELD.sub(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_lanes import are_accumulators, ends_on_vectors
+from chunkfold.kernels.bake_ends import are_accumulators, ends_on_vectors
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_texts import absent, op_text
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, literal
-from chunkfold.kernels.texts import fits_lanes, for_lanes, is_number
+from chunkfold.kernels.texts import STATE_FIELD, fits_lanes, for_lanes, is_number
 
+_ELEMENT = re.compile(r"\b(x\d*|i)\b")
 _MASKS = {"int32": "int", "uint32": "int", "float32": "int"}
 """Type of a mask that selects among values of a field's dtype; long where not named."""
 
@@ -23,6 +26,27 @@ def on_vectors(part: Component, accumulator: Accumulator) -> bool:
             return False
         return not isinstance(part.state.step, str) and all(map(fits_lanes, part.state.texts))
     return all(fits_lanes(text) for f in part.fields for text in (f.lift, op_text(f)))
+
+
+def in_common(part: Component) -> frozenset[str]:
+    """Return the fields of a state that all lanes have in common: what no element changes.
+
+    Lanes step together, but for elements that are absent.
+    """
+    state = part.state
+    if state is None or isinstance(state.step, str) or part.skipna:
+        return frozenset()
+    carried = {read for _, text in state.carry for read in STATE_FIELD.findall(text)}
+    common = {name for name, _ in state.step} - dict(state.carry).keys() - carried
+    while True:
+        own = {
+            name
+            for name, text in state.step
+            if name in common and (_ELEMENT.search(text) or set(STATE_FIELD.findall(text)) - common)
+        }
+        if not own:
+            return frozenset(common)
+        common -= own
 
 
 def begins_as_nan(part: Component, accumulator: Accumulator) -> bool:

@@ -12,20 +12,14 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.laid import laid
 from chunkfold.kernels.launch import Input, Launcher, Repeat
 from chunkfold.kernels.limbs import MOST_DEPOSITS
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import Partial, settled_partial, with_tables, zero_partial
 from chunkfold.kernels.passes import Passes
 from chunkfold.kernels.profile import Profile, merged
-from chunkfold.kernels.shapes import (
-    ColumnShape,
-    column_shape,
-    each_shape,
-    most_splits,
-    row_shape,
-    short_row_shape,
-)
+from chunkfold.kernels.shapes import each_shape, most_splits
 from chunkfold.kernels.tuning import Tuning
 
 _Again = tuple[Box, bool]
@@ -99,13 +93,8 @@ class Fold:
             event = repeat.launch(inputs, wait_for)
             self._used = max(self._used, repeat.groups)
         else:
-            add = {
-                "flat": self._add_flat,
-                "rows": self._add_rows,
-                "short_rows": self._add_short_rows,
-                "columns": self._add_columns,
-            }
-            event = add[self.tuning.fold(box.kernel)](inputs, box, wait_for)
+            add = self._add_flat if box.kernel == "flat" else self._add_laid
+            event = add(inputs, box, wait_for)
         self._passes.expect(box.elements)
         self._count += box.reduces
         self._deposits += box.reduces
@@ -233,83 +222,27 @@ class Fold:
         self._seen.append(again)
         return self.launcher.launch(where, shape, inputs, wait_for, **values)
 
-    def _add_rows(
+    def _add_laid(
         self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
-        size = self.tuning.rows.local_size
-        team, splits, span = row_shape(self.tuning, box, self.splits)
-        jobs = splits * self.outputs
-        return self.launcher.launch(
-            ("rows.cl", "fold_rows"),
-            (max(1, min(self.tuning.groups, -(-jobs * team // size))), size),
-            inputs,
-            wait_for,
-            geo=self._upload_words(box),
-            outputs=self.outputs,
-            splits=splits,
-            reduces=box.reduces,
-            span=span,
-            team=team,
-            offset=box.offset,
-            index=box.index,
-            **self._held(splits),
-        )
-
-    def _add_short_rows(
-        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
-    ) -> cl.Event:
-        loads = self.tuning.short_rows
-        assert loads is not None
-        groups, blocks = short_row_shape(self.tuning, box, self.splits, loads.lanes)
-        runs = box.reduces // box.reduced[-1].size
-        return self.launcher.launch(
-            ("short_rows.cl", "fold_short_rows"),
-            (groups, 1),
-            inputs,
-            wait_for,
-            geo=self._upload_words(box),
-            outputs=self.outputs,
-            reduces=box.reduces,
-            span=-(-runs // blocks),
-            blocks=blocks,
-            offset=box.offset,
-            index=box.index,
-            **self._held(blocks),
-        )
-
-    def _add_columns(
-        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
-    ) -> cl.Event:
-        tables = self._tables is not None
-        shape = column_shape(self.tuning, box, self.splits, tables=tables)
-        main, rest = box.cut_rows(shape.fold)
-        event = self._add_wide(inputs, main, shape, wait_for)
-        return event if rest is None else self._add_columns(inputs, rest, wait_for)
-
-    def _add_wide(
-        self,
-        inputs: Sequence[Input],
-        box: Box,
-        shape: ColumnShape,
-        wait_for: Sequence[cl.Event],
-    ) -> cl.Event:
-        size = shape.tuning.columns.local_size
-        return self.launcher.launch(
-            ("columns.cl", "fold_columns"),
-            (-(-shape.jobs // size), size),
-            inputs,
-            wait_for,
-            tuning=shape.tuning,
-            geo=self._upload_words(box),
-            outputs=self.outputs,
-            reduces=box.reduces,
-            fold=shape.fold,
-            span=-(-box.reduces // (shape.fold * shape.blocks)),
-            blocks=shape.blocks,
-            offset=box.offset,
-            index=box.index,
-            **self._held(shape.fold * shape.blocks),
-        )
+        """Launch all that folds a box along its axes; return the event of the last."""
+        launches = laid(self.tuning, box, self.splits, tables=self._tables is not None)
+        for one in launches:
+            event = self.launcher.launch(
+                one.where,
+                one.shape,
+                inputs,
+                wait_for,
+                tuning=one.tuning,
+                geo=self._upload_words(one.box),
+                outputs=self.outputs,
+                reduces=one.box.reduces,
+                offset=one.box.offset,
+                index=one.box.index,
+                **one.values,
+                **self._held(one.splits),
+            )
+        return event
 
     def _upload_words(self, box: Box) -> cl.Buffer:
         words = box.words()

@@ -86,12 +86,13 @@ def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
     return team, used, -(-box.reduces // used)
 
 
-def short_row_shape(tuning: Tuning, box: Box, splits: int, lanes: int) -> tuple[int, int]:
-    """Lay `fold_short_rows` over a box: work-items, and blocks of an output's runs."""
+def short_row_shape(tuning: Tuning, loads: Loads, box: Box, splits: int) -> tuple[int, int]:
+    """Lay `fold_short_rows` over a box: work-groups, and blocks of an output's runs."""
     row, run = box.kept[-1], box.reduced[-1]
-    bundles = box.outputs // row.size * -(-row.size // lanes)
+    bundles = box.outputs // row.size * -(-row.size // (loads.lanes * loads.local_size))
     blocks = max(1, min(tuning.groups // bundles, splits, box.reduces // run.size))
-    return min(tuning.groups, bundles * blocks), blocks
+    jobs = bundles * blocks
+    return min(tuning.groups, jobs) if tuning.strip else jobs, blocks
 
 
 def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False) -> ColumnShape:

@@ -182,9 +182,14 @@ class Accumulator:
         )
 
     @property
+    def itemsizes(self) -> tuple[int, ...]:
+        """Bytes of one element of each input."""
+        return tuple(STORED[name].itemsize for name in self.stored)
+
+    @property
     def element_bytes(self) -> int:
         """Bytes of one element, over all inputs."""
-        return sum(STORED[name].itemsize for name in self.stored)
+        return sum(self.itemsizes)
 
     @property
     def collective(self) -> bool:

@@ -36,6 +36,7 @@ def inputs(accumulator: Accumulator) -> str:
 typedef struct {{ {" ".join(f"{value[n]} x{n};" for n in numbers)} }} value_t;
 typedef struct {{ {members} }} values_t;
 #define chf_raw_t {_storage(accumulator, 0)}
+#define chf_bits_t {_UNSIGNED.get(STORED[accumulator.stored[0]].itemsize, "chf_raw_t")}
 {_value("chf_value", "CHF_INPUTS", accumulator)}
 {_value("chf_value_local", "__local const chf_raw_t *p0", accumulator) if len(value) == 1 else ""}
 static void chf_load(CHF_INPUTS, ulong k, values_t *v)

@@ -16,7 +16,8 @@ from chunkfold.kernels.errors import BuildError, MonoidError
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.trial import Request, Verdict, kernel_files, verdict_of
 from chunkfold.kernels.tuning import Tuning, distinct
-from chunkfold.kernels.variant import forced, tiers, work_group_size
+from chunkfold.kernels.variant import forced, tiers
+from chunkfold.kernels.work_groups import work_group_size
 
 
 @dataclass(frozen=True)

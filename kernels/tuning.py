@@ -37,7 +37,8 @@ class Tuning:
     """Where each work-item has outputs of its own. Elements of a load, which is folded whole, are
     neighbouring outputs; loads in flight are rows."""
     short_rows: Loads | None
-    """Where each lane has outputs of its own, with a short run; None if `rows` fold them too."""
+    """Where each lane, or else work-item, has outputs of its own with short runs; None if `rows`
+    folds them too."""
     strip: bool
     """Each work-item reads a contiguous strip (CPU), or all stride over the grid (GPU)."""
     aligned: bool
@@ -96,9 +97,11 @@ class Tuning:
 
     def at_most(self, work_items: int) -> Tuning:
         """Return the tuning with no work-group larger than `work_items`."""
-        return self._each(
+        fewer = self._each(
             lambda loads: replace(loads, local_size=min(loads.local_size, work_items))
         )
+        staged = self.short_rows is not None and self.short_rows.local_size > work_items
+        return replace(fewer, short_rows=None) if staged else fewer
 
     def _each(self, changed: Callable[[Loads], Loads]) -> Tuning:
         return replace(

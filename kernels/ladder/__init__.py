@@ -18,7 +18,8 @@ from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.launch import Input
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.tuning import Loads, Tuning
-from chunkfold.kernels.variant import why_not, work_group_size
+from chunkfold.kernels.variant import why_not
+from chunkfold.kernels.work_groups import work_group_size
 
 _LOCAL = 256
 

@@ -15,7 +15,8 @@ from chunkfold.kernels import Device, DeviceError, as_monoid, bind, box
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.dtypes import FIELD, from_order, literal, order_field, stored_name
 from chunkfold.kernels.profile import LaunchTimes, measured, merged
-from chunkfold.kernels.variant import forced, language_options, tiers, why_not, work_group_size
+from chunkfold.kernels.variant import forced, language_options, tiers, why_not
+from chunkfold.kernels.work_groups import work_group_size
 from tests.conftest import DEVICES
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator

@@ -13,7 +13,7 @@ import pyopencl as cl
 import pytest
 
 from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
-from chunkfold.kernels.variant import work_group_size
+from chunkfold.kernels.work_groups import work_group_size
 from tests.conftest import SHAPES, tried
 from tests.kernels.test_fold import upload
 

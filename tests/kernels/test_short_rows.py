@@ -10,8 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels import Bound, Fold, OpenedDevice, Tuning, as_monoid, bind, box, choose
+from chunkfold.kernels.choice import settled
 from chunkfold.kernels.geometry import SHORT_RUN, SHORT_RUNS, c_strides
+from chunkfold.kernels.tuning import Loads
+from chunkfold.kernels.variant import forced
 from tests.conftest import ALL_SHAPES
 from tests.kernels.test_fold import upload
 
@@ -68,10 +71,37 @@ def test_short_rows_equal_numpy(opened: OpenedDevice, ops: str, dtype: str):
     bound = bind([as_monoid(op) for op in OPS[ops]], [kind])
     accumulator = bound.accumulator.for_outputs(SHORT_RUNS)
     tuning = choose(opened.device, accumulator, kernels=("short_rows",))
+    check_with_numpy(opened, bound, tuning, ops)
+
+
+@pytest.mark.parametrize(
+    ("ops", "dtype"),
+    [("var", "float32"), ("nanmean+nanmin", ">f2"), ("sum+min+argmax", "int32"), ("prod", "int64")],
+)
+def test_staged_rows_equal_numpy(opened: OpenedDevice, ops: str, dtype: str):
+    """As a GPU folds them that stages them in local memory, on every device."""
+    bound = bind([as_monoid(op) for op in OPS[ops]], [np.dtype(dtype)])
+    accumulator = bound.accumulator.for_outputs(SHORT_RUNS)
+    staged = replace(
+        forced(opened.device, accumulator, "tree")[0],
+        strip=False,
+        short_rows=Loads(32, lanes=1, width=1, unroll=4),
+    )
+    (tuning,), verdict = settled(opened.device, accumulator, staged, kernels=("short_rows",))
+    assert verdict.usable, verdict
+    check_with_numpy(opened, bound, tuning, ops)
+
+
+def check_with_numpy(opened: OpenedDevice, bound: Bound, tuning: Tuning, ops: str) -> None:
+    """Fold short rows, wherever they lie, all at once and not."""
+    accumulator = bound.accumulator.for_outputs(SHORT_RUNS)
+    kind = np.dtype(accumulator.stored[0])
+    if accumulator.swapped[0]:
+        kind = kind.newbyteorder(">")
 
     @given(SIZES, st.integers(0, 9), st.booleans(), st.integers(0, 2**32))
     @example((1, SHORT_RUNS, SHORT_RUN), 0, True, 1)
-    @example((3, 2 * SHORT_RUNS + 3, 7), 5, True, 2)
+    @example((3, 4 * SHORT_RUNS + 3, 7), 5, True, 2)
     def check(shape: tuple[int, int, int], gap: int, once: bool, seed: int) -> None:
         outer, rows, run = shape
         array = numbers(kind, shape, seed, ops)
@@ -96,7 +126,7 @@ def test_short_rows_equal_numpy(opened: OpenedDevice, ops: str, dtype: str):
             fold.add([buffer], one)
         partial = fold.finish()
         used = {name for name, _ in fold.profile()}
-        assert ("fold_rows" in used) != ("fold_short_rows" in used)
+        assert f"fold_{tuning.fold('short_rows')}" in used
         for statistic in bound.statistics:
             got = statistic.finish(partial, shape, (0, 2))
             want = expected(statistic.name, array)
@@ -125,15 +155,16 @@ def test_short_rows_of_exact_sums_are_those_of_long_ones(opened: OpenedDevice):
     assert answers[0] == answers[1]
 
 
-def test_a_cpu_folds_short_rows_in_lanes_where_it_can(opened: OpenedDevice):
-    """Vectors of whatever can be one; the rest, and all on a GPU, as long rows are."""
-    lanes = opened.device.kind == "cpu"
-    for op, dtype, turned in (
-        ("sum", "float32", lanes),
-        ("histogram", "float32", False),  # counts in tables
-        ("sum", "complex64", False),  # two numbers each
+def test_short_rows_are_folded_as_long_ones_where_that_is_better(opened: OpenedDevice):
+    """What has tables or two numbers an element; on a GPU also what has little to put together."""
+    cpu = opened.device.kind == "cpu"
+    for op, dtype, short in (
+        ("sum", "float32", cpu),
+        ("var", "float32", True),
+        ("histogram", "float32", False),
+        ("sum", "complex64", False),
     ):
         accumulator = bind([as_monoid(op)], [np.dtype(dtype)]).accumulator.for_outputs(64)
         tuning = choose(opened.device, accumulator, kernels=("short_rows",))
-        assert tuning.fold("short_rows") == ("short_rows" if turned else "rows")
+        assert tuning.fold("short_rows") == ("short_rows" if short else "rows")
         assert {tuning.fold(kernel) for kernel in ("flat", "rows")} == {"flat", "rows"}

@@ -246,5 +246,5 @@ def test_only_what_will_be_launched_is_built(device: Device, monkeypatch, kernel
     monkeypatch.setattr(OpenedDevice, "_build", noted)
     trial_child._opened.cache_clear()
     tuning = choose(device, SUM, kernels={kernel})
-    assert trial_child._verdict(Request(device, SUM, (tuning,), (kernel,))).usable
-    assert built == {f"{kernel}.cl", "passes.cl"}
+    assert trial_child._verdict(Request(device, SUM, (tuning,), (tuning.fold(kernel),))).usable
+    assert built == {f"{tuning.fold(kernel)}.cl", "passes.cl"}

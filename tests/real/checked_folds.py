@@ -91,7 +91,9 @@ def fold_short_rows(opened: OpenedDevice) -> int:
         bound = bind([as_monoid(op) for op in names], [np.dtype(dtype)], exact=exact)
         accumulator = bound.accumulator.for_outputs(2)
         done += fold_boxes(opened, bound, accumulator, SHORT_ROWS, scales)
-    return done
+    bound = bind([as_monoid(op) for op in OPS], [np.dtype("int32")])
+    staged = Loads(32, lanes=1, width=1, unroll=4)
+    return done + fold_boxes(opened, bound, bound.accumulator, SHORT_ROWS, short_rows=staged)
 
 
 def fold_boxes(
@@ -100,6 +102,7 @@ def fold_boxes(
     accumulator: Accumulator,
     boxes: list,
     scales: tuple[float, ...] = (1,),
+    short_rows: Loads | None = None,
 ) -> int:
     """Fold boxes in every shape, of neighbours that differ by `scales`; return how many."""
     dtype = np.dtype(accumulator.stored[0])
@@ -115,6 +118,7 @@ def fold_boxes(
                 flat=loads,
                 rows=loads,
                 columns=Loads(4, lanes=2, width=2, unroll=2),
+                short_rows=short_rows or base.short_rows,
                 strip=strip,
                 aligned=not strip,
                 tile=1 + strip,

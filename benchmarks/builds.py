@@ -22,7 +22,7 @@ import numpy as np
 from chunkfold.kernels import OpenedDevice, as_monoid, bind, choose, devices
 
 OPS = ["sum", "max", "var", "sum+min+max+mean+std", "nanmean+nanmin+nanmax+nanstd+nanargmin"]
-KERNELS = ["flat", "rows", "columns"]
+KERNELS = ["flat", "rows", "columns", "short_rows"]
 
 
 def prepare(spec: str, op: str, kernel: str) -> list[float]:

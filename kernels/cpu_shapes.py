@@ -6,7 +6,7 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.shapes import MOST_GROUPS
-from chunkfold.kernels.tuning import Loads, Tuning
+from chunkfold.kernels.tuning import TURNED, Loads, Tuning
 from chunkfold.kernels.work_groups import work_group_size
 
 _TILE_BYTES = 64 << 10
@@ -25,8 +25,6 @@ _WIDE_COLUMN_STATE_BYTES = {4: 52, 8: 24, 16: 0}
 element's bytes; of narrower ones always 16. Registers hold no more: with 8, ten statistics of
 float64 were 2.2 times as fast with PoCL 3.1, 1.1 times with Intel's runtime; those of float32 1.2
 times with Intel's, 0.95 with PoCL."""
-_BLOCK_LANES, _BLOCK_RUN = 8, 4
-"""Runs of a block, and elements of each (kernels/blocks.clh)."""
 _ROW_LANES = 8
 """Of a CPU. With runs of 64 and 1,440 elements, 16 were up to 40% slower, 4 seldom faster."""
 
@@ -55,7 +53,7 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         flat=Loads(size, lanes, lanes, _in_a_batch(accumulator, lanes)),
         rows=Loads(size, few, few, _EXACT_BATCH if accumulator.exact else 1),
         columns=Loads(1, column_lanes, column_lanes, in_flight),
-        short_rows=_short_rows(accumulator),
+        short_rows=TURNED if lanes_readable(accumulator) and not accumulator.tables else None,
         strip=True,
         aligned=False,
         tile=max(1, tile_bytes // (column_lanes * max(1, accumulator.state_bytes))),
@@ -63,12 +61,6 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
     )
-
-
-def _short_rows(accumulator: Accumulator) -> Loads | None:
-    """Return how a CPU reads blocks of runs, which are turned as vectors: kernels/blocks.clh."""
-    apt = lanes_readable(accumulator) and not accumulator.tables
-    return Loads(1, _BLOCK_LANES, _BLOCK_LANES, _BLOCK_RUN) if apt else None
 
 
 def _column_lanes(accumulator: Accumulator) -> int:

@@ -27,9 +27,9 @@ _STAGED_RUNS, _STAGED = 128, 32
 """Runs that a group stages, and elements of each at a time (kernels/staged.clh): all of them are in
 flight, with which variances were up to 1.6 times as fast on an H100 as with a fourth."""
 _STAGED_STATE_BYTES = 16
-"""State of an element above which short runs are staged. On an H100 variances of rows of 64 float32
-were 2.4 times as fast so, ten statistics 5 times; sums and extremes took up to twice as long, exact
-sums about the same."""
+"""State of an element above which short runs of 2 and 4 bytes an element are staged. On an H100
+variances of rows of 64 float32 were 2.4 times as fast so, ten statistics 5 times; sums and extremes
+took up to twice as long, as did float64 in rows of less than 32, exact sums about the same."""
 
 
 def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
@@ -74,8 +74,8 @@ def _staged_rows(device: Device, accumulator: Accumulator) -> Loads | None:
     itemsize = max(accumulator.itemsizes)
     size = min(_STAGED_RUNS, device.max_work_group_size)
     several = len(accumulator.stored) > 1 or bool(accumulator.tables)
-    light = accumulator.exact or accumulator.state_bytes <= _STAGED_STATE_BYTES or itemsize == 1
+    light = accumulator.exact or accumulator.state_bytes <= _STAGED_STATE_BYTES
     fits = lanes_readable(accumulator) and size * (_STAGED + 1) * itemsize <= device.local_bytes
-    if several or light or not fits:
+    if several or light or not fits or itemsize not in (2, 4):
         return None
     return Loads(size, lanes=1, width=1, unroll=_STAGED)

@@ -23,6 +23,10 @@ class Loads:
     """Loads in flight."""
 
 
+TURNED = Loads(local_size=1, lanes=8, width=8, unroll=4)
+"""Short runs in blocks that are turned: what kernels/blocks.clh is written for."""
+
+
 @dataclass(frozen=True)
 class Tuning:
     """Everything that shapes the kernels of a reduction beside the reduction itself."""
@@ -62,7 +66,7 @@ class Tuning:
         loads = {
             "rows.cl": self.rows,
             "columns.cl": replace(self.columns, local_size=1),
-            "short_rows.cl": self.short_rows or self.rows,
+            "short_rows.cl": self.short_rows or TURNED,
             "passes.cl": Loads(self.rows.local_size, lanes=1, width=1, unroll=1),
         }.get(kernel_file, self.flat)
         values = {

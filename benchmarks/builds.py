@@ -34,7 +34,7 @@ def prepare(spec: str, op: str, kernel: str) -> list[float]:
     began = time.perf_counter()
     tuning = choose(device, accumulator, kernels=(kernel,))
     chosen = time.perf_counter()
-    for file in (f"{kernel}.cl", "passes.cl"):
+    for file in (f"{tuning.fold(kernel)}.cl", "passes.cl"):
         opened.program(file, accumulator, tuning)
     return [chosen - began, time.perf_counter() - chosen]
 
@@ -59,7 +59,7 @@ def main() -> None:
         print(json.dumps(prepare(options.device, *options.one)))
         return
     print(f"{'':64}{'cold':>15}{'warm':>15}")
-    print(f"{'device':14}{'kernel':9}{'op':41}" + f"{'choice':>8}{'build':>7}" * 2)
+    print(f"{'device':14}{'kernel':12}{'op':41}" + f"{'choice':>8}{'build':>7}" * 2)
     for device in devices(options.device):
         for kernel in KERNELS:
             for op in OPS:
@@ -70,7 +70,7 @@ def main() -> None:
                     rounds.append([*cold, *warm])
                 medians = [statistics.median(column) for column in zip(*rounds, strict=True)]
                 figures = "".join(f"{s:8.2f}{t:7.2f}" for s, t in (medians[:2], medians[2:]))
-                print(f"{device.spec:14}{kernel:9}{op:41}{figures}", flush=True)
+                print(f"{device.spec:14}{kernel:12}{op:41}{figures}", flush=True)
 
 
 if __name__ == "__main__":

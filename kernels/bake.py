@@ -101,8 +101,8 @@ def _helpers(accumulator: Accumulator) -> list[str]:
     if name == "float16":
         # By its bits but the sign: PoCL's compiler compares halves instead, 8 of them one by one.
         lines += [
-            "#undef chfv_nonzero",
-            "#define chfv_nonzero(x) CHF_DIFFER(CHF_AS(int, x) << 1, 0)",
+            "#undef chfv_x_nonzero",
+            "#define chfv_x_nonzero() CHF_DIFFER(CHF_AS(int, x) << 1, 0)",
         ]
     if any("sixteenths" in text or "bin" in text for text in accumulator.texts):
         key = FIELD[field_dtype("order", _value_dtype(name), fp64=True)]

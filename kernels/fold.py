@@ -124,7 +124,6 @@ class Fold:
         used, count = self._used, self._count
         self._used = self._count = self._deposits = 0
         scalars = self._passes.start(self._acc, used, self.splits * self.outputs, count)
-        self._acc = self._passes.kept(self._acc, self.splits)
         tables = None if self._tables is None else self._tables._finishing()
 
         if tables is None:

@@ -76,6 +76,6 @@ def _staged_rows(device: Device, accumulator: Accumulator) -> Loads | None:
     several = len(accumulator.stored) > 1 or bool(accumulator.tables)
     light = accumulator.exact or accumulator.state_bytes <= _STAGED_STATE_BYTES
     fits = lanes_readable(accumulator) and size * (_STAGED + 1) * itemsize <= device.local_bytes
-    if several or light or not fits or itemsize not in (2, 4):
+    if several or light or not fits or itemsize not in (2, 4) or size < _STAGED:
         return None
     return Loads(size, lanes=1, width=1, unroll=_STAGED)

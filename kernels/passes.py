@@ -12,7 +12,6 @@ from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.landing import landed
 from chunkfold.kernels.launch import Input, Launcher
 from chunkfold.kernels.opened import device_errors
-from chunkfold.kernels.pages import page_aligned
 from chunkfold.kernels.partial import Partial, unpack
 from chunkfold.kernels.shapes import each_shape, pass_span
 
@@ -37,10 +36,6 @@ class Passes:
         self._due = [0, 0]
         self._targets: dict[int, cl.Buffer] = {}
         """What passes write to, by accumulators per output."""
-        self._memory: dict[cl.Buffer, np.ndarray] = {}
-        """The host's, of the buffers that are made of it."""
-        self._given: cl.Buffer | None = None
-        """The last whose memory a partial has now."""
         with device_errors(self._device, "allocating counters"):
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
             self.seen = cl.Buffer(self._context, flags, hostbuf=_COUNTERS)
@@ -51,19 +46,9 @@ class Passes:
 
     def buffer(self, splits: int) -> cl.Buffer:
         """Allocate `splits` accumulators per output, and room for the counters behind them."""
-        size, flags = self._counters_at(splits) + _COUNTERS.nbytes, cl.mem_flags
+        size = self._counters_at(splits) + _COUNTERS.nbytes
         with device_errors(self._device, f"allocating {size} bytes of accumulators"):
-            if size <= _COPIED_BYTES or not self._device.unified_memory:
-                return cl.Buffer(self._context, flags.READ_WRITE, size)
-            memory = page_aligned(size)
-            host = flags.READ_WRITE | flags.USE_HOST_PTR
-            buffer = cl.Buffer(self._context, host, hostbuf=memory)
-        self._memory[buffer] = memory
-        return buffer
-
-    def kept(self, buffer: cl.Buffer, splits: int) -> cl.Buffer:
-        """Return a buffer that passes began with, or another, if a partial has its memory now."""
-        return self.buffer(splits) if buffer is self._given else buffer
+            return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
 
     def start(
         self, source: Input, splits: int, held: int, count: int | np.ndarray
@@ -159,8 +144,6 @@ class Passes:
         polled for, and megabytes come at a tenth of the speed.
         """
         queue = self.launcher.queue
-        if source in self._memory:
-            return self._giving(source, nbytes, written)
         if self._device.unified_memory:
             raw = np.empty(nbytes, np.uint8)
 
@@ -179,25 +162,6 @@ class Passes:
                 raw[:] = there
 
         return raw, land
-
-    def _giving(
-        self, source: cl.Buffer, nbytes: int, written: cl.Event
-    ) -> tuple[np.ndarray, Callable[[], None]]:
-        """Let a partial have a buffer's memory: to copy a large one takes as long as to fold it."""
-        raw = self._memory.pop(source)[:nbytes]
-        self._given = source
-        self._targets = {n: target for n, target in self._targets.items() if target is not source}
-        queue = self.launcher.queue
-
-        def show() -> None:
-            self.launcher.wait(written, "the last pass")
-            with device_errors(self._device, "reading a partial back"):
-                shown, _ = cl.enqueue_map_buffer(
-                    queue, source, cl.map_flags.READ, 0, (nbytes,), np.dtype(np.uint8)
-                )
-                shown.base.release(queue)
-
-        return raw, show
 
     def _complain(self, seen: np.ndarray, expected: np.ndarray) -> None:
         self.launcher.profile()  # a launch that failed says more

@@ -33,6 +33,7 @@ HELPERS = (
 )
 """Functions that texts may call beside OpenCL's own (kernels/lanes.clh, kernels/order.clh)."""
 _HELPER = re.compile(rf"(?<![\w.])({'|'.join(HELPERS)})(?=\s*\()")
+_X_NONZERO = re.compile(r"(?<![\w.])nonzero\(x\)")
 _TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d[\w.]*|&&|\|\||\S")
 _SINGLE = {"re", "im", "bin", "bin_near", "sixteenths"}
 """Helpers that have no form for lanes."""
@@ -79,8 +80,12 @@ def for_one(text: str) -> str:
 
 
 def for_lanes(text: str) -> str:
-    """Return a text with its helpers named for lanes."""
-    return _HELPER.sub(r"chfv_\1", text)
+    """Return a text with its helpers named for lanes.
+
+    >>> for_lanes("wide(x) * nonzero(x)")
+    'chfv_wide(x) * chfv_x_nonzero()'
+    """
+    return _HELPER.sub(r"chfv_\1", _X_NONZERO.sub("chfv_x_nonzero()", text))
 
 
 def refused(text: str) -> str | None:

@@ -473,6 +473,24 @@ def test_a_magnitude_is_what_it_is_to_c(opened: OpenedDevice, dtype: str):
         assert got["lanes"] == got["one"]
 
 
+@pytest.mark.parametrize(
+    "text", ["nonzero(x)", "nonzero(wide(x))", "nonzero(x - x)", "nonzero(x1)"]
+)
+def test_what_is_not_zero_is_told_of_halves_and_of_what_is_made_of_them(
+    opened: OpenedDevice, text: str
+):
+    monoid = Monoid("some", inputs=2, fields={"s": "int64"}, zero=0, lift=text, op="add")
+    bound = bind([monoid], [np.dtype("f2"), np.dtype("i4")])
+    values = np.resize(np.array([0.0, -0.0, 6e-8, 1, np.inf, -7], "f2"), 1000)
+    others = np.resize(np.array([-(2**31), 0, 1], "i4"), 1000)
+    tuning = choose(opened.device, bound.accumulator, kernels=("flat",))
+    fold = Fold(opened, bound.accumulator, tuning)
+    fold.add([upload(opened, values), upload(opened, others)], box((1000,), (0,)))
+    with np.errstate(invalid="ignore"):
+        told = {"nonzero(x - x)": values - values, "nonzero(x1)": others}.get(text, values)
+    assert bound.statistics[0].finish(fold.finish()) == [np.count_nonzero(told)]
+
+
 def test_a_zero_beyond_every_float_is_refused():
     with pytest.raises(MonoidError, match=r"zero of field 's' .* is beyond float64's range"):
         Monoid("m", zero=10**400, lift="x", op="max")

@@ -479,7 +479,7 @@ def test_a_magnitude_is_what_it_is_to_c(opened: OpenedDevice, dtype: str):
 def test_what_is_not_zero_is_told_of_halves_and_of_what_is_made_of_them(
     opened: OpenedDevice, text: str
 ):
-    monoid = Monoid("some", inputs=2, fields={"s": "int64"}, zero=0, lift=text, op="add")
+    monoid = Monoid("some", inputs=2, fields={"s": "float64"}, zero=0, lift=text, op="add")
     bound = bind([monoid], [np.dtype("f2"), np.dtype("i4")])
     values = np.resize(np.array([0.0, -0.0, 6e-8, 1, np.inf, -7], "f2"), 1000)
     others = np.resize(np.array([-(2**31), 0, 1], "i4"), 1000)

@@ -77,8 +77,7 @@ def chosen(
         tiers(device, accumulator) if variant is None else [forced(device, accumulator, variant)]
     )
     for wanted in _attempts(
-        distinct(equals, kernel_files({equals[0].fold(kernel) for kernel in kernels}))
-        for equals in found
+        distinct(equals, kernel_files(equals[0].folds(kernels))) for equals in found
     ):
         equals, verdict = settled(device, accumulator, *wanted, kernels=kernels)
         if verdict.usable:
@@ -100,8 +99,7 @@ def settled(
 ) -> tuple[tuple[Tuning, ...], Verdict]:
     """Try tunings, in smaller work-groups if their kernels allow no larger; say what came of it."""
     alike = accumulator.alike
-    wanted = {equals[0].fold(kernel) for kernel in kernels}
-    launched = tuple(kernel for kernel in FOLDS if kernel in wanted)
+    launched = equals[0].folds(kernels)
     verdict = verdict_of(Request(device, alike, equals, launched))
     limit = verdict.local_limit
     if limit:

@@ -51,8 +51,8 @@ def _rows(tuning: Tuning, box: Box, splits: int) -> Laid:
 def _short_rows(tuning: Tuning, box: Box, splits: int) -> Laid:
     loads = tuning.short_rows
     assert loads is not None
-    groups, blocks = short_row_shape(tuning, loads, box, splits)
-    values = {"span": -(-box.reduces // box.reduced[-1].size // blocks), "blocks": blocks}
+    groups, blocks, span = short_row_shape(tuning, loads, box, splits)
+    values = {"span": span, "blocks": blocks}
     where = ("short_rows.cl", "fold_short_rows")
     return Laid(where, (groups, loads.local_size), box, blocks, values)
 

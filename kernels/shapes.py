@@ -86,13 +86,13 @@ def row_shape(tuning: Tuning, box: Box, splits: int) -> tuple[int, int, int]:
     return team, used, -(-box.reduces // used)
 
 
-def short_row_shape(tuning: Tuning, loads: Loads, box: Box, splits: int) -> tuple[int, int]:
-    """Lay `fold_short_rows` over a box: work-groups, and blocks of an output's runs."""
-    row, run = box.kept[-1], box.reduced[-1]
+def short_row_shape(tuning: Tuning, loads: Loads, box: Box, splits: int) -> tuple[int, int, int]:
+    """Lay `fold_short_rows` over a box: work-groups, blocks of an output's runs, runs of each."""
+    row, runs = box.kept[-1], box.reduces // box.reduced[-1].size
     bundles = box.outputs // row.size * -(-row.size // (loads.lanes * loads.local_size))
-    blocks = max(1, min(tuning.groups // bundles, splits, box.reduces // run.size))
+    blocks = max(1, min(tuning.groups // bundles, splits, runs))
     jobs = bundles * blocks
-    return min(tuning.groups, jobs) if tuning.strip else jobs, blocks
+    return min(tuning.groups, jobs) if tuning.strip else jobs, blocks, -(-runs // blocks)
 
 
 def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False) -> ColumnShape:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+
+from chunkfold.kernels.geometry import FOLDS
 
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/group.clh."""
@@ -89,6 +91,11 @@ class Tuning:
     def fold(self, kernel: str) -> str:
         """Return which of `kernels.geometry.FOLDS` folds boxes that are for `kernel`."""
         return "rows" if kernel == "short_rows" and self.short_rows is None else kernel
+
+    def folds(self, kernels: Collection[str]) -> tuple[str, ...]:
+        """Return those that fold boxes that are for any of `kernels`, in the order of `FOLDS`."""
+        used = {self.fold(kernel) for kernel in kernels}
+        return tuple(kernel for kernel in FOLDS if kernel in used)
 
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""

@@ -196,6 +196,18 @@ class Accumulator:
         """Whether every op on what work-items hold is one that devices have built-ins for."""
         return not self.exact and all(slot.field.op in COLLECTIVES for slot in self.scalars)
 
+    @cached_property
+    def holders(self) -> tuple[int, ...]:
+        """For each component the number of the one that holds its state: the first with the same.
+
+        Two monoids whose `accumulate` differs in its end alone fold one state.
+        """
+        first: dict[object, int] = {}
+        return tuple(
+            number if part.stream is None else first.setdefault(part.stream, number)
+            for number, part in enumerate(self.components)
+        )
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The sources that take in elements."""

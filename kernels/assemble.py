@@ -6,7 +6,8 @@ import re
 from importlib import resources
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake import header, library
+from chunkfold.kernels.bake import header
+from chunkfold.kernels.bake_texts import library
 
 _INCLUDE = re.compile(r'^#include "(?P<name>[\w./]+)"\n', re.MULTILINE)
 _LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import resources
-
-import numpy as np
 
 from chunkfold.kernels.accumulate import CARRY_AFTER
 from chunkfold.kernels.accumulator import Accumulator
@@ -13,20 +10,14 @@ from chunkfold.kernels.bake_compact import compact_component
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_grid import grid_steps, grid_sums, has_grid
+from chunkfold.kernels.bake_helpers import helpers
 from chunkfold.kernels.bake_inputs import inputs
 from chunkfold.kernels.bake_joins import joins
 from chunkfold.kernels.bake_lanes import carries, has_firsts
 from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_positions import has_positions, positions
-from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_texts import joined, library
 from chunkfold.kernels.component import Component
-from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, field_dtype
-
-
-def library(name: str) -> str:
-    """Return a kernel header, behind a directive that names it."""
-    text = resources.files("chunkfold.kernels").joinpath(name).read_text()
-    return f'#line 1 "{name}"\n{text}'
 
 
 def header(accumulator: Accumulator) -> str:
@@ -84,79 +75,35 @@ def _preamble(accumulator: Accumulator) -> str:
             "    return vload_half(0, (const half *)&bits);",
             "}",
         ]
-    return "\n".join([*lines, *_helpers(accumulator)])
-
-
-def _helpers(accumulator: Accumulator) -> list[str]:
-    """Name the helpers of texts for the values at hand."""
-    name = accumulator.value[0]
-    value, lines = STORED[name].value, []
-    magnitude = "fabs(x)" if value in ("float", "double") else "abs(x)"
-    # What is narrow is an int in C's arithmetic, also its magnitude; lanes are told so.
-    narrow = value in NARROW
-    on_lanes = "max(x, -(x))" if narrow else magnitude
-    lines += [f"#define chf_magnitude(x) {magnitude}", f"#define chfv_magnitude(x) {on_lanes}"]
-    if name.startswith("complex"):
-        lines += ["#undef chf_nonzero", "#define chf_nonzero(x) ((x).x != 0 || (x).y != 0)"]
-    if name == "float16":
-        # By its bits but the sign: PoCL's compiler compares halves instead, 8 of them one by one.
-        lines += [
-            "#undef chfv_x_nonzero",
-            "#define chfv_x_nonzero() CHF_DIFFER(CHF_AS(int, x) << 1, 0)",
-        ]
-    if any("sixteenths" in text or "bin" in text for text in accumulator.texts):
-        key = FIELD[field_dtype("order", _value_dtype(name), fp64=True)]
-        wide = name == "float64"
-        made = "chf_double_sixteenths(x)" if wide else f"chf_float_sixteenths({_truncated(name)})"
-        lines += [
-            f"typedef {key} chf_key_t;",
-            library("bins.clh") + '#line 1 "generated"',
-            f"#define chf_sixteenths(x) {made}",
-        ]
-    if not any(word in text for text in accumulator.texts for word in ("order_", "rank_")):
-        return lines
-    lines.append(library("order.clh") + '#line 1 "generated"')
-    for helper in ("order_low", "order_high", "rank_low", "rank_high"):
-        for prefix in ("chf_", "chfv_"):
-            if value in ("float", "double"):
-                made = f"{prefix}{value}_{helper}(x)"
-            elif name == "time":
-                made = f"{prefix}time_order_{helper.partition('_')[2]}(x)"
-            else:
-                made = "(x)"
-            lines.append(f"#define {prefix}{helper}(x) {made}")
-    return lines
-
-
-def _value_dtype(name: str) -> np.dtype:
-    """Return a dtype whose order keys are those of the values."""
-    return np.dtype({"bfloat16": "float32", "time": "int64"}.get(name, name))
-
-
-def _truncated(name: str) -> str:
-    """Make a value a float32, never further from zero than it is."""
-    return "x" if "float" in name else "convert_float_rtz(x)"
+    return "\n".join([*lines, *helpers(accumulator)])
 
 
 def _whole(accumulator: Accumulator) -> str:
     """Lay the components side by side. Tables of counters have no place in an accumulator."""
     cs = [f"c{number}" for number in range(len(accumulator.components))]
+    holders = [cs[number] for number in accumulator.holders]
     parts = list(zip(cs, accumulator.components, strict=True))
-    held = [c for c, part in parts if part.table is None or part.limbs]
+    held = [
+        (c, holder)
+        for (c, part), holder in zip(parts, holders, strict=True)
+        if part.table is None or part.limbs
+    ]
+    ended = dict.fromkeys(holder for _, holder in held)
     exact = [c for c, part in parts if part.limbs and part.table]
-    firsts = [c for c, part in parts if has_firsts(part, accumulator)]
-    carried = [c for c, part in parts if carries(part, accumulator)]
+    own = [(c, part) for (c, part), holder in zip(parts, holders, strict=True) if c == holder]
+    firsts = [c for c, part in own if has_firsts(part, accumulator)]
+    carried = [c for c, part in own if carries(part, accumulator)]
     gridded = has_grid(accumulator)
 
     def each(template: str) -> str:
-        return " ".join(template.format(c=c) for c in cs)
+        return " ".join(template.format(c=c) for c, _ in own)
 
     def made(template: str) -> str:
         # C knows no empty structures.
-        return " ".join(template.format(c=c) for c in held) or "r.none = 0;"
+        return " ".join(template.format(c=c, h=h) for c, h in held) or "r.none = 0;"
 
     return f"""\
-typedef struct {{ {" ".join(f"{c}_t {c};" for c in held) or "int none;"} }} acc_t;
+typedef struct {{ {" ".join(f"{c}_t {c};" for c, _ in held) or "int none;"} }} acc_t;
 typedef struct {{ {each("{c}_state {c};")} }} state_t;
 {grid_sums(accumulator) if gridded else "#define CHF_GRID 0"}
 #define CHF_FIRSTS {int(bool(firsts))}
@@ -183,7 +130,7 @@ static void chf_step(state_t *s, value_t v, ulong i) {{ {each("{c}_step(&s->{c},
 static acc_t chf_end(const state_t *s)
 {{
     acc_t r;
-    {made("r.{c} = {c}_end(s->{c});")}
+    {made("r.{c} = {c}_end(s->{h});")}
     return r;
 }}
 static void chf_begins(states_t *s)
@@ -219,10 +166,10 @@ static void chf_ends(const states_t *states, acc_t *out)
 #else
     const states_t *s = states;
 #endif
-    {" ".join(f"{c}_state {c}_out[CHF_LANES]; {c}_ends(&s->{c}, {c}_out);" for c in held)}
+    {" ".join(f"{h}_state {h}_out[CHF_LANES]; {h}_ends(&s->{h}, {h}_out);" for h in ended)}
     #pragma unroll
     for (int j = 0; j < CHF_LANES; j++) {{
-        {" ".join(f"out[j].{c} = {c}_end({c}_out[j]);" for c in held) or "out[j].none = 0;"}
+        {" ".join(f"out[j].{c} = {c}_end({h}_out[j]);" for c, h in held) or "out[j].none = 0;"}
     }}
 }}
 {joins(accumulator, gridded=gridded)}
@@ -236,6 +183,7 @@ def _batches(accumulator: Accumulator) -> str:
         if part.limbs
         else f"c{n}_steps(&s->c{n}, v, i, di);"
         for n, part in enumerate(accumulator.components)
+        if n == accumulator.holders[n]
     ]
     return f"""\
 #define CHF_TRIES (!CHF_GRID)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake_ends import ended_lanes
 from chunkfold.kernels.bake_lanes import lanes
 from chunkfold.kernels.bake_texts import absent, assign, joined, op_text
 from chunkfold.kernels.component import Component
@@ -37,8 +38,15 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
 {joined(assign(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f)) for f in part.fields)}
     return r;
 }}
-{_one(c, part, accumulator)}
-{lanes(c, part, accumulator)}"""
+{_streams(c, f"c{accumulator.holders[number]}", part, accumulator)}"""
+
+
+def _streams(c: str, h: str, part: Component, accumulator: Accumulator) -> str:
+    """Return how component `c`, whose state `h` holds, takes in elements, one by one and lanes."""
+    if c == h:
+        return joined([_one(c, part, accumulator), lanes(c, part, accumulator)])
+    types = [f"typedef {h}_{kind} {c}_{kind};" for kind in ("state", "states")]
+    return joined([*types, _end(c, h, part), ended_lanes(c, part, accumulator)])
 
 
 def _wide(ctype: str) -> str:
@@ -118,21 +126,12 @@ static {c}_t {c}_lift(value_t v, ulong i)
 }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
     state = part.state
-    dtypes = {f"r.{f.name}": f.dtype for f in part.fields}
-    dtypes |= {f"{to}.{name}": dtype for to in "sj" for name, dtype, _ in state.fields}
-
-    def assigned(to: str, phase: str, texts: Iterable[tuple[str, str]]) -> str:
-        return joined(
-            assign(part, f"{to}.{n}", dtypes[f"{to}.{n}"], f"accumulate.{phase} of {n}", text)
-            for n, text in texts
-        )
-
     first = ""
     if state.first:
         first = f"""\
     if (!s._begun) {{
         s._begun = 1;
-{assigned("s", "first", state.first)}
+{_assigned(part, "s", "first", state.first)}
     }}"""
     if isinstance(state.step, str):
         step = f"""\
@@ -142,16 +141,16 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
 #line 1 "generated"
     }}"""
     else:
-        step = assigned("s", "step", state.step)
+        step = _assigned(part, "s", "step", state.step)
     # One element at a time nothing is gained by waiting.
-    carry = assigned("s", "carry", state.carry)
+    carry = _assigned(part, "s", "carry", state.carry)
     join = ""
     if state.join:
         join = f"""\
 static {c}_state {c}_join({c}_state a, {c}_state b)
 {{
     {c}_state j = a;
-{assigned("j", "join", state.join)}
+{_assigned(part, "j", "join", state.join)}
     return j;
 }}"""
     members = " ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)
@@ -166,17 +165,34 @@ static void {c}_begin({c}_state *state) {{ {starts} }}
 {joined([first, step, carry])}
     *state = s;
 }}
+{join}
+{_end(c, c, part)}"""
+
+
+def _end(c: str, h: str, part: Component) -> str:
+    """Return what a stream's state ends as, and one element's, where `h` holds the state."""
+    assert part.state is not None
+    return f"""\
 static {c}_t {c}_end({c}_state s)
 {{
     {c}_t r;
-{assigned("r", "end", state.end)}
+{_assigned(part, "r", "end", part.state.end)}
     return r;
 }}
-{join}
 static {c}_t {c}_lift(value_t v, ulong i)
 {{
     {c}_state s;
-    {c}_begin(&s);
-    {c}_step(&s, v, i);
+    {h}_begin(&s);
+    {h}_step(&s, v, i);
     return {c}_end(s);
 }}"""
+
+
+def _assigned(part: Component, to: str, phase: str, texts: Iterable[tuple[str, str]]) -> str:
+    """Assign what `accumulate` says in one phase: fields where it ends, else the state's."""
+    assert part.state is not None
+    dtypes = {f.name: f.dtype for f in part.fields} if phase == "end" else part.state.dtypes
+    return joined(
+        assign(part, f"{to}.{name}", dtypes[name], f"accumulate.{phase} of {name}", text)
+        for name, text in texts
+    )

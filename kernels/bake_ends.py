@@ -2,38 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_texts import joined
-from chunkfold.kernels.bake_vectors import assign_lanes, in_common, on_vectors
+from chunkfold.kernels.bake_texts import joined, op_text
+from chunkfold.kernels.bake_vectors import assign_lanes, mask_of, on_vectors
 from chunkfold.kernels.component import Component
-from chunkfold.kernels.dtypes import FIELD
+from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.texts import fits_lanes
 
 
 def ends_on_vectors(part: Component, accumulator: Accumulator) -> bool:
-    """Whether lanes become accumulators as vectors: `<component>_ended`, unless they are some."""
+    """Whether lanes become accumulators as vectors: `<component>_ended`; those of sums are some."""
     ends = part.state.end if part.state else ()
     return on_vectors(part, accumulator) and all(fits_lanes(text) for _, text in ends)
 
 
-def are_accumulators(part: Component) -> bool:
-    """Whether lanes are accumulators as they are: field by field the same, from their zero on."""
+def adds_up(part: Component) -> bool:
+    """Whether vectors of accumulators can be made one: `<component>_merged`, but for exact sums."""
+    return all(fits_lanes(op_text(f)) for f in part.fields)
+
+
+def late_fields(part: Component) -> frozenset[str]:
+    """Return the state fields that are NaN in lanes until an element is present."""
+    return frozenset(dict(part.state.first) if part.state and part.skipna else ())
+
+
+def held(part: Component, name: str, dtype: str, start: str) -> str:
+    """Return what the lanes `l` have of a state field."""
+    lanes = f"(CHF_VEC({FIELD[dtype]}))(l->{name})"
+    if name not in late_fields(part):
+        return lanes
+    # A lane without an element begins as any other state does.
+    begun = mask_of(dtype, f"l->{name} == l->{name}")
+    return f"select((CHF_VEC({FIELD[dtype]}))({literal(start, dtype)}), {lanes}, {begun})"
+
+
+def ended_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Return what makes vectors of accumulators of lanes, and one of two such, if vectors can."""
+    if not ends_on_vectors(part, accumulator):
+        return ""
+    dtypes = {f.name: f.dtype for f in part.fields}
+    merged = ""
+    if adds_up(part):
+        ops = [
+            assign_lanes(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f))
+            for f in part.fields
+        ]
+        merged = f"""
+static {c}_accs {c}_merged({c}_accs a, {c}_accs b)
+{{
+    {c}_accs r;
+{joined(ops)}
+    return r;
+}}"""
     state = part.state
     if state is None:
-        return True
-    zeros = tuple((f.name, f.dtype, f.zero) for f in part.fields)
-    ends = tuple((f.name, f"s.{f.name}") for f in part.fields)
-    return (state.fields, state.end, state.first) == (zeros, ends, ()) and not in_common(part)
-
-
-def vector_accumulators(c: str, part: Component, held: Callable[[str, str, str], str]) -> str:
-    """Return what makes vectors of accumulators of lanes; `held` is what they have of a field."""
-    state = part.state
-    assert state is not None
-    dtypes = {f.name: f.dtype for f in part.fields}
-    lanes = [f"    s.{name} = {held(name, dtype, start)};" for name, dtype, start in state.fields]
+        return f"""\
+typedef {c}_states {c}_accs;
+static {c}_accs {c}_ended(const {c}_states *l) {{ return *l; }}{merged}"""
+    lanes = [
+        f"    s.{name} = {held(part, name, dtype, start)};" for name, dtype, start in state.fields
+    ]
     ends = [
         assign_lanes(part, f"r.{name}", dtypes[name], f"accumulate.end of {name}", text)
         for name, text in state.end
@@ -47,7 +77,7 @@ static {c}_accs {c}_ended(const {c}_states *l)
     {c}_accs r;
 {joined(ends)}
     return r;
-}}"""
+}}{merged}"""
 
 
 def _members(dtypes: Mapping[str, str]) -> str:

@@ -115,7 +115,7 @@ def grid_steps(accumulator: Accumulator) -> str:
     sums = _sums(accumulator)
     steps = [
         f"{c}_grid_step(&s->grid.{c}, v);" if c in sums else f"{c}_steps(&s->{c}, v, i, di);"
-        for c in (f"c{n}" for n in range(len(accumulator.components)))
+        for c in dict.fromkeys(f"c{n}" for n in accumulator.holders)
     ]
     joins = [f"{c}_grid_joins(&s->grid.{c}, s->grid.top, &s->{c}, {c}_sums)" for c in sums]
     adds = [f"for (int n = 0; n < {c}_SUMS; n++) {c}_add(&one->{c}, {c}_sums[n]);" for c in sums]

@@ -14,16 +14,21 @@ def joins(accumulator: Accumulator, *, gridded: bool) -> str:
 
     `gridded` sums have joined the state behind the lanes before.
     """
-    parts = [(f"c{number}", part) for number, part in enumerate(accumulator.components)]
+    parts = [
+        (f"c{number}", f"c{holder}", part)
+        for number, (holder, part) in enumerate(
+            zip(accumulator.holders, accumulator.components, strict=True)
+        )
+    ]
     if gridded:
         return f"#define CHF_JOINS 0\n#if CHF_GRID\n{_of_lanes(parts)}\n#endif"
-    if accumulator.tables or accumulator.exact or not any(_joinable(part) for _, part in parts):
+    if accumulator.tables or accumulator.exact or not any(_joinable(part) for *_, part in parts):
         return "#define CHF_JOINS 0"
     two = [
-        f"    r.{c} = {c}_end({c}_join(a->{c}, b->{c}));"
+        f"    r.{c} = {c}_end({h}_join(a->{h}, b->{h}));"
         if _joinable(part)
-        else f"    r.{c} = {c}_op({c}_end(a->{c}), {c}_end(b->{c}));"
-        for c, part in parts
+        else f"    r.{c} = {c}_op({c}_end(a->{h}), {c}_end(b->{h}));"
+        for c, h, part in parts
     ]
     return f"""\
 #define CHF_JOINS 1
@@ -36,12 +41,12 @@ static acc_t chf_joined_two(const state_t *a, const state_t *b)
 {_of_lanes(parts)}"""
 
 
-def _of_lanes(parts: Sequence[tuple[str, Component]]) -> str:
+def _of_lanes(parts: Sequence[tuple[str, str, Component]]) -> str:
     return f"""\
 static acc_t chf_joined(const states_t *lanes, const state_t *rest)
 {{
     acc_t r;
-{joined(_joined_lanes(c, part) for c, part in parts)}
+{joined(_joined_lanes(*part) for part in parts)}
     return r;
 }}"""
 
@@ -50,21 +55,22 @@ def _joinable(part: Component) -> bool:
     return part.state is not None and bool(part.state.join)
 
 
-def _joined_lanes(c: str, part: Component) -> str:
+def _joined_lanes(c: str, h: str, part: Component) -> str:
+    """Return how component `c`, whose state `h` holds, is made of lanes and of a rest."""
     if part.limbs:
         return f"    r.{c} = {c}_end(rest->{c});"
     kind, first, merge, one, whole = (
-        (f"{c}_state", f"rest->{c}", "join", "out[j]", f"{c}_end(all)")
+        (f"{h}_state", f"rest->{h}", f"{h}_join", "out[j]", f"{c}_end(all)")
         if _joinable(part)
-        else (f"{c}_t", f"{c}_end(rest->{c})", "op", f"{c}_end(out[j])", "all")
+        else (f"{c}_t", f"{c}_end(rest->{h})", f"{c}_op", f"{c}_end(out[j])", "all")
     )
     return f"""\
     {{
-        {c}_state out[CHF_LANES];
-        {c}_ends(&lanes->{c}, out);
+        {h}_state out[CHF_LANES];
+        {h}_ends(&lanes->{h}, out);
         {kind} all = {first};
         #pragma unroll
         for (int j = 0; j < CHF_LANES; j++)
-            all = {c}_{merge}(all, {one});
+            all = {merge}(all, {one});
         r.{c} = {whole};
     }}"""

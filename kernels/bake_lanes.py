@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_ends import ends_on_vectors, vector_accumulators
+from chunkfold.kernels.bake_ends import ended_lanes, held, late_fields
 from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_texts import assign, joined, op_text
 from chunkfold.kernels.bake_vectors import (
@@ -82,26 +82,18 @@ def _vector_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         for name, dtype, _ in fields
     }
     members = " ".join(f"{types[name]} {name};" for name, _, _ in fields)
-    late = dict(state.first).keys() if state and part.skipna else frozenset()
+    late = late_fields(part)
     begins = " ".join(
         f"s->{name} = ({types[name]})({'NAN' if name in late else literal(start, dtype)});"
         for name, dtype, start in fields
     )
-
-    def held(name: str, dtype: str, start: str) -> str:
-        lanes = f"(CHF_VEC({FIELD[dtype]}))(l->{name})"
-        if name not in late:
-            return lanes
-        # A lane without an element begins as any other state does.
-        begun = mask_of(dtype, f"l->{name} == l->{name}")
-        return f"select((CHF_VEC({FIELD[dtype]}))({literal(start, dtype)}), {lanes}, {begun})"
 
     # Unrolled, or PoCL's compiler scatters vectors to them.
     spreads = joined(
         f"""\
     {{
         {FIELD[dtype]} e[CHF_LANES];
-        CHF_SPREAD({held(name, dtype, start)}, e);
+        CHF_SPREAD({held(part, name, dtype, start)}, e);
         #pragma unroll
         for (int j = 0; j < CHF_LANES; j++)
             out[j].{name} = e[j];
@@ -134,7 +126,7 @@ static void {c}_ends(const {c}_states *l, {c}_state *out)
 {{
 {spreads}
 }}
-{vector_accumulators(c, part, held) if state and ends_on_vectors(part, accumulator) else ""}"""
+{ended_lanes(c, part, accumulator)}"""
 
 
 def _vector_op_step(c: str, part: Component) -> str:

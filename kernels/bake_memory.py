@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_ends import are_accumulators, ends_on_vectors
+from chunkfold.kernels.bake_ends import adds_up, ends_on_vectors
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.dtypes import FIELD
 
@@ -85,35 +85,38 @@ static void chf_put_eight(__global uchar *p, ulong n, ulong k)
 
 
 def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
-    """Let lanes be left as accumulators; where both are the same fields, let them go on from some.
+    """Let lanes be left as accumulators, or added to some.
 
-    One by one it takes as long as folding dozens of elements.
+    One by one it takes as long as folding dozens of elements. Exact sums go on from what is there,
+    and so begin with it; what others have is put to it in the end.
     """
-    parts = accumulator.components
-    if any(part.table or not ends_on_vectors(part, accumulator) for part in parts):
+    parts = list(enumerate(accumulator.components))
+    if any(part.table or not ends_on_vectors(part, accumulator) for _, part in parts):
         return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"
-    same = [are_accumulators(part) for part in parts]
-    ends = [
-        f"    const c{n}_states c{n} = s->c{n};"
-        if as_it_is
-        else f"    const c{n}_accs c{n} = c{n}_ended(&s->c{n});"
-        for n, as_it_is in enumerate(same)
-    ]
+    ends, resumes = [], []
+    for n, part in parts:
+        c, h = f"c{n}", f"c{accumulator.holders[n]}"
+        own = [slot for slot in slots if slot.member.startswith(f"{c}.")]
+        gathers = [f"CHF_GATHER(0, (__global const {t} *){at} + k)" for _, t, at in own]
+        if part.limbs:
+            ends.append(f"    const {c}_states {c} = s->{c};")
+            pairs = zip(own, gathers, strict=True)
+            resumes += [f"    s->{slot.member} = {gather};" for slot, gather in pairs]
+            continue
+        ends.append(f"    {c}_accs {c} = {c}_ended(&s->{h});")
+        if adds_up(part):
+            members = [slot.member.partition(".")[2] for slot in own]
+            there = ", ".join(map(".{} = {}".format, members, gathers))
+            ends.append(f"    if (!fresh) {c} = {c}_merged(({c}_accs){{ {there} }}, {c});")
     leaves = [f"    CHF_SPREAD({m}, (__global {t} *){at} + k);" for m, t, at in slots]
-    resume = ""
-    if all(same):
-        resumes = joined(
-            f"    s->{m} = CHF_GATHER(0, (__global const {t} *){at} + k);" for m, t, at in slots
-        )
-        resume = f"""
-static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
-{{
-{resumes}
-}}"""
     return f"""\
 #define CHF_LEAVES 1
-#define CHF_RESUMES {int(all(same))}{resume}
-static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k)
+#define CHF_RESUMES {int(all(part.limbs or adds_up(part) for _, part in parts))}
+static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
+{{
+{joined(resumes)}
+}}
+static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k, uint fresh)
 {{
 #if CHF_GRID
     if (s->grid.count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import resources
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.component import BoundField, Component
@@ -11,6 +12,12 @@ from chunkfold.kernels.texts import COLLECTIVES, for_one
 
 _WRITTEN = {"add": "a.{0} + b.{0}", "min": "min(a.{0}, b.{0})", "max": "max(a.{0}, b.{0})"}
 _FLOAT_WRITTEN = _WRITTEN | {"min": "fmin(a.{0}, b.{0})", "max": "fmax(a.{0}, b.{0})"}
+
+
+def library(name: str) -> str:
+    """Return a kernel header, behind a directive that names it."""
+    text = resources.files("chunkfold.kernels").joinpath(name).read_text()
+    return f'#line 1 "{name}"\n{text}'
 
 
 def op_text(field: BoundField) -> str:

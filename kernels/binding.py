@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,10 +22,12 @@ from chunkfold.kernels.dtypes import (
     table_entries,
 )
 from chunkfold.kernels.errors import DeviceError, MonoidError
-from chunkfold.kernels.limbs import Limbs, limbs_of
+from chunkfold.kernels.extremes import FLOAT_ENDS
+from chunkfold.kernels.limbs import limbs_of
 from chunkfold.kernels.lookup import is_known
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.packing import Packing
+from chunkfold.kernels.sharing import home, shared
 from chunkfold.kernels.statistic import Statistic
 from chunkfold.kernels.texts import COLLECTIVES
 
@@ -94,8 +96,7 @@ def bind(
             )
         if not _castable(given, value):
             raise MonoidError(f"elements of {given} cannot be cast to {value}")
-    components: dict[object, Component] = {}
-    statistics = []
+    split = []
     for named in monoids:
         if named.inputs != len(dtypes):
             raise MonoidError(
@@ -108,24 +109,26 @@ def bind(
                 f"dtype=object is for sums and products of integers, not for {named.name!r} of "
                 f"{value}"
             )
-        slots: dict[str, str] = {}
-        limbs: dict[str, Limbs] = {}
-        rounds = False
-        for component in _components(monoid, value, fp64):
-            components.setdefault(component.identity, component)
-            number = list(components).index(component.identity)
-            slots |= {field.name: Slot(number, field).name for field in component.fields}
-            limbs |= {field.name: field.limbs for field in component.fields if field.limbs}
-            rounds |= any(map(_rounds, component.fields))
+        split.append((monoid, _components(monoid, value, fp64)))
+    ends = [replace(FLOAT_ENDS, skipna=skipna) for skipna in (False, True)]
+    components = shared(
+        [part for _, parts in split for part in parts],
+        [_components(both, value, fp64) for both in ends if kind_of(value) == "f"],
+    )
+    statistics = []
+    for monoid, parts in split:
+        fields = [field for part in parts for field in part.fields]
+        slots = {f.name: Slot(home(p, components), f).name for p in parts for f in p.fields}
+        limbs = {field.name: field.limbs for field in fields if field.limbs}
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts else None
+        rounds = any(map(_rounds, fields))
         statistics.append(Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds))
-    if not components:  # kernels fold something, and say how many elements they saw
-        components |= {part.identity: part for part in COUNTS.components}
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
         value=(stored_name(value),) * len(dtypes),
-        components=tuple(components.values()),
+        # Kernels fold something, and say how many elements they saw.
+        components=components or COUNTS.components,
         swapped=tuple(not given.isnative for given in dtypes),
         packings=packings,
     )

@@ -11,9 +11,9 @@ import numpy as np
 
 from chunkfold.kernels import exact, finishes
 from chunkfold.kernels.accumulate import Accumulate
+from chunkfold.kernels.extremes import ARGMAX, ARGMIN, MAX, MAX_ABS_DIFF, MIN, MINMAX, NORMINF
 from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.integer_products import (
-    DISTANCE,
     INTEGER_DOT,
     INTEGER_SUM_SQ_DIFF,
 )
@@ -21,14 +21,10 @@ from chunkfold.kernels.integers import (
     INTEGER_MEAN,
     INTEGER_PROD,
     INTEGER_SUM,
-    by_dtype,
     few_added_up,
 )
 from chunkfold.kernels.moments import NORM1, NORM2, STD, SUMSQ, VAR
 from chunkfold.kernels.monoid import Monoid
-
-_ERROR: Any = {"on_empty": "error"}
-
 
 _COMPLEX_PROD = {
     "re": "a.re * b.re - a.im * b.im",
@@ -115,16 +111,6 @@ _MEAN = Monoid(
         ),
     },
 )
-# Integer keys make the order of floats total: NaN propagates and -0 < +0 in any order.
-_LOW: Any = {"fields": {"lo": "order"}, "zero": "highest", "lift": "order_low(x)", "op": "min"}
-_HIGH: Any = {"fields": {"hi": "order"}, "zero": "lowest", "lift": "order_high(x)", "op": "max"}
-_ARG: Any = {
-    "fields": {"m": "order", "i": "int64"},
-    "finish": finishes.position,
-    "kinds": "biufmM",
-    "casts": False,
-    "on_empty": "error",
-}
 _COUNT_NONZERO = Monoid(
     "count_nonzero",
     fields={"n": "int64"},
@@ -143,83 +129,23 @@ def _count_nonzero(dtype: np.dtype) -> Monoid:
     return replace(_COUNT_NONZERO, accumulate=few_added_up("nonzero(x)", {"n": "s.s"}))
 
 
-def _norminf(dtype: np.dtype) -> Monoid:
-    """Compare magnitudes in as few bits as hold them: vectors hold twice as many."""
-    return Monoid(
-        "norminf",
-        fields={"d": "uint64" if dtype.itemsize == 8 else "uint32"},
-        zero=0,
-        lift="magnitude(x)",
-        op="max",
-        finish=finishes.as_float,
-    )
-
-
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
-_FLOAT_DIFFERENCE = Monoid(
-    "max_abs_diff",
-    inputs=2,
-    fields={"hi": "order"},
-    zero="lowest",
-    lift="order_high(fabs(x0 - x1))",
-    op="max",
-    kinds="f",
-    finish=finishes.highest,
-    casts=False,
-    **_ERROR,
-    instead={
-        "biu": Monoid(
-            "max_abs_diff",
-            inputs=2,
-            fields={"d": "uint64"},
-            zero=0,
-            lift=DISTANCE,
-            op="max",
-            casts=False,
-            **_ERROR,
-        )
-    },
-)
 _SMALLER = "exp(-fabs(gap(wide(x), s.m)))"
 _CATALOGUE = (
     _SUM,
     _PROD,
-    Monoid("min", **_LOW, **_ERROR, finish=finishes.lowest, kinds="biufmM"),
-    Monoid("max", **_HIGH, **_ERROR, finish=finishes.highest, kinds="biufmM"),
-    Monoid(
-        "minmax",
-        fields={"lo": "order", "hi": "order"},
-        zero={"lo": "highest", "hi": "lowest"},
-        lift={"lo": "order_low(x)", "hi": "order_high(x)"},
-        op={"lo": "min", "hi": "max"},
-        finish=finishes.lowest_and_highest,
-        kinds="biufmM",
-        **_ERROR,
-    ),
-    Monoid(
-        "argmin", **_ARG, zero={"m": "highest", "i": "highest"},
-        lift={"m": "rank_low(x)", "i": "i"}, op={"m": "min", "i": "first(a.m, b.m, a.i, b.i)"},
-    ),
-    Monoid(
-        "argmax", **_ARG, zero={"m": "lowest", "i": "highest"},
-        lift={"m": "rank_high(x)", "i": "i"}, op={"m": "max", "i": "first(b.m, a.m, a.i, b.i)"},
-    ),
+    MIN,
+    MAX,
+    MINMAX,
+    ARGMIN,
+    ARGMAX,
     _MEAN,
     VAR,
     STD,
     SUMSQ,
     NORM1,
     NORM2,
-    Monoid(
-        "norminf",
-        fields={"hi": "order"},
-        zero=0,
-        lift="order_high(fabs(x))",
-        op="max",
-        kinds="f",
-        finish=finishes.highest,
-        instead={"biu": by_dtype(_norminf)},
-    ),
+    NORMINF,
     Monoid(
         "logsumexp",
         fields={"s": "real", "m": "real"},
@@ -270,7 +196,7 @@ _CATALOGUE = (
         lift="(wide(x0) - wide(x1)) * (wide(x0) - wide(x1))", finish=finishes.summed, kinds="f",
         instead={"biu": INTEGER_SUM_SQ_DIFF},
     ),
-    _FLOAT_DIFFERENCE,
+    MAX_ABS_DIFF,
     Monoid(
         "first_mismatch", inputs=2, fields={"i": "int64"}, zero="highest", op="min",
         lift="x0 == x1 || (x0 != x0 && x1 != x1) ? 9223372036854775807L : (long)i",

@@ -151,7 +151,7 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
 #if CHF_LEAVES
     if (leaves)
         for (uint n = 0; n < vectors; n++)
-            chf_leave(&lanes[n], acc, acc_n, base + first + n * CHF_LANES);
+            chf_leave(&lanes[n], acc, acc_n, base + first + n * CHF_LANES, fresh);
 #endif
     for (uint n = leaves ? vectors : 0; n < vectors + (rest > 0); n++) {
         acc_t out[CHF_LANES];

@@ -88,6 +88,13 @@ class Component:
         return (self.fields, self.state, self.skipna, self.constants)
 
     @property
+    def stream(self) -> object:
+        """What two components must share for one state to do for both; None if it has none."""
+        if self.state is None:
+            return None
+        return (replace(self.state, end=()), self.skipna, self.constants)
+
+    @property
     def limbs(self) -> Limbs | None:
         """How its exact sum is kept, if it is one."""
         return self.fields[0].limbs

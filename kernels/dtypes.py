@@ -119,6 +119,11 @@ def order_field(value: np.dtype, fp64: bool) -> str:  # noqa: ARG001 # every rul
     return f"{kind}{64 if value.itemsize == 8 else 32}"
 
 
+def bits_field(value: np.dtype, fp64: bool) -> str:
+    """An unsigned integer with the bits of the value (`bits` in kernels/order.clh)."""
+    return f"u{order_field(value, fp64).removeprefix('u')}"
+
+
 def count_field(value: np.dtype, fp64: bool) -> str:  # noqa: ARG001 # every rule's signature
     """int64, for values of any kind."""
     return "int64"
@@ -132,6 +137,7 @@ RULES: Mapping[str, Callable[[np.dtype, bool], str]] = MappingProxyType(
         "mean": mean_field,
         "real": real_field,
         "order": order_field,
+        "bits": bits_field,
         COUNT: count_field,
     }
 )

@@ -31,9 +31,9 @@ _MOMENTS: Any = {
     "zero": {"m": 0, "q": 0, "n": 0},
     "lift": {"m": "x", "q": "0", "n": "1"},
     "op": {
-        "m": "a.n + b.n == 0 ? 0 : a.m + (b.m - a.m) * (wide(b.n) / wide(a.n + b.n))",
-        "q": "a.n + b.n == 0 ? 0 : a.q + b.q"
-        " + (b.m - a.m) * (b.m - a.m) * (wide(a.n) * (wide(b.n) / wide(a.n + b.n)))",
+        "m": "a.m + (b.m - a.m) * ratio(wide(b.n), wide(a.n + b.n))",
+        "q": "a.q + b.q"
+        " + (b.m - a.m) * (b.m - a.m) * (wide(a.n) * ratio(wide(b.n), wide(a.n + b.n)))",
         "n": "a.n + b.n",
     },
     "accumulate": Accumulate(

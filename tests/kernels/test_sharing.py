@@ -1,0 +1,135 @@
+"""What several statistics share, and what they must not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import chunkfold as cf
+from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels.binding import Bound
+from tests.kernels.test_fold import upload
+
+
+def bound(*ops: object, dtype: str = "f4") -> Bound:
+    return bind([as_monoid(op) for op in ops], [np.dtype(dtype)])
+
+
+@pytest.mark.parametrize(
+    ("ops", "holders"),
+    [
+        (("min",), (0,)),
+        (("min", "max"), (0, 0)),
+        (("minmax", "sum", "max"), (0, 0, 2)),
+        (("min", "nanmax"), (0, 1)),
+        (("nanmin", "max", "nanmax"), (0, 1, 0)),
+    ],
+)
+def test_both_ends_of_floats_have_one_state(ops: tuple[str, ...], holders: tuple[int, ...]):
+    accumulator = bound(*ops).accumulator
+    assert accumulator.holders == holders
+    assert len(accumulator.components) == len(holders)
+
+
+def test_integers_have_no_state_to_share():
+    assert bound("min", "max", dtype="i4").accumulator.holders == (0, 1)
+
+
+def test_slots_do_not_depend_on_who_holds_a_state():
+    """So what was kept of a run before goes on."""
+    slots = [dict(s.slots) for s in bound("sum", "min", "max").statistics]
+    assert slots == [{"s": "c0_s"}, {"lo": "c1_lo"}, {"hi": "c2_hi"}]
+
+
+def test_a_monoid_with_a_way_of_its_own_keeps_it():
+    """Fields may be the same where what is lost on the way is not: a compensated sum's."""
+    compensated = cf.Monoid(
+        "compensated",
+        fields={"s": "float64"},
+        zero=0,
+        lift="x",
+        op="add",
+        accumulate=cf.Accumulate(
+            state={"s": "float64", "c": "float64"},
+            start={"s": 0, "c": 0},
+            step="double y = x - s.c, t = s.s + y; s.c = (t - s.s) - y; s.s = t;",
+            end={"s": "s.s"},
+        ),
+    )
+    accumulator = bound("sum", compensated, dtype="f8").accumulator
+    assert accumulator.holders == (0, 1)
+
+
+@pytest.mark.parametrize("shape", [(300,), (40, 9), (9, 40)], ids=str)
+def test_monoids_that_differ_in_their_end_fold_one_state(
+    opened: OpenedDevice, shape: tuple[int, ...]
+):
+    """Statements, which no vector folds, and `join` among them."""
+
+    def counting(name: str, end: str) -> cf.Monoid:
+        return cf.Monoid(
+            name,
+            fields={"n": "int64"},
+            zero=0,
+            lift="x > 3" if name == "above" else "x <= 3",
+            op="add",
+            accumulate=cf.Accumulate(
+                state={"all": "int64", "above": "int64"},
+                start={"all": 0, "above": 0},
+                step="s.all += 1; if (x > 3) s.above += 1;",
+                end={"n": end},
+                join={"all": "a.all + b.all", "above": "a.above + b.above"},
+            ),
+        )
+
+    array = np.random.default_rng(3).integers(0, 9, shape).astype("i4")
+    both = bound(counting("above", "s.above"), counting("below", "s.all - s.above"), dtype="i4")
+    assert both.accumulator.holders == (0, 0)
+    whole = box(shape, (array.ndim - 1,))
+    accumulator = both.accumulator.for_outputs(whole.outputs)
+    fold = Fold(
+        opened,
+        accumulator,
+        choose(opened.device, accumulator, kernels=(whole.kernel,)),
+        outputs=whole.outputs,
+    )
+    fold.add([upload(opened, array)], whole)
+    partial = fold.finish()
+    above, below = (s.finish(partial, shape, (array.ndim - 1,)) for s in both.statistics)
+    assert above.tolist() == np.atleast_1d((array > 3).sum(-1)).tolist()
+    assert below.tolist() == np.atleast_1d((array <= 3).sum(-1)).tolist()
+
+
+OPS = ("sum", "var", "min", "max", "sumsq", "count_nonzero")
+
+
+@pytest.mark.parametrize("shape", [(10, 37), (50, 8)], ids=["columns", "short rows"])
+def test_lanes_add_up_with_what_is_there(opened: OpenedDevice, shape: tuple[int, int]):
+    """Boxes one after the other, in vectors: what one box of all of them gives."""
+    axis = 0 if shape[0] < shape[1] else 1
+    rng = np.random.default_rng(5)
+    arrays = [rng.integers(-9, 9, shape).astype("f4") for _ in range(3)]
+    whole = box(shape, (axis,))
+    several = bound(*OPS)
+    accumulator = several.accumulator.for_outputs(whole.outputs)
+    fold = Fold(
+        opened,
+        accumulator,
+        choose(opened.device, accumulator, kernels=(whole.kernel,)),
+        outputs=whole.outputs,
+    )
+    for array in arrays:
+        fold.add([upload(opened, array)], whole)
+    partial = fold.finish()
+    together = np.concatenate(arrays, axis=axis).astype("f8")
+    want = {
+        "sum": together.sum(axis),
+        "var": together.var(axis),
+        "min": together.min(axis),
+        "max": together.max(axis),
+        "sumsq": (together**2).sum(axis),
+        "count_nonzero": np.count_nonzero(together, axis=axis),
+    }
+    for statistic in several.statistics:
+        got = statistic.finish(partial, together.shape, (axis,))
+        np.testing.assert_allclose(got, want[statistic.name], rtol=1e-6)

@@ -41,6 +41,11 @@ static void chf_store(__global uchar *p, ulong n, ulong k, acc_t a)
 {{
 {joined(stores)}
 }}
+static void chf_leave_one(__global uchar *p, ulong n, ulong k, acc_t a, uint fresh)
+{{
+    chf_keep(&a);
+    chf_store(p, n, k, fresh ? a : chf_op(chf_get(p, n, k), a));
+}}
 static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
 {{
 {joined(settles)}

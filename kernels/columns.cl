@@ -163,8 +163,7 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         const uint count = n < vectors ? CHF_LANES : rest;
         for (uint e = 0; e < count; e++) {
             const ulong k = base + chf_at(first + n * CHF_LANES + e, columns, outputs, column[3]);
-            chf_keep(&out[e]);
-            chf_store(acc, acc_n, k, fresh ? out[e] : chf_op(chf_get(acc, acc_n, k), out[e]));
+            chf_leave_one(acc, acc_n, k, out[e], fresh);
         }
     }
     if (job == 0)

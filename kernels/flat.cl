@@ -53,11 +53,8 @@ void fold_flat(CHF_INPUTS, ulong begin, ulong end, ulong strip, ulong index,
     chf_fold_run(CHF_INPUT_NAMES, begin, end, index, 1, item, get_global_size(0), &lanes, &rest);
 #endif
     acc_t a = chf_group_reduce(chf_gathered(&lanes, &rest), scratch);
-    if (get_local_id(0) == 0) {
-        const ulong group = get_group_id(0);
-        chf_keep(&a);
-        chf_store(acc, acc_n, group, fresh ? a : chf_op(chf_get(acc, acc_n, group), a));
-    }
+    if (get_local_id(0) == 0)
+        chf_leave_one(acc, acc_n, get_group_id(0), a, fresh);
 #if CHF_ENTRIES && CHF_TABLE_LOCAL
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint e = get_local_id(0); e < CHF_ENTRIES; e += CHF_LOCAL)

@@ -103,10 +103,8 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
                               lid % team, team, tables + k * CHF_ENTRIES, &top);
         }
         a = chf_team_reduce(a, scratch, team);
-        if (lid % team == 0 && job < jobs) {
-            chf_keep(&a);
-            chf_store(acc, acc_n, k, fresh ? a : chf_op(chf_get(acc, acc_n, k), a));
-        }
+        if (lid % team == 0 && job < jobs)
+            chf_leave_one(acc, acc_n, k, a, fresh);
     }
     if (get_global_id(0) == 0)
         seen[0] += outputs * reduces;

@@ -26,13 +26,8 @@ def _named(**fields: dict[str, str]) -> Any:
 
 MIN = Monoid("min", **_named(lo=_LOW), **_ORDERED, finish=finishes.lowest)
 MAX = Monoid("max", **_named(hi=_HIGH), **_ORDERED, finish=finishes.highest)
-_BOTH: Any = {
-    **_named(lo=_LOW, hi=_HIGH),
-    "finish": finishes.lowest_and_highest,
-    "on_empty": "error",
-}
-# Three comparisons of integers find both ends of floats, and NaN. To make two keys of each element
-# takes as many again.
+_BOTH: Any = {**_named(lo=_LOW, hi=_HIGH), "finish": finishes.lowest_and_highest}
+MINMAX = Monoid("minmax", **_BOTH, **_ORDERED)
 _BY_BITS = Accumulate(
     state={"least": "bits", "most": "bits", "top": "order"},
     start={"least": "highest", "most": 0, "top": "lowest"},
@@ -55,9 +50,11 @@ _ENDS = {
 FLOAT_ENDS = Monoid(
     "minmax",
     **_BOTH,
+    kinds="f",
     accumulate=tuple(replace(_BY_BITS, end={name: text}) for name, text in _ENDS.items()),
 )
-MINMAX = Monoid("minmax", **_BOTH, kinds="biumM", instead={"f": FLOAT_ENDS})
+"""Both ends of floats, where both are asked for: three comparisons of integers find them, and NaN.
+To make two keys of each element takes as many again."""
 _PLACE: Any = {
     **_ORDERED,
     "fields": {"m": "order", "i": "int64"},

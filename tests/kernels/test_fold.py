@@ -29,6 +29,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.geometry import c_strides
 from tests.conftest import ALL_SHAPES, SHAPES, ran, reading, tried
+from tests.exactly import sum_of
 
 pytestmark = pytest.mark.unoptimised
 
@@ -83,10 +84,11 @@ def tame(array: np.ndarray) -> np.ndarray:
 def close(got: np.ndarray, array: np.ndarray, op: str) -> bool:
     """Within the fast mode's bound of the exactly computed value."""
     dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
-    exact = sum(map(Fraction, array.tolist()), Fraction(0))
-    magnitude = sum(abs(Fraction(x)) for x in array.tolist())
+    elements = array.tolist()
+    exact = sum_of(elements) if array.dtype.kind == "f" else Fraction(sum(elements))
+    magnitude = math.fsum(map(abs, elements))
     scale = 1 if op == "sum" else len(array)
-    bound = sum_bound(len(array), float(magnitude), float(exact), dtype) / scale
+    bound = sum_bound(len(array), magnitude, float(exact), dtype) / scale
     # One more rounding: of the division, or of values below the dtype's normal range.
     bound += float(np.finfo(dtype).smallest_subnormal) + abs(float(exact) / scale) * 2.0**-52
     return abs(Fraction(float(got)) - exact / scale) <= Fraction(bound)

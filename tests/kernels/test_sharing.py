@@ -31,8 +31,9 @@ def test_both_ends_of_floats_have_one_state(ops: tuple[str, ...], holders: tuple
     assert len(accumulator.components) == len(holders)
 
 
-def test_integers_have_no_state_to_share():
+def test_integers_have_no_state_to_share_and_halves_that_may_be_absent_share_none():
     assert bound("min", "max", dtype="i4").accumulator.holders == (0, 1)
+    assert bound("nanmin", "nanmax", dtype="f2").accumulator.holders == (0, 1)
 
 
 def test_slots_do_not_depend_on_who_holds_a_state():

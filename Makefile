@@ -35,8 +35,9 @@ $(TESTED): $(VENV)/.made
 demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compare with NumPy
 	@$(BIN)/chunkfold demo --folder build/demo
 
+# Three processes on two cores: one in three waits for what is late on purpose.
 test: $(TESTED) ## The whole suite, without root
-	@$(BIN)/python -m pytest -m 'not real and not image' --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m 'not real and not image' --numprocesses 3 --dist loadfile
 
 test-shapes: $(TESTED) ## Every shape of kernel with every dtype, all optimised; the suite takes some
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2 --dist loadfile

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import replace
 
 import pytest
@@ -39,6 +40,20 @@ would have it."""
 
 ALL_SHAPES = "CHUNKFOLD_ALL_SHAPES" in os.environ
 """Whether all of them run with every dtype, and all kernels are optimised."""
+
+
+def some(*values: Iterable[object], of: int = 2) -> list[tuple]:
+    """Cross parameters: one combination `of` so many, which have each value between them.
+
+    `make test-shapes` runs all.
+    """
+    crossed = itertools.product(*map(enumerate, values))
+    return [
+        tuple(value for _, value in one)
+        for one in crossed
+        if ALL_SHAPES or sum(number for number, _ in one) % of == 0
+    ]
+
 
 ran: dict[str, set[str]] = {}
 """Devices that each shape was folded on, by shape."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
 from chunkfold.kernels.dtypes import from_order
-from tests.conftest import ALL_SHAPES
+from tests.conftest import some
 from tests.kernels.test_fold import upload
 
 pytestmark = pytest.mark.unoptimised
@@ -46,17 +44,7 @@ def end_of(array: np.ndarray, axis: int, *, high: bool, skipna: bool) -> np.ndar
     return np.atleast_1d(found)
 
 
-def crossed() -> list[tuple[str, str, bool]]:
-    """Cross dtypes, layouts and what NaN is, every other one; `make test-shapes` runs all."""
-    every = itertools.product(enumerate(DTYPES), enumerate(LAYOUTS), (False, True))
-    return [
-        (dtype, layout, skipna)
-        for (m, dtype), (n, layout), skipna in every
-        if (m + n + skipna) % 2 == 0 or ALL_SHAPES
-    ]
-
-
-@pytest.mark.parametrize(("dtype", "layout", "skipna"), crossed())
+@pytest.mark.parametrize(("dtype", "layout", "skipna"), some(DTYPES, LAYOUTS, [False, True]))
 def test_both_ends_are_each_end(opened: OpenedDevice, dtype: str, layout: str, skipna: bool):
     kind = np.dtype(dtype)
     shape, axes = LAYOUTS[layout]

@@ -28,7 +28,7 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.geometry import c_strides
-from tests.conftest import ALL_SHAPES, SHAPES, ran, reading, tried
+from tests.conftest import SHAPES, ran, reading, some, tried
 from tests.exactly import sum_of
 
 pytestmark = pytest.mark.unoptimised
@@ -110,20 +110,10 @@ def check(array: np.ndarray, results: dict) -> None:
                 assert close(got, array, op), (op, got, array)
 
 
-def crossed() -> list[tuple[str, str]]:
-    """Pair shapes with dtypes: the tree with all; others with a third of them, in turn.
-
-    `make test-shapes` runs all pairs.
-    """
-    pairs = itertools.product(enumerate(SHAPES), enumerate(PLAIN))
-    return [
-        (shape, dtype)
-        for (m, shape), (n, dtype) in pairs
-        if shape == "tree" or (m + n) % 3 == 0 or ALL_SHAPES
-    ]
-
-
-@pytest.mark.parametrize(("shape", "dtype"), crossed())
+# The tree with all dtypes, others with a third of them, in turn.
+@pytest.mark.parametrize(
+    ("shape", "dtype"), dict.fromkeys([*(("tree", d) for d in PLAIN), *some(SHAPES, PLAIN, of=3)])
+)
 def test_equals_numpy_for_every_length_and_offset(opened: OpenedDevice, shape: str, dtype: str):
     # Sums of integers carry, which no built-in does.
     integers = np.dtype(dtype).kind in "biu"

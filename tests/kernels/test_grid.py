@@ -12,6 +12,7 @@ from chunkfold.kernels import Bound, OpenedDevice, as_monoid, bind
 from chunkfold.kernels.bake_grid import LOG_COUNT, cuts_of, span_of
 from chunkfold.kernels.limbs import integers, limbs_of
 from chunkfold.kernels.sums import exact_sums
+from tests.conftest import some
 from tests.exactly import expected, moments
 from tests.kernels.test_exact import folded, same
 
@@ -96,8 +97,7 @@ def bound_to(ops: list[str], dtype: str) -> Bound:
     return bind([as_monoid(op) for op in ops], [np.dtype(dtype)], exact=True)
 
 
-@pytest.mark.parametrize("op", ["sum", "sumsq"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("dtype", "op"), some(["float32", "float64"], ["sum", "sumsq"]))
 def test_sums_are_exact_however_far_elements_are_apart(opened: OpenedDevice, dtype: str, op: str):
     most = 2 + span_of(limbs_of(np.dtype(dtype), 1 + (op == "sumsq")), short=dtype == "float32")
     check(opened, bound_to([op], dtype), far_apart(dtype, most))

@@ -22,6 +22,7 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.variant import tiers
+from tests.conftest import some
 from tests.kernels.test_fold import folded, upload
 
 pytestmark = pytest.mark.unoptimised
@@ -174,10 +175,13 @@ def test_a_join_that_loses_a_state_is_found_out(opened: OpenedDevice):
 _ABOUT_THE_FIRST = {"s": "s.s + (wide(x) - s.p)", "n": "s.n + 1"}
 
 
-@pytest.mark.parametrize("skipna", [False, True])
-@pytest.mark.parametrize("first", ["wide(x)", "fmax(wide(x), 3)"])
 @pytest.mark.parametrize(
-    "step", [_ABOUT_THE_FIRST, "s.s += x - s.p; s.n += 1;"], ids=["on lanes", "statements"]
+    ("step", "first", "skipna"),
+    some(
+        [_ABOUT_THE_FIRST, "s.s += x - s.p; s.n += 1;"],
+        ["wide(x)", "fmax(wide(x), 3)"],
+        [False, True],
+    ),
 )
 def test_the_first_element_of_each_stream_is_set_once(
     opened: OpenedDevice, step: dict[str, str] | str, first: str, *, skipna: bool

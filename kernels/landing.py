@@ -1,4 +1,8 @@
-"""Read what a device has written into pinned memory, which is used again once nobody has it."""
+"""Memory that a device's results are read into, and that is used again once nobody has it.
+
+Pinned memory, which a link's speed needs, takes longer to allocate than to fill. Where a device
+shares the host's, to copy 64 MB took twice as long into memory that was never written before.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.opened import OpenedDevice, device_errors
+from chunkfold.kernels.pages import page_aligned
 from chunkfold.kernels.staging import pinned
 
 _LEAST_BYTES = 64 << 10
@@ -19,7 +24,7 @@ _SPARE = 4
 
 @dataclass
 class Landing:
-    """A piece of pinned memory."""
+    """A piece of memory."""
 
     memory: np.ndarray
     until: cl.Event | None = None
@@ -33,30 +38,40 @@ class Landing:
         return self.until is None or self.until.command_execution_status <= complete
 
 
+def lent(opened: OpenedDevice, nbytes: int) -> np.ndarray:
+    """Return memory, uint8, that is lent until no view of it is left."""
+    return _lent(opened, nbytes)[1]
+
+
 def landed(
     opened: OpenedDevice, queue: cl.CommandQueue, source: cl.Buffer, nbytes: int
 ) -> tuple[np.ndarray, cl.Event]:
-    """Read the first bytes of a buffer; return where they will be, uint8, and the event.
-
-    Pinned memory is what a link's speed needs, and takes longer to allocate than to fill: a landing
-    is the device's again once no view of what is returned is left.
+    """Read the first bytes of a buffer into lent memory; return that, and the event.
 
     Raises
     ------
     DeviceError
         If there is no memory, or the device refuses.
     """
-    landing = _idle(opened, nbytes)
-    if landing is None:
-        # On a queue of its own, to wait for nothing that is before it.
-        landing = Landing(pinned(opened, opened.queue(), max(nbytes, _LEAST_BYTES)))
-    # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
-    view = np.frombuffer(landing.memory.data[:nbytes], np.uint8)
+    landing, view = _lent(opened, nbytes)
     with device_errors(opened.device, "reading a partial back"):
         # Not into the view: the event keeps what it is given.
         landing.until = cl.enqueue_copy(queue, landing.memory[:nbytes], source, is_blocking=False)
-    weakref.finalize(view, opened.landings.append, landing).atexit = False
     return view, landing.until
+
+
+def _lent(opened: OpenedDevice, nbytes: int) -> tuple[Landing, np.ndarray]:
+    landing = _idle(opened, nbytes) or Landing(_memory(opened, max(nbytes, _LEAST_BYTES)))
+    # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
+    view = np.frombuffer(landing.memory.data[:nbytes], np.uint8)
+    weakref.finalize(view, opened.landings.append, landing).atexit = False
+    return landing, view
+
+
+def _memory(opened: OpenedDevice, nbytes: int) -> np.ndarray:
+    if opened.device.unified_memory:
+        return page_aligned(nbytes)
+    return pinned(opened, opened.queue(), nbytes)  # a queue of its own: nothing is before it
 
 
 def _idle(opened: OpenedDevice, nbytes: int) -> Landing | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.landing import landed
+from chunkfold.kernels.landing import landed, lent
 from chunkfold.kernels.launch import Input, Launcher
 from chunkfold.kernels.opened import device_errors
 from chunkfold.kernels.partial import Partial, unpack
@@ -143,9 +143,10 @@ class Passes:
         itself, at the link's speed; into other memory it took 0.36 ms more on an H200 if it was
         polled for, and megabytes come at a tenth of the speed.
         """
-        queue = self.launcher.queue
+        opened, queue = self.launcher.opened, self.launcher.queue
+        small = nbytes <= _COPIED_BYTES
         if self._device.unified_memory:
-            raw = np.empty(nbytes, np.uint8)
+            raw = np.empty(nbytes, np.uint8) if small else lent(opened, nbytes)
 
             def copy() -> None:
                 self.launcher.wait(written, "the last pass")
@@ -153,8 +154,8 @@ class Passes:
                     cl.enqueue_copy(queue, raw, source, is_blocking=True)
 
             return raw, copy
-        there, event = landed(self.launcher.opened, queue, source, nbytes)
-        raw = np.empty(nbytes, np.uint8) if nbytes <= _COPIED_BYTES else there
+        there, event = landed(opened, queue, source, nbytes)
+        raw = np.empty(nbytes, np.uint8) if small else there
 
         def land() -> None:
             self.launcher.wait(event, "the last pass")

@@ -8,7 +8,7 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import OpenedDevice
+from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
 from chunkfold.kernels.landing import landed
 from chunkfold.kernels.launch import wait
 from tests.kernels.test_fold import upload
@@ -43,6 +43,27 @@ def test_what_nobody_has_is_used_again(opened: OpenedDevice):
     queue, data = opened.queue(), np.arange(MANY, dtype="u1")
     where = {read(opened, queue, data + number).ctypes.data for number in range(10)}
     assert len(where) == len(opened.landings) == 1
+
+
+def test_a_partial_stays_as_it_is_as_long_as_any_part_is_left(opened: OpenedDevice):
+    """Also of a device that shares the host's memory."""
+    rows = 40_000
+    whole = box((rows, 2), (1,))
+    accumulator = bind([as_monoid("sum")], [np.dtype("i4")]).accumulator.for_outputs(rows)
+    tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
+    fold = Fold(opened, accumulator, tuning, outputs=rows)
+    kept, where = [], set()
+    for number in range(6):
+        data = np.arange(2 * rows, dtype="i4").reshape(rows, 2) + number
+        fold.add([upload(opened, data)], whole)
+        array = next(iter(fold.finish().arrays.values()))
+        where.add(array.ctypes.data)
+        kept.append((array[number::7], data.sum(1)[number::7]))
+        if number == 2:
+            kept.clear()  # whose memory is used again
+        del array
+    assert all(np.array_equal(got, want) for got, want in kept)
+    assert len(where) == 3
 
 
 def test_small_reads_leave_large_landings_alone(opened: OpenedDevice):

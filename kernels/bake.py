@@ -16,7 +16,7 @@ from chunkfold.kernels.bake_joins import joins
 from chunkfold.kernels.bake_lanes import carries, has_firsts
 from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_positions import has_positions, positions
-from chunkfold.kernels.bake_texts import joined, library
+from chunkfold.kernels.bake_texts import joined, library, named
 from chunkfold.kernels.component import Component
 
 
@@ -80,23 +80,17 @@ def _preamble(accumulator: Accumulator) -> str:
 
 def _whole(accumulator: Accumulator) -> str:
     """Lay the components side by side. Tables of counters have no place in an accumulator."""
-    cs = [f"c{number}" for number in range(len(accumulator.components))]
-    holders = [cs[number] for number in accumulator.holders]
-    parts = list(zip(cs, accumulator.components, strict=True))
-    held = [
-        (c, holder)
-        for (c, part), holder in zip(parts, holders, strict=True)
-        if part.table is None or part.limbs
-    ]
-    ended = dict.fromkeys(holder for _, holder in held)
-    exact = [c for c, part in parts if part.limbs and part.table]
-    own = [(c, part) for (c, part), holder in zip(parts, holders, strict=True) if c == holder]
-    firsts = [c for c, part in own if has_firsts(part, accumulator)]
-    carried = [c for c, part in own if carries(part, accumulator)]
+    parts = named(accumulator)
+    held = [(c, h) for c, h, part in parts if part.table is None or part.limbs]
+    exact = [c for c, _, part in parts if part.limbs and part.table]
+    states = {c: part for c, h, part in parts if c == h}
+    firsts = [c for c, part in states.items() if has_firsts(part, accumulator)]
+    carried = [c for c, part in states.items() if carries(part, accumulator)]
+    ended = dict.fromkeys(h for _, h in held)
     gridded = has_grid(accumulator)
 
     def each(template: str) -> str:
-        return " ".join(template.format(c=c) for c, _ in own)
+        return " ".join(template.format(c=c) for c in states)
 
     def made(template: str) -> str:
         # C knows no empty structures.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_texts import joined, named
 from chunkfold.kernels.component import Component
 
 
@@ -14,12 +14,7 @@ def joins(accumulator: Accumulator, *, gridded: bool) -> str:
 
     `gridded` sums have joined the state behind the lanes before.
     """
-    parts = [
-        (f"c{number}", f"c{holder}", part)
-        for number, (holder, part) in enumerate(
-            zip(accumulator.holders, accumulator.components, strict=True)
-        )
-    ]
+    parts = named(accumulator)
     if gridded:
         return f"#define CHF_JOINS 0\n#if CHF_GRID\n{_of_lanes(parts)}\n#endif"
     if accumulator.tables or accumulator.exact or not any(_joinable(part) for *_, part in parts):

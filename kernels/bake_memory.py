@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_ends import adds_up, ends_on_vectors
-from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_texts import joined, named
 from chunkfold.kernels.dtypes import FIELD
 
 
@@ -95,12 +95,11 @@ def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
     One by one it takes as long as folding dozens of elements. Exact sums go on from what is there,
     and so begin with it; what others have is put to it in the end.
     """
-    parts = list(enumerate(accumulator.components))
-    if any(part.table or not ends_on_vectors(part, accumulator) for _, part in parts):
+    parts = named(accumulator)
+    if any(part.table or not ends_on_vectors(part, accumulator) for *_, part in parts):
         return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"
     ends, resumes = [], []
-    for n, part in parts:
-        c, h = f"c{n}", f"c{accumulator.holders[n]}"
+    for c, h, part in parts:
         own = [slot for slot in slots if slot.member.startswith(f"{c}.")]
         gathers = [f"CHF_GATHER(0, (__global const {t} *){at} + k)" for _, t, at in own]
         if part.limbs:
@@ -116,7 +115,7 @@ def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
     leaves = [f"    CHF_SPREAD({m}, (__global {t} *){at} + k);" for m, t, at in slots]
     return f"""\
 #define CHF_LEAVES 1
-#define CHF_RESUMES {int(all(part.limbs or adds_up(part) for _, part in parts))}
+#define CHF_RESUMES {int(all(part.limbs or adds_up(part) for *_, part in parts))}
 static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
 {{
 {joined(resumes)}

@@ -20,6 +20,16 @@ def library(name: str) -> str:
     return f'#line 1 "{name}"\n{text}'
 
 
+def named(accumulator: Accumulator) -> list[tuple[str, str, Component]]:
+    """Return what kernels call each component, and the one that holds its state."""
+    return [
+        (f"c{number}", f"c{holder}", part)
+        for number, (holder, part) in enumerate(
+            zip(accumulator.holders, accumulator.components, strict=True)
+        )
+    ]
+
+
 def op_text(field: BoundField) -> str:
     """Return a field's op as an expression of a and b."""
     written = _FLOAT_WRITTEN if field.dtype.startswith("float") else _WRITTEN

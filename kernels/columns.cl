@@ -108,13 +108,9 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         chf_begin(&single[e]);
 
     const ulong base = block * fold * outputs + output.output;
-#if CHF_LEAVES
     /* Lanes are neighbouring accumulators: one by one to add them up takes as long as folding eight
      * rows. */
-    const int leaves = fold == 1 && column[3] == 1 && (fresh || CHF_RESUMES);
-#else
-    const int leaves = 0;
-#endif
+    const int leaves = CHF_LEAVES && fold == 1 && column[3] == 1 && (fresh || CHF_RESUMES);
 #if CHF_RESUMES
     if (leaves && !fresh)
         for (uint n = 0; n < vectors; n++)

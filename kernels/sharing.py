@@ -27,7 +27,10 @@ def shared(
 
 
 def home(part: Component, components: Sequence[Component]) -> int:
-    """Return the number of the component that folds the fields of `part`."""
+    """Return the number of the component that folds `part`, or else its fields."""
+    identities = [one.identity for one in components]
+    if part.identity in identities:
+        return identities.index(part.identity)
     return next(number for number, one in enumerate(components) if _folds(one, part))
 
 

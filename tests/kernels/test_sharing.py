@@ -57,8 +57,10 @@ def test_a_monoid_with_a_way_of_its_own_keeps_it():
             end={"s": "s.s"},
         ),
     )
-    accumulator = bound("sum", compensated, dtype="f8").accumulator
-    assert accumulator.holders == (0, 1)
+    for ops in (("sum", compensated), (compensated, "sum")):
+        both = bound(*ops, dtype="f8")
+        assert both.accumulator.holders == (0, 1)
+        assert [s.slots["s"] for s in both.statistics] == ["c0_s", "c1_s"]
 
 
 @pytest.mark.parametrize("shape", [(300,), (40, 9), (9, 40)], ids=str)

@@ -9,7 +9,7 @@ from chunkfold.kernels.bake_texts import joined, op_text
 from chunkfold.kernels.bake_vectors import assign_lanes, mask_of, on_vectors
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, literal
-from chunkfold.kernels.texts import fits_lanes
+from chunkfold.kernels.texts import COLLECTIVES, fits_lanes
 
 
 def ends_on_vectors(part: Component, accumulator: Accumulator) -> bool:
@@ -19,7 +19,14 @@ def ends_on_vectors(part: Component, accumulator: Accumulator) -> bool:
 
 
 def adds_up(part: Component) -> bool:
-    """Whether vectors of accumulators can be made one: `<component>_merged`, but for exact sums."""
+    """Whether vectors of accumulators can be made one: `<component>_merged`, but for exact sums.
+
+    A user's op may mix fields of several dtypes, which vectors cannot; without a state, steps do.
+    """
+    if part.state is None:
+        return True
+    if part.rtol is not None:
+        return all(f.op in COLLECTIVES for f in part.fields)
     return all(fits_lanes(op_text(f)) for f in part.fields)
 
 

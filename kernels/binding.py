@@ -27,7 +27,7 @@ from chunkfold.kernels.limbs import limbs_of
 from chunkfold.kernels.lookup import is_known
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.packing import Packing
-from chunkfold.kernels.sharing import home, shared
+from chunkfold.kernels.sharing import shared
 from chunkfold.kernels.statistic import Statistic
 from chunkfold.kernels.texts import COLLECTIVES
 
@@ -110,14 +110,16 @@ def bind(
                 f"{value}"
             )
         split.append((monoid, _components(monoid, value, fp64)))
-    components = shared(
+    components, numbers = shared(
         [part for _, parts in split for part in parts],
         [_components(one, value, fp64) for one in _together(value)],
     )
     statistics = []
     for monoid, parts in split:
         fields = [field for part in parts for field in part.fields]
-        slots = {f.name: Slot(home(p, components), f).name for p in parts for f in p.fields}
+        own, numbers = numbers[: len(parts)], numbers[len(parts) :]
+        homes = zip(own, parts, strict=True)
+        slots = {field.name: Slot(n, field).name for n, part in homes for field in part.fields}
         limbs = {field.name: field.limbs for field in fields if field.limbs}
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts else None

@@ -32,8 +32,9 @@ _MOMENTS: Any = {
     "lift": {"m": "x", "q": "0", "n": "1"},
     "op": {
         "m": "a.m + (b.m - a.m) * ratio(wide(b.n), wide(a.n + b.n))",
+        # The weight first: of nothing it is 0, and what it is multiplied with may not be finite.
         "q": "a.q + b.q"
-        " + (b.m - a.m) * (b.m - a.m) * (wide(a.n) * ratio(wide(b.n), wide(a.n + b.n)))",
+        " + (b.m - a.m) * ((b.m - a.m) * (wide(a.n) * ratio(wide(b.n), wide(a.n + b.n))))",
         "n": "a.n + b.n",
     },
     "accumulate": Accumulate(

@@ -10,8 +10,8 @@ from chunkfold.kernels.component import Component
 
 def shared(
     parts: Sequence[Component], together: Sequence[Sequence[Component]]
-) -> tuple[Component, ...]:
-    """Return what is folded for `parts`.
+) -> tuple[tuple[Component, ...], list[int]]:
+    """Return what is folded for `parts`, and for each of them which of that.
 
     Each of `together` are components of one state, which pays where all of them are asked for:
     those of their fields that are folded without a state then have theirs.
@@ -23,19 +23,13 @@ def shared(
                 replace(part, state=state[0]) if state else part
                 for part, state in zip(parts, states, strict=True)
             ]
-    return tuple({part.identity: part for part in parts}.values())
+    each = {part.identity: part for part in parts}
+    numbers = {identity: number for number, identity in enumerate(each)}
+    return tuple(each.values()), [numbers[part.identity] for part in parts]
 
 
-def home(part: Component, components: Sequence[Component]) -> int:
-    """Return the number of the component that folds `part`, or else its fields."""
-    identities = [one.identity for one in components]
-    if part.identity in identities:
-        return identities.index(part.identity)
-    return next(number for number, one in enumerate(components) if _folds(one, part))
-
-
-def _folds(one: Component, part: Component) -> bool:
-    """Whether a component folds the fields of another, in its own way or as if by themselves."""
-    if part.state not in (None, one.state):
+def _folds(way: Component, part: Component) -> bool:
+    """Whether a way folds the fields of a part that has it already, or no state."""
+    if part.state not in (None, way.state):
         return False
-    return one.identity == replace(part, state=one.state).identity
+    return way.identity == replace(part, state=way.state).identity

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,79 @@ def test_a_monoid_with_a_way_of_its_own_keeps_it():
         both = bound(*ops, dtype="f8")
         assert both.accumulator.holders == (0, 1)
         assert [s.slots["s"] for s in both.statistics] == ["c0_s", "c1_s"]
+
+
+def test_a_statistic_is_never_read_off_a_field_that_another_way_folds():
+    """Which may leave NaN out: laws are tried without it."""
+    low = cf.Monoid(
+        "low",
+        fields={"lo": "order"},
+        zero="highest",
+        lift="order_low(x)",
+        op="min",
+        accumulate=cf.Accumulate(
+            state={"m": "order"},
+            start={"m": "highest"},
+            step="if (x == x) s.m = min(s.m, order_low(x));",
+            end={"lo": "s.m"},
+        ),
+    )
+    for ops in itertools.permutations([low, "min", "max", "minmax"]):
+        statistics = {s.name: dict(s.slots) for s in bound(*ops).statistics}
+        assert statistics["low"] != statistics["min"]
+        assert statistics["minmax"] == statistics["min"] | statistics["max"]
+
+
+@pytest.mark.parametrize("shape", [(10, 400), (40, 64)], ids=str)
+def test_ops_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(
+    opened: OpenedDevice, shape: tuple[int, int]
+):
+    mixed = cf.Monoid(
+        "mixed",
+        fields={"d": "float64", "n": "int64"},
+        zero={"d": 0, "n": 0},
+        lift={"d": "x", "n": "1"},
+        op={"d": "a.d + b.d + 0 * first(a.d, b.d, a.n, b.n)", "n": "a.n + b.n"},
+        accumulate=cf.Accumulate(
+            state={"d": "float64", "n": "int64"},
+            start={"d": 0, "n": 0},
+            step={"d": "s.d + wide(x)", "n": "s.n + 1"},
+            end={"d": "s.d", "n": "s.n"},
+        ),
+        finish=lambda fields, _: fields["d"],
+    )
+    whole = box(shape, (0,))
+    one = bound(mixed)
+    accumulator = one.accumulator.for_outputs(whole.outputs)
+    tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
+    if opened.device.kind == "cpu":
+        assert tuning.columns.lanes > 1
+    fold = Fold(opened, accumulator, tuning, outputs=whole.outputs)
+    array = np.random.default_rng(7).integers(0, 9, shape).astype("f4")
+    for _ in range(2):
+        fold.add([upload(opened, array)], whole)
+    got = one.statistics[0].finish(fold.finish(), shape, (0,))
+    assert got.tolist() == (2 * array.sum(0)).tolist()
+
+
+@pytest.mark.parametrize("skipna", [False, True])
+def test_nothing_adds_nothing_to_a_variance_however_large_elements_are(
+    opened: OpenedDevice, skipna: bool
+):
+    shape = (3, 33)
+    whole = box(shape, (0,))
+    several = bound("nanvar" if skipna else "var", dtype="f8")
+    accumulator = several.accumulator.for_outputs(whole.outputs)
+    fold = Fold(
+        opened,
+        accumulator,
+        choose(opened.device, accumulator, kernels=(whole.kernel,)),
+        outputs=whole.outputs,
+    )
+    for number in (np.nan, 1e200) if skipna else (1e200,):
+        fold.add([upload(opened, np.full(shape, number))], whole)
+    got = several.statistics[0].finish(fold.finish(), shape, (0,))
+    assert got.tolist() == [0.0] * 33
 
 
 @pytest.mark.parametrize("shape", [(300,), (40, 9), (9, 40)], ids=str)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels import OpenedDevice, as_monoid, bind, box
 from chunkfold.kernels.dtypes import from_order
 from tests.conftest import some
-from tests.kernels.test_fold import upload
+from tests.kernels.test_fold import fold_for, upload
 
 pytestmark = pytest.mark.unoptimised
 
@@ -51,15 +51,9 @@ def test_both_ends_are_each_end(opened: OpenedDevice, dtype: str, layout: str, s
     whole = box(shape, axes)
     ops = ["nanmin", "nanmax"] if skipna else ["min", "max"]
     bound = bind([as_monoid(op) for op in ops], [kind])
-    accumulator = bound.accumulator.for_outputs(whole.outputs)
     one_state = not (skipna and kind.itemsize == 2)
-    assert accumulator.holders == ((0, 0) if one_state else (0, 1))
-    fold = Fold(
-        opened,
-        accumulator,
-        choose(opened.device, accumulator, kernels=(whole.kernel,)),
-        outputs=whole.outputs,
-    )
+    assert bound.accumulator.holders == ((0, 0) if one_state else (0, 1))
+    fold = fold_for(opened, bound, whole)
 
     @given(st.integers(0, 2**32), st.floats(0, 1), st.sampled_from([-1, 0, 1]))
     @example(0, 1.0, 0)

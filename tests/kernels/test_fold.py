@@ -27,7 +27,7 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.bounds import sum_bound
-from chunkfold.kernels.geometry import c_strides
+from chunkfold.kernels.geometry import Box, c_strides
 from tests.conftest import SHAPES, ran, reading, some, tried
 from tests.exactly import sum_of
 
@@ -52,6 +52,13 @@ def upload(opened: OpenedDevice, array: np.ndarray) -> cl.Buffer:
     host = array if array.size else np.zeros(1, array.dtype)
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     return cl.Buffer(opened.context, flags, hostbuf=np.ascontiguousarray(host))
+
+
+def fold_for(opened: OpenedDevice, bound: Bound, whole: Box) -> Fold:
+    """Make the fold of boxes like one, as the table has it for this device."""
+    accumulator = bound.accumulator.for_outputs(whole.outputs)
+    tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
+    return Fold(opened, accumulator, tuning, outputs=whole.outputs)
 
 
 def folded(

@@ -8,10 +8,10 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels import OpenedDevice, as_monoid, bind, box
 from chunkfold.kernels.landing import landed
 from chunkfold.kernels.launch import wait
-from tests.kernels.test_fold import upload
+from tests.kernels.test_fold import fold_for, upload
 
 MANY = 300_000
 """More bytes than the smallest landing has."""
@@ -49,9 +49,7 @@ def test_a_partial_stays_as_it_is_as_long_as_any_part_is_left(opened: OpenedDevi
     """Also of a device that shares the host's memory."""
     rows = 40_000
     whole = box((rows, 2), (1,))
-    accumulator = bind([as_monoid("sum")], [np.dtype("i4")]).accumulator.for_outputs(rows)
-    tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
-    fold = Fold(opened, accumulator, tuning, outputs=rows)
+    fold = fold_for(opened, bind([as_monoid("sum")], [np.dtype("i4")]), whole)
     kept, where = [], set()
     for number in range(6):
         data = np.arange(2 * rows, dtype="i4").reshape(rows, 2) + number

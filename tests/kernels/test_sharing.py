@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import chunkfold as cf
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels import OpenedDevice, as_monoid, bind, box
 from chunkfold.kernels.binding import Bound
-from tests.kernels.test_fold import upload
+from tests.kernels.test_fold import fold_for, upload
 
 
 def bound(*ops: object, dtype: str = "f4") -> Bound:
@@ -106,11 +106,9 @@ def test_ops_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(
     )
     whole = box(shape, (0,))
     one = bound(mixed)
-    accumulator = one.accumulator.for_outputs(whole.outputs)
-    tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
+    fold = fold_for(opened, one, whole)
     if opened.device.kind == "cpu":
-        assert tuning.columns.lanes > 1
-    fold = Fold(opened, accumulator, tuning, outputs=whole.outputs)
+        assert fold.tuning.columns.lanes > 1
     array = np.random.default_rng(7).integers(0, 9, shape).astype("f4")
     for _ in range(2):
         fold.add([upload(opened, array)], whole)
@@ -125,13 +123,7 @@ def test_nothing_adds_nothing_to_a_variance_however_large_elements_are(
     shape = (3, 33)
     whole = box(shape, (0,))
     several = bound("nanvar" if skipna else "var", dtype="f8")
-    accumulator = several.accumulator.for_outputs(whole.outputs)
-    fold = Fold(
-        opened,
-        accumulator,
-        choose(opened.device, accumulator, kernels=(whole.kernel,)),
-        outputs=whole.outputs,
-    )
+    fold = fold_for(opened, several, whole)
     for number in (np.nan, 1e200) if skipna else (1e200,):
         fold.add([upload(opened, np.full(shape, number))], whole)
     got = several.statistics[0].finish(fold.finish(), shape, (0,))
@@ -164,13 +156,7 @@ def test_monoids_that_differ_in_their_end_fold_one_state(
     both = bound(counting("above", "s.above"), counting("below", "s.all - s.above"), dtype="i4")
     assert both.accumulator.holders == (0, 0)
     whole = box(shape, (array.ndim - 1,))
-    accumulator = both.accumulator.for_outputs(whole.outputs)
-    fold = Fold(
-        opened,
-        accumulator,
-        choose(opened.device, accumulator, kernels=(whole.kernel,)),
-        outputs=whole.outputs,
-    )
+    fold = fold_for(opened, both, whole)
     fold.add([upload(opened, array)], whole)
     partial = fold.finish()
     above, below = (s.finish(partial, shape, (array.ndim - 1,)) for s in both.statistics)
@@ -189,13 +175,7 @@ def test_lanes_add_up_with_what_is_there(opened: OpenedDevice, shape: tuple[int,
     arrays = [rng.integers(-9, 9, shape).astype("f4") for _ in range(3)]
     whole = box(shape, (axis,))
     several = bound(*OPS)
-    accumulator = several.accumulator.for_outputs(whole.outputs)
-    fold = Fold(
-        opened,
-        accumulator,
-        choose(opened.device, accumulator, kernels=(whole.kernel,)),
-        outputs=whole.outputs,
-    )
+    fold = fold_for(opened, several, whole)
     for array in arrays:
         fold.add([upload(opened, array)], whole)
     partial = fold.finish()

@@ -173,11 +173,9 @@ static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact
 def _batches(accumulator: Accumulator) -> str:
     """Return how exact sums take in elements without a look at each: on trial, or on a grid."""
     tries = [
-        f"left |= c{n}_try(&s->c{n}, v, i, di);"
-        if part.limbs
-        else f"c{n}_steps(&s->c{n}, v, i, di);"
-        for n, part in enumerate(accumulator.components)
-        if n == accumulator.holders[n]
+        f"left |= {c}_try(&s->{c}, v, i, di);" if part.limbs else f"{c}_steps(&s->{c}, v, i, di);"
+        for c, h, part in named(accumulator)
+        if c == h
     ]
     return f"""\
 #define CHF_TRIES (!CHF_GRID)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_expansion import VECTOR, elements, terms_of
-from chunkfold.kernels.bake_texts import joined
+from chunkfold.kernels.bake_texts import joined, named
 from chunkfold.kernels.bake_vectors import mask, on_vectors, promoted
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import STORED
@@ -115,7 +115,8 @@ def grid_steps(accumulator: Accumulator) -> str:
     sums = _sums(accumulator)
     steps = [
         f"{c}_grid_step(&s->grid.{c}, v);" if c in sums else f"{c}_steps(&s->{c}, v, i, di);"
-        for c in dict.fromkeys(f"c{n}" for n in accumulator.holders)
+        for c, h, _ in named(accumulator)
+        if c == h
     ]
     joins = [f"{c}_grid_joins(&s->grid.{c}, s->grid.top, &s->{c}, {c}_sums)" for c in sums]
     adds = [f"for (int n = 0; n < {c}_SUMS; n++) {c}_add(&one->{c}, {c}_sums[n]);" for c in sums]

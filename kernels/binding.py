@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -110,10 +111,8 @@ def bind(
                 f"{value}"
             )
         split.append((monoid, _components(monoid, value, fp64)))
-    components, numbers = shared(
-        [part for _, parts in split for part in parts],
-        [_components(one, value, fp64) for one in _together(value)],
-    )
+    every = [part for _, parts in split for part in parts]
+    components, numbers = shared(every, _together(value, fp64))
     statistics = []
     for monoid, parts in split:
         fields = [field for part in parts for field in part.fields]
@@ -147,15 +146,16 @@ def is_defined(
     return True
 
 
-def _together(value: np.dtype) -> list[Monoid]:
-    """Return what takes in elements for several at once.
+@lru_cache
+def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
+    """Return the components of what takes in elements for several at once.
 
     Not the ends of halves that may be absent: on an H100 that took up to 1.5 times as long.
     """
     if kind_of(value) != "f":
-        return []
+        return ()
     skipping = [FLOAT_ENDS.skipping()] if value.itemsize > 2 else []
-    return [FLOAT_ENDS, *skipping]
+    return tuple(_components(one, value, fp64) for one in (FLOAT_ENDS, *skipping))
 
 
 def _rounds(field: BoundField) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels.landing import Landing
 
 _LANDINGS = 4
-"""Pieces of pinned memory kept that nobody has."""
+"""Pieces of memory kept that nobody has."""
 
 # Compilers chatter when all is well; when it is not, their log is in the BuildError.
 warnings.filterwarnings("ignore", category=cl.CompilerWarning)
@@ -48,7 +48,7 @@ class OpenedDevice:
         with device_errors(device, "opening the device"):
             self.context = cl.Context([self.handle])
         self.landings: deque[Landing] = deque(maxlen=_LANDINGS)
-        """Pinned memory that nobody has: see `kernels.landing`."""
+        """Memory for results that nobody has: see `kernels.landing`."""
         self._programs: dict[object, cl.Program] = {}
         self._lock = threading.Lock()
 

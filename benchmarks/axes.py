@@ -13,7 +13,7 @@ import numpy as np
 
 from chunkfold.kernels import OpenedDevice, devices
 from chunkfold.kernels.bench.measure import best_read
-from chunkfold.kernels.bench.peers import ours, placed
+from chunkfold.kernels.bench.peers import ours, placed, repeated
 from chunkfold.kernels.bench.timing import medians
 
 LAYOUTS = [
@@ -56,7 +56,7 @@ def main() -> None:
     for device in devices(options.device):
         opened = OpenedDevice(device)
         for shape, axes in LAYOUTS:
-            array = np.resize(np.arange(1 << 20, dtype="f4"), shape)
+            array = repeated(np.arange(1 << 20, dtype="f4"), shape)
             buffer = placed(opened, array)
             ceiling = best_read(opened, buffer, array.nbytes)
             for label, names in OPS.items():

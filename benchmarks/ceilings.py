@@ -17,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
-from chunkfold.kernels.bench.peers import placed
+from chunkfold.kernels.bench.peers import placed, repeated
 from chunkfold.kernels.race import device_seconds
 
 DTYPES = ["float32", "float64", "float16", "int64", "int32", "int8", "complex64"]
@@ -51,7 +51,7 @@ def main() -> None:
     best = 0.0
     for dtype in options.dtype or DTYPES:
         some = np.arange(1 << 15).astype(dtype)
-        values = np.resize(some, (options.mib << 20) // some.itemsize)
+        values = repeated(some, ((options.mib << 20) // some.itemsize,))
         buffer = placed(opened, values)
         few = (options.cached_mib << 20) // values.itemsize
         for op in OPS:

@@ -11,7 +11,7 @@ import numpy as np
 
 from chunkfold.kernels import OpenedDevice, devices
 from chunkfold.kernels.bench.measure import best_read
-from chunkfold.kernels.bench.peers import ours, placed
+from chunkfold.kernels.bench.peers import ours, placed, repeated
 from chunkfold.kernels.bench.timing import medians
 
 OPS = ["sum", "mean", "sumsq", "var"]
@@ -58,7 +58,7 @@ def main() -> None:
             for made in (ordinary, wild):
                 pattern = made(rng, dtype)
                 for layout, shape, axes in layouts(count)[: 1 if made is wild else None]:
-                    array = np.resize(pattern, shape)
+                    array = repeated(pattern, shape)
                     buffer = placed(opened, array)
                     ceiling = best_read(opened, buffer, array.nbytes)
                     for op in OPS:

@@ -10,7 +10,15 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.bench.ceiling import read_kernels
-from chunkfold.kernels.bench.peers import in_cache, numpy_of, ours, placed, reduction_kernel, rung
+from chunkfold.kernels.bench.peers import (
+    in_cache,
+    numpy_of,
+    ours,
+    placed,
+    reduction_kernel,
+    repeated,
+    rung,
+)
 from chunkfold.kernels.bench.timing import Timed, medians
 from chunkfold.kernels.binding import bind
 from chunkfold.kernels.device import Device
@@ -143,7 +151,7 @@ def _data(opened: OpenedDevice, dtype: str, nbytes: int) -> tuple[np.ndarray, cl
             f"{device} allows buffers of {device.max_alloc_bytes} bytes, not {nbytes}; measure less"
         )
     pattern = np.random.default_rng(0).integers(0, 100, _PATTERN).astype(_measurable(dtype))
-    array = np.resize(pattern, nbytes // pattern.itemsize)
+    array = repeated(pattern, (nbytes // pattern.itemsize,))
     return array, placed(opened, array)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.ladder import Rung, RungFold
 from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice, device_errors
+from chunkfold.kernels.pages import page_aligned
 
 _CACHED_BYTES = 256 << 10
 """Of a run that stays in a cache; it is folded so often at least that reading it is little."""
@@ -24,6 +26,19 @@ _LEAST_REPEATS = 16
 _SLIDE = 64
 """Elements that a run over what is in a cache begins behind the one before."""
 _EXPRESSIONS = {"sum": ("0", "a+b"), "min": (None, "min(a,b)"), "max": (None, "max(a,b)")}
+
+
+def repeated(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Repeat values until they fill an array, as `np.resize` does, at the start of a page.
+
+    Intel's runtime copies what starts elsewhere into small pages, and reads those at 0.85 of the
+    rate.
+    """
+    array = page_aligned(math.prod(shape) * values.itemsize).view(values.dtype)
+    for start in range(0, array.size, values.size):
+        piece = array[start : start + values.size]
+        piece[:] = values[: piece.size]
+    return np.asarray(array.reshape(shape))
 
 
 def placed(opened: OpenedDevice, array: np.ndarray) -> cl.Buffer:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.bench.peers import folding, placed
+from chunkfold.kernels.bench.peers import folding, placed, repeated
 from chunkfold.kernels.bench.timing import Timed, medians
 from chunkfold.kernels.binding import bind
 from chunkfold.kernels.choice import choose
@@ -19,7 +19,6 @@ from chunkfold.kernels.geometry import box
 from chunkfold.kernels.launch import wait
 from chunkfold.kernels.lookup import as_monoid
 from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.pages import page_aligned
 from chunkfold.kernels.staging import pinned
 
 IN_PLACE = "in place"
@@ -50,8 +49,7 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
         If the device cannot hold `nbytes`.
     """
     opened = OpenedDevice(device)
-    memory = page_aligned(nbytes // 4 * 4).view(np.float32)
-    memory[:] = np.resize(np.arange(1024, dtype=np.float32), memory.size)
+    memory = repeated(np.arange(1024, dtype=np.float32), (nbytes // 4,))
     with device_errors(device, f"pinning {memory.nbytes} bytes"):
         fast = pinned(opened, opened.queue(), memory.nbytes)
     fast[:] = memory.view(np.uint8)

@@ -20,11 +20,11 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.bench import measure, transfer
 from chunkfold.kernels.bench.ceiling import read_kernels
-from chunkfold.kernels.bench.peers import in_cache
+from chunkfold.kernels.bench.peers import in_cache, repeated
 from chunkfold.kernels.bench.timing import medians
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.kernels.ladder import LADDER
-from chunkfold.kernels.pages import page_aligned
+from chunkfold.kernels.pages import PAGE, page_aligned
 from tests.kernels.test_fold import upload
 
 
@@ -43,6 +43,14 @@ def test_read_kernels_read(opened: OpenedDevice):
     assert len(kernels) >= 2
     for run in kernels.values():
         run()
+
+
+@pytest.mark.parametrize("shape", [(1,), (5,), (7,), (3, 7), (1000, 11)])
+def test_values_are_repeated_from_the_start_of_a_page(shape: tuple[int, ...]):
+    values = np.arange(7, dtype="f8")
+    array = repeated(values, shape)
+    np.testing.assert_array_equal(array, np.resize(values, shape), strict=True)
+    assert array.ctypes.data % PAGE == 0
 
 
 def test_a_row_has_every_contender(device: Device):

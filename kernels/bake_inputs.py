@@ -30,6 +30,7 @@ def inputs(accumulator: Accumulator) -> str:
         {copies}
     }}"""
     ahead = " ".join(f"CHF_AHEAD(p{n}, k);" for n in numbers)
+    asks = " ".join(f"CHF_ASK(p{n} + k);" for n in numbers)
     return f"""\
 #define CHF_INPUTS {parameters}
 #define CHF_INPUT_NAMES {", ".join(f"p{n}" for n in numbers)}
@@ -39,6 +40,7 @@ typedef struct {{ {members} }} values_t;
 #define chf_bits_t {_UNSIGNED.get(STORED[accumulator.stored[0]].itemsize, "chf_raw_t")}
 {_value("chf_value", "CHF_INPUTS", accumulator)}
 {_value("chf_value_local", "__local const chf_raw_t *p0", accumulator) if len(value) == 1 else ""}
+static void chf_ask(CHF_INPUTS, ulong k) {{ {asks} }}
 static void chf_load(CHF_INPUTS, ulong k, values_t *v)
 {{
     {ahead}
@@ -56,7 +58,6 @@ def _blocks(accumulator: Accumulator) -> str:
     gathers = " ".join(f"v->x{n} = CHF_GATHER(0, e{n});" for n in numbers)
     return f"""\
 #ifdef CHF_BLOCKS
-static void chf_ask(CHF_INPUTS, ulong k) {{ {" ".join(f"CHF_ASK(p{n} + k);" for n in numbers)} }}
 static void chf_load_one_each(CHF_INPUTS, const ulong *at, ulong t, values_t *v)
 {{
     {arrays}

@@ -56,7 +56,7 @@ class Fold:
         self._repeats: dict[_Again, Repeat] = {}
         """Launches for what comes again and again."""
         self._passes = Passes(self.launcher, outputs)
-        self._acc = self._passes.buffer(self.splits)
+        self._passes.buffer(self.splits)  # fails here, if it does
         self._used = 0
         """Splits that hold something; the accumulators of others are undefined."""
         self._count = 0
@@ -125,7 +125,8 @@ class Fold:
         self._used = self._count = self._deposits = 0
         scalars = self._passes.start(self._acc, used, self.splits * self.outputs, count)
         tables = None if self._tables is None else self._tables._finishing()
-
+        if not self._in_place:
+            self._repeats.clear()  # they would write to the partial
         if tables is None:
             return scalars
 
@@ -134,6 +135,16 @@ class Fold:
             return partial if used == 1 else settled_partial(self.accumulator, partial)
 
         return finish
+
+    @property
+    def _acc(self) -> cl.Buffer:
+        return self._passes.buffer(self.splits)
+
+    @property
+    def _in_place(self) -> bool:
+        """Whether launches find the accumulators where those before did."""
+        tables = self._tables is None or self._tables._in_place
+        return tables and self._passes.has(self.splits)
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish` has proved done."""

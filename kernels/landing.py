@@ -1,7 +1,6 @@
 """Memory that a device's results are read into, and that is used again once nobody has it.
 
-Pinned memory, which a link's speed needs, takes longer to allocate than to fill. Where a device
-shares the host's, to copy 64 MB took twice as long into memory that was never written before.
+Pinned memory, which a link's speed needs, takes longer to allocate than to fill.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.pages import page_aligned
 from chunkfold.kernels.staging import pinned
 
 _LEAST_BYTES = 64 << 10
@@ -38,11 +36,6 @@ class Landing:
         return self.until is None or self.until.command_execution_status <= complete
 
 
-def lent(opened: OpenedDevice, nbytes: int) -> np.ndarray:
-    """Return memory, uint8, that is lent until no view of it is left."""
-    return _lent(opened, nbytes)[1]
-
-
 def landed(
     opened: OpenedDevice, queue: cl.CommandQueue, source: cl.Buffer, nbytes: int
 ) -> tuple[np.ndarray, cl.Event]:
@@ -61,17 +54,14 @@ def landed(
 
 
 def _lent(opened: OpenedDevice, nbytes: int) -> tuple[Landing, np.ndarray]:
-    landing = _idle(opened, nbytes) or Landing(_memory(opened, max(nbytes, _LEAST_BYTES)))
+    landing = _idle(opened, nbytes) or Landing(
+        # On a queue of its own: nothing is before it.
+        pinned(opened, opened.queue(), max(nbytes, _LEAST_BYTES))
+    )
     # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
     view = np.frombuffer(landing.memory.data[:nbytes], np.uint8)
     weakref.finalize(view, opened.landings.append, landing).atexit = False
     return landing, view
-
-
-def _memory(opened: OpenedDevice, nbytes: int) -> np.ndarray:
-    if opened.device.unified_memory:
-        return page_aligned(nbytes)
-    return pinned(opened, opened.queue(), nbytes)  # a queue of its own: nothing is before it
 
 
 def _idle(opened: OpenedDevice, nbytes: int) -> Landing | None:

@@ -23,9 +23,10 @@ from chunkfold.kernels.tuning import Tuning
 from chunkfold.kernels.variant import build_options, language_pragmas
 
 if TYPE_CHECKING:
+    from chunkfold.kernels.in_place import Place
     from chunkfold.kernels.landing import Landing
 
-_LANDINGS = 4
+_KEPT = 4
 """Pieces of memory kept that nobody has."""
 
 # Compilers chatter when all is well; when it is not, their log is in the BuildError.
@@ -47,8 +48,10 @@ class OpenedDevice:
         self.handle = handle_of(device)
         with device_errors(device, "opening the device"):
             self.context = cl.Context([self.handle])
-        self.landings: deque[Landing] = deque(maxlen=_LANDINGS)
+        self.landings: deque[Landing] = deque(maxlen=_KEPT)
         """Memory for results that nobody has: see `kernels.landing`."""
+        self.places: deque[Place] = deque(maxlen=_KEPT)
+        """Buffers for results that nobody has: see `kernels.in_place`."""
         self._programs: dict[object, cl.Program] = {}
         self._lock = threading.Lock()
 

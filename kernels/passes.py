@@ -9,7 +9,8 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.landing import landed, lent
+from chunkfold.kernels.in_place import lent, shown
+from chunkfold.kernels.landing import landed
 from chunkfold.kernels.launch import Input, Launcher
 from chunkfold.kernels.opened import device_errors
 from chunkfold.kernels.partial import Partial, unpack
@@ -34,8 +35,8 @@ class Passes:
         self._device = launcher.opened.device
         self._context = launcher.opened.context
         self._due = [0, 0]
-        self._targets: dict[int, cl.Buffer] = {}
-        """What passes write to, by accumulators per output."""
+        self._buffers: dict[int, cl.Buffer] = {}
+        """By accumulators per output."""
         with device_errors(self._device, "allocating counters"):
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
             self.seen = cl.Buffer(self._context, flags, hostbuf=_COUNTERS)
@@ -45,10 +46,27 @@ class Passes:
         self._due[0] += elements
 
     def buffer(self, splits: int) -> cl.Buffer:
-        """Allocate `splits` accumulators per output, and room for the counters behind them."""
-        size = self._counters_at(splits) + _COUNTERS.nbytes
-        with device_errors(self._device, f"allocating {size} bytes of accumulators"):
-            return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+        """Return room for `splits` accumulators per output, and for the counters behind them.
+
+        It is the same each time, until a partial stays in it.
+        """
+        if splits not in self._buffers:
+            size = self._counters_at(splits) + _COUNTERS.nbytes
+            with device_errors(self._device, f"allocating {size} bytes of accumulators"):
+                self._buffers[splits] = (
+                    lent(self.launcher.opened, size)
+                    if splits == 1 and self._stays(size)
+                    else cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+                )
+        return self._buffers[splits]
+
+    def has(self, splits: int) -> bool:
+        """Whether no partial has stayed in that room since it was asked for."""
+        return splits in self._buffers
+
+    def _stays(self, nbytes: int) -> bool:
+        """Whether partials are seen where passes leave them."""
+        return self._device.unified_memory and nbytes > _COPIED_BYTES
 
     def start(
         self, source: Input, splits: int, held: int, count: int | np.ndarray
@@ -83,9 +101,7 @@ class Passes:
             number += 1
             span = pass_span(tuning, splits)
             left = -(-splits // span)
-            if left not in self._targets:
-                self._targets[left] = self.buffer(left)
-            target = self._targets[left]
+            target = self.buffer(left)
             if columns:
                 name, (groups, size) = "pass_columns", each_shape(tuning, left * self.outputs)
             else:
@@ -144,9 +160,12 @@ class Passes:
         polled for, and megabytes come at a tenth of the speed.
         """
         opened, queue = self.launcher.opened, self.launcher.queue
+        if self._stays(nbytes):
+            there, event = shown(opened, queue, self._buffers.pop(1), nbytes)
+            return there, lambda: self.launcher.wait(event, "the last pass")
         small = nbytes <= _COPIED_BYTES
         if self._device.unified_memory:
-            raw = np.empty(nbytes, np.uint8) if small else lent(opened, nbytes)
+            raw = np.empty(nbytes, np.uint8)
 
             def copy() -> None:
                 self.launcher.wait(written, "the last pass")

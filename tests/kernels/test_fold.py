@@ -54,11 +54,11 @@ def upload(opened: OpenedDevice, array: np.ndarray) -> cl.Buffer:
     return cl.Buffer(opened.context, flags, hostbuf=np.ascontiguousarray(host))
 
 
-def fold_for(opened: OpenedDevice, bound: Bound, whole: Box) -> Fold:
+def fold_for(opened: OpenedDevice, bound: Bound, whole: Box, *, splits: int | None = None) -> Fold:
     """Make the fold of boxes like one, as the table has it for this device."""
     accumulator = bound.accumulator.for_outputs(whole.outputs)
     tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
-    return Fold(opened, accumulator, tuning, outputs=whole.outputs)
+    return Fold(opened, accumulator, tuning, outputs=whole.outputs, splits=splits)
 
 
 def folded(

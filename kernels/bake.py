@@ -17,6 +17,7 @@ from chunkfold.kernels.bake_lanes import carries, has_firsts
 from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_positions import has_positions, positions
 from chunkfold.kernels.bake_texts import joined, library, named
+from chunkfold.kernels.bake_turns import turns
 from chunkfold.kernels.component import Component
 
 
@@ -167,6 +168,7 @@ static void chf_ends(const states_t *states, acc_t *out)
     }}
 }}
 {joins(accumulator, gridded=gridded)}
+{turns(accumulator)}
 static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
 
 

@@ -10,6 +10,7 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_ends import ended_lanes
 from chunkfold.kernels.bake_lanes import lanes
 from chunkfold.kernels.bake_texts import absent, assign, joined, op_text
+from chunkfold.kernels.bake_turns import pairs
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
 from chunkfold.kernels.texts import for_one
@@ -44,7 +45,8 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
 def _streams(c: str, h: str, part: Component, accumulator: Accumulator) -> str:
     """Return how component `c`, whose state `h` holds, takes in elements, one by one and lanes."""
     if c == h:
-        return joined([_one(c, part, accumulator), lanes(c, part, accumulator)])
+        texts = (_one, lanes, pairs)
+        return joined(text(c, part, accumulator) for text in texts)
     types = [f"typedef {h}_{kind} {c}_{kind};" for kind in ("state", "states")]
     return joined([*types, _end(c, h, part), ended_lanes(c, part, accumulator)])
 

@@ -12,12 +12,11 @@ import numpy as np
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.dtypes import COUNT, EXACT, FIELD, RULES, is_table
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.texts import COLLECTIVES, STATE_FIELD, refused
+from chunkfold.kernels.texts import COLLECTIVES, OPERAND_FIELD, STATE_FIELD, refused
 
 _EXACT_LIFTS = ("x", "magnitude(x)", "re(x)", "im(x)")
 """What is in the range of the elements' dtype, for which limbs are made."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_OPERAND = re.compile(r"\b[ab]\.(\w+)")
 _TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
 """What kernels name where texts stand."""
 
@@ -125,7 +124,7 @@ def _check_count(
             f"field {name!r} of monoid {monoid!r} is a count, whose zero is 0, whose lift is '1' "
             f"and whose op is 'add', not {', '.join(map(repr, declared))}"
         )
-    readers = [other for other, text in op.items() if name in _OPERAND.findall(text)]
+    readers = [other for other, text in op.items() if name in OPERAND_FIELD.findall(text)]
     if readers:
         raise MonoidError(
             f"op[{readers[0]!r}] of monoid {monoid!r} reads the count {name!r}, which kernels may "
@@ -203,7 +202,7 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
     _check_expressions(monoid, "accumulate.join", accumulate.join, accumulate.state, whole=True)
     for name, text in accumulate.end.items():
         check_source(monoid, f"accumulate.end[{name!r}]", text)
-        others = set(_OPERAND.findall(ops[name])) - set(accumulate.end)
+        others = set(OPERAND_FIELD.findall(ops[name])) - set(accumulate.end)
         if others:
             raise MonoidError(
                 f"op[{name!r}] of monoid {monoid!r} reads {sorted(others)}, in which its "

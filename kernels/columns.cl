@@ -29,8 +29,6 @@
 /* Whether memory is asked for where the rows that are folded next begin: a CPU does not see it, and
  * short ones, of 1,440 columns, took a tenth longer. */
 #define CHF_ASKS (CHF_CPU && CHF_TILE > 1)
-/* Lines of each row, between what is asked for and what is folded; 2 were no better, 8 worse. */
-#define CHF_AHEAD_LINES 4
 #if CHF_ASKS
 /* Ask for as much of `rows` rows, which begin at k. */
 static void chf_ask_rows(CHF_INPUTS, ulong k, ulong rows, ulong stride)

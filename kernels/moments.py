@@ -71,6 +71,7 @@ _SQUARES: Any = {
         start={"q": 0},
         step={"q": "fma(wide(x), wide(x), s.q)"},
         end={"q": "s.q"},
+        join={"q": "a.q + b.q"},
     ),
 }
 

@@ -48,6 +48,8 @@ _PAIRS = {")": "(", "]": "[", "}": "{"}
 _NUMBER = re.compile(r"-?\d+")
 STATE_FIELD = re.compile(r"\bs\.(\w+)")
 """What a text reads of a state."""
+OPERAND_FIELD = re.compile(r"\b[ab]\.(\w+)")
+"""What it reads of two."""
 
 
 def is_number(text: str) -> bool:

@@ -23,6 +23,7 @@ OPS = {
     "sum+min+argmax": ("sum", "min", "argmax"),  # fields alone, and one with an index
     "var": ("var",),  # a state that ends as vectors
     "nanmean+nanmin": ("nanmean", "nanmin"),
+    "min+max": ("min", "max"),  # of floats, a state that is joined as vectors
     "count_nonzero": ("count_nonzero",),  # a narrow state, emptied now and then
     "prod": ("prod",),  # of integers, whose ends are no vectors
 }
@@ -95,6 +96,7 @@ def check_with_numpy(opened: OpenedDevice, bound: Bound, tuning: Tuning, ops: st
     @given(SIZES, st.integers(0, 9), st.booleans(), st.integers(0, 2**32))
     @example((1, SHORT_RUNS, SHORT_RUN), 0, True, 1)
     @example((3, 4 * SHORT_RUNS + 3, 7), 5, True, 2)
+    @example((2, 2 * SHORT_RUNS + 1, 45), 3, False, 3)
     def check(shape: tuple[int, int, int], gap: int, once: bool, seed: int) -> None:
         outer, rows, run = shape
         array = numbers(kind, shape, seed, ops)

@@ -61,7 +61,7 @@ def test_few_are_kept(opened: OpenedDevice):
 
 def test_launches_that_come_again_leave_partials_alone(device: Device):
     """Prepared ones have the buffer that the tables of a partial stay in."""
-    opened, whole, bins = OpenedDevice(device), box((64,), (0,)), 20_000
+    opened, whole, bins = OpenedDevice(device), box((64,), (0,)), 12_000
     bound = bind([histogram(np.arange(bins + 1.0))], [np.dtype("f4")])
     fold = fold_for(opened, bound, whole, splits=1)
     found = []

@@ -67,10 +67,10 @@ def shown(
     DeviceError
         If the device refuses.
     """
-    reads = cast("Any", cl.map_flags.READ)
+    both = cast("Any", cl.map_flags.READ | cl.map_flags.WRITE)  # as a copy would let its owner do
     with device_errors(opened.device, "reading a partial where it is"):
         mapped, event = cl.enqueue_map_buffer(
-            queue, buffer, reads, 0, (nbytes,), np.dtype(np.uint8), is_blocking=False
+            queue, buffer, both, 0, (nbytes,), np.dtype(np.uint8), is_blocking=False
         )
     # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
     view = np.frombuffer(mapped.data, np.uint8)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.kernels.landing import idle
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 
 _SPARE = 4
@@ -43,14 +44,8 @@ def lent(opened: OpenedDevice, nbytes: int) -> cl.Buffer:
     DeviceError
         If there is no memory.
     """
-    for _ in range(len(opened.places)):
-        try:
-            place = opened.places.popleft()
-        except IndexError:  # another thread was faster
-            break
-        if place.fits(nbytes):
-            return place.buffer
-        opened.places.append(place)
+    if place := idle(opened.places, nbytes):
+        return place.buffer
     with device_errors(opened.device, f"allocating {nbytes} bytes"):
         return cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, nbytes)
 

@@ -6,7 +6,9 @@ Pinned memory, which a link's speed needs, takes longer to allocate than to fill
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyopencl as cl
@@ -14,6 +16,13 @@ import pyopencl as cl
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.staging import pinned
 
+
+class _Fits(Protocol):
+    def fits(self, nbytes: int) -> bool:
+        """Whether it can hold so many bytes now."""
+
+
+_Piece = TypeVar("_Piece", bound=_Fits)
 _LEAST_BYTES = 64 << 10
 """Of a landing."""
 _SPARE = 4
@@ -54,7 +63,7 @@ def landed(
 
 
 def _lent(opened: OpenedDevice, nbytes: int) -> tuple[Landing, np.ndarray]:
-    landing = _idle(opened, nbytes) or Landing(
+    landing = idle(opened.landings, nbytes) or Landing(
         # On a queue of its own: nothing is before it.
         pinned(opened, opened.queue(), max(nbytes, _LEAST_BYTES))
     )
@@ -64,14 +73,14 @@ def _lent(opened: OpenedDevice, nbytes: int) -> tuple[Landing, np.ndarray]:
     return landing, view
 
 
-def _idle(opened: OpenedDevice, nbytes: int) -> Landing | None:
-    """Take a landing that nobody has."""
-    for _ in range(len(opened.landings)):
+def idle(pool: deque[_Piece], nbytes: int) -> _Piece | None:
+    """Take a piece that nobody has and that fits, if there is one."""
+    for _ in range(len(pool)):
         try:
-            landing = opened.landings.popleft()
+            piece = pool.popleft()
         except IndexError:  # another thread was faster
             return None
-        if landing.fits(nbytes):
-            return landing
-        opened.landings.append(landing)
+        if piece.fits(nbytes):
+            return piece
+        pool.append(piece)
     return None

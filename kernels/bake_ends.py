@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_texts import joined, op_text
-from chunkfold.kernels.bake_vectors import assign_lanes, mask_of, on_vectors
+from chunkfold.kernels.bake_vectors import assign_lanes, mask_of, of_two, on_vectors
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.texts import COLLECTIVES, fits_lanes
@@ -52,17 +52,8 @@ def ended_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     dtypes = {f.name: f.dtype for f in part.fields}
     merged = ""
     if adds_up(part):
-        ops = [
-            assign_lanes(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f))
-            for f in part.fields
-        ]
-        merged = f"""
-static {c}_accs {c}_merged({c}_accs a, {c}_accs b)
-{{
-    {c}_accs r;
-{joined(ops)}
-    return r;
-}}"""
+        ops = {f.name: (f.dtype, op_text(f)) for f in part.fields}
+        merged = "\n" + of_two(part, f"{c}_merged", f"{c}_accs", "op", ops)
     state = part.state
     if state is None:
         return f"""\

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_texts import joined, named, op_text
-from chunkfold.kernels.bake_vectors import assign_lanes, in_common, on_vectors
+from chunkfold.kernels.bake_texts import joined, named
+from chunkfold.kernels.bake_vectors import in_common, of_two, on_vectors
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.texts import fits_lanes
+from chunkfold.kernels.texts import OPERAND_FIELD, fits_lanes
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 """What pairs are joined by, and how far apart the runs of a pair are."""
@@ -47,16 +47,21 @@ static void chf_turn(states_t *runs, states_t *lanes)
 def _turns(part: Component, accumulator: Accumulator) -> bool:
     """Whether vectors join a component's states in little work.
 
-    What first elements set takes more: variances of float32 were a tenth slower.
+    What first elements set takes more: variances of float32 were a tenth slower. A user's join may
+    mix fields of several dtypes, which vectors cannot.
     """
     if part.table or part.limbs or not on_vectors(part, accumulator):
         return False
     state = part.state
-    return state is None or (
-        bool(state.join)
-        and not state.first
-        and not in_common(part)
-        and all(fits_lanes(text) for _, text in state.join)
+    if state is None:
+        return True
+    if not state.join or state.first or in_common(part):
+        return False
+    dtypes = state.dtypes
+    return all(
+        fits_lanes(text)
+        and {dtypes[read] for read in OPERAND_FIELD.findall(text)} <= {dtypes[name]}
+        for name, text in state.join
     )
 
 
@@ -65,22 +70,12 @@ def pairs(c: str, part: Component, accumulator: Accumulator) -> str:
     if not _turns(part, accumulator):
         return ""
     if part.state:
-        fields, what, texts = part.state.dtypes, "accumulate.join", dict(part.state.join)
+        fields = part.state.dtypes
+        texts = {name: (fields[name], text) for name, text in part.state.join}
+        both = of_two(part, f"{c}_both", f"{c}_states", "accumulate.join", texts)
     else:
         fields = {f.name: f.dtype for f in part.fields}
-        what, texts = "op", {f.name: op_text(f) for f in part.fields}
-    both = f"""\
-static {c}_states {c}_both({c}_states a, {c}_states b)
-{{
-    {c}_states r;
-{
-        joined(
-            assign_lanes(part, f"r.{name}", dtype, f"{what} of {name}", texts[name])
-            for name, dtype in fields.items()
-        )
-    }
-    return r;
-}}"""
+        both = f"#define {c}_both {c}_merged"
     levels = (_pair(c, level, fields) for level, _ in _LEVELS)
     return joined(["#ifdef CHF_BLOCKS", both, *levels, "#endif"])
 

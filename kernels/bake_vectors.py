@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
@@ -71,6 +72,23 @@ def assign_lanes(part: Component, target: str, dtype: str, what: str, text: str)
 {for_lanes(text)}
 #line 1 "generated"
     );"""
+
+
+def of_two(
+    part: Component, name: str, kind: str, what: str, texts: Mapping[str, tuple[str, str]]
+) -> str:
+    """Return a function of two of a kind, `a` and `b`; its fields have a dtype and a text each."""
+    fields = "\n".join(
+        assign_lanes(part, f"r.{field}", dtype, f"{what} of {field}", text)
+        for field, (dtype, text) in texts.items()
+    )
+    return f"""\
+static {kind} {name}({kind} a, {kind} b)
+{{
+    {kind} r;
+{fields}
+    return r;
+}}"""
 
 
 def promoted(accumulator: Accumulator) -> str:

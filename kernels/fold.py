@@ -125,7 +125,7 @@ class Fold:
         self._used = self._count = self._deposits = 0
         scalars = self._passes.start(self._acc, used, self.splits * self.outputs, count)
         tables = None if self._tables is None else self._tables._finishing()
-        if not self._in_place:
+        if not self._where_it_was:
             self._repeats.clear()  # they would write to the partial
         if tables is None:
             return scalars
@@ -141,9 +141,9 @@ class Fold:
         return self._passes.buffer(self.splits)
 
     @property
-    def _in_place(self) -> bool:
+    def _where_it_was(self) -> bool:
         """Whether launches find the accumulators where those before did."""
-        tables = self._tables is None or self._tables._in_place
+        tables = self._tables is None or self._tables._where_it_was
         return tables and self._passes.has(self.splits)
 
     def profile(self) -> Profile:

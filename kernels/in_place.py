@@ -41,13 +41,12 @@ def lent(opened: OpenedDevice, nbytes: int) -> cl.Buffer:
 
     Raises
     ------
-    DeviceError
+    pyopencl.Error
         If there is no memory.
     """
     if place := idle(opened.places, nbytes):
         return place.buffer
-    with device_errors(opened.device, f"allocating {nbytes} bytes"):
-        return cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, nbytes)
+    return cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, nbytes)
 
 
 def shown(

@@ -161,7 +161,8 @@ class Passes:
         """
         opened, queue = self.launcher.opened, self.launcher.queue
         if self._stays(nbytes):
-            there, event = shown(opened, queue, self._buffers.pop(1), nbytes)
+            del self._buffers[1]  # the source, which is the partial's from now on
+            there, event = shown(opened, queue, source, nbytes)
             return there, lambda: self.launcher.wait(event, "the last pass")
         small = nbytes <= _COPIED_BYTES
         if self._device.unified_memory:

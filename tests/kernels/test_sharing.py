@@ -10,6 +10,7 @@ import pytest
 import chunkfold as cf
 from chunkfold.kernels import OpenedDevice, as_monoid, bind, box
 from chunkfold.kernels.binding import Bound
+from chunkfold.kernels.tuning import TURNED
 from tests.kernels.test_fold import fold_for, upload
 
 
@@ -114,6 +115,34 @@ def test_ops_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(
         fold.add([upload(opened, array)], whole)
     got = one.statistics[0].finish(fold.finish(), shape, (0,))
     assert got.tolist() == (2 * array.sum(0)).tolist()
+
+
+def test_joins_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(opened: OpenedDevice):
+    mixed = cf.Monoid(
+        "mixed",
+        fields={"d": "float64", "m": "float32"},
+        zero={"d": 0, "m": 0},
+        lift={"d": "fabs(x)", "m": "fabs(x)"},
+        op={"d": "add", "m": "max"},
+        accumulate=cf.Accumulate(
+            state={"d": "float64", "m": "float32"},
+            start={"d": 0, "m": 0},
+            step={"d": "s.d + fabs(wide(x))", "m": "fmax(s.m, fabs(x))"},
+            end={"d": "s.d", "m": "s.m"},
+            join={"d": "a.d + b.d + 0 * a.m", "m": "fmax(a.m, b.m)"},
+        ),
+        finish=lambda fields, _: fields["d"] + fields["m"],
+    )
+    shape = (40, 64)
+    whole = box(shape, (1,))
+    one = bound(mixed)
+    fold = fold_for(opened, one, whole)
+    if opened.device.kind == "cpu":
+        assert fold.tuning.short_rows == TURNED
+    array = np.random.default_rng(7).integers(-9, 9, shape).astype("f4")
+    fold.add([upload(opened, array)], whole)
+    got = one.statistics[0].finish(fold.finish(), shape, (1,))
+    assert got.tolist() == (abs(array).sum(1) + abs(array).max(1)).tolist()
 
 
 @pytest.mark.parametrize("skipna", [False, True])

@@ -54,8 +54,7 @@ static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong 
 #endif
         chf_look_first(CHF_INPUT_NAMES, at + column, index + column * di, di, s);
 #if CHF_ASKS
-        const ulong width = vectors * CHF_LANES, to = column + CHF_AHEAD_LINES * CHF_LINE;
-        const ulong next = at + (to < width ? to : to - width + rows * stride);
+        const ulong next = at + chf_ahead(column, vectors * CHF_LANES, rows * stride);
         for (ulong u = 0; u < rows; u += CHF_UNROLL) {
             const ulong some = min(rows - u, (ulong)CHF_UNROLL);
             if (column % CHF_LINE == 0)

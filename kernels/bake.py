@@ -15,7 +15,7 @@ from chunkfold.kernels.bake_inputs import inputs
 from chunkfold.kernels.bake_joins import joins
 from chunkfold.kernels.bake_lanes import carries, has_firsts
 from chunkfold.kernels.bake_memory import memory
-from chunkfold.kernels.bake_positions import has_positions, positions
+from chunkfold.kernels.bake_positions import positions
 from chunkfold.kernels.bake_texts import joined, library, named
 from chunkfold.kernels.bake_turns import turns
 from chunkfold.kernels.component import Component
@@ -34,7 +34,7 @@ def header(accumulator: Accumulator) -> str:
             for number, part in enumerate(accumulator.components)
         ),
         _whole(accumulator),
-        positions(accumulator) if has_positions(accumulator) else "#define CHF_POSITIONS 0",
+        positions(accumulator),
         _attaching(accumulator),
         memory(accumulator),
         _collectives(accumulator),

@@ -38,15 +38,23 @@ def _is_position(part: Component) -> bool:
 
 
 def positions(accumulator: Accumulator) -> str:
-    """Return what finds out whether any of some elements may change a state."""
+    """Return what finds out whether any of some elements may change a state, of positions."""
+    if not has_positions(accumulator):
+        return "#define CHF_POSITIONS 0\n#define CHF_PLACES 0"
     parts = [(f"c{number}", part) for number, part in enumerate(accumulator.components)]
     members = " ".join(f"{_vector(part.fields[0])} {c};" for c, part in parts)
     begins = " ".join(f"n.{c} = {zero_lanes(part.fields[0])};" for c, part in parts)
     looks = "\n".join(_look(c, part, accumulator) for c, part in parts)
     nearer = " || ".join(_nearer(c, part) for c, part in parts)
+    notes = joined(_note(number, *named) for number, named in enumerate(parts))
     return f"""\
 #define CHF_POSITIONS CHF_CPU
-#if CHF_POSITIONS
+#if CHF_STRIP || CHF_LANES > 1
+#define CHF_PLACES 0
+#else
+#define CHF_PLACES {len(parts)}
+#endif
+#if CHF_POSITIONS || CHF_PLACES
 typedef struct {{ {members} }} nearest_t;
 static nearest_t chf_farthest(void) {{ nearest_t n; {begins} return n; }}
 static void chf_look(nearest_t *nearest, const values_t *v)
@@ -58,6 +66,12 @@ static int chf_nearer(const acc_t *best, const nearest_t *nearest, ulong index)
 {{
     return {nearer};
 }}
+#if CHF_PLACES
+static void chf_note(nearest_t *nearest, uint *where, const nearest_t *found, uint batch)
+{{
+{notes}
+}}
+#endif
 #endif"""
 
 
@@ -89,3 +103,11 @@ def _nearer(c: str, part: Component) -> str:
         f" || ((long)index < {best}.{index.name}"
         f" && CHF_ANY({nearest} == {best}.{extreme.name}))"
     )
+
+
+def _note(number: int, c: str, part: Component) -> str:
+    """Return how a batch is noted that has a nearer extreme; of equals the first one stays."""
+    beats = "<" if part.fields[0].op == "min" else ">"
+    return f"""\
+    where[{number}] = found->{c} {beats} nearest->{c} ? batch : where[{number}];
+    nearest->{c} = {part.fields[0].op}(nearest->{c}, found->{c});"""

@@ -9,7 +9,9 @@
 #include "tuning.clh"
 #include "monoid.clh"
 #undef CHF_POSITIONS
+#undef CHF_PLACES
 #define CHF_POSITIONS 0 /* lanes are outputs of their own: in most batches one of them changes */
+#define CHF_PLACES 0
 #include "loads.clh"
 #include "trials.clh"
 #include "grids.clh"

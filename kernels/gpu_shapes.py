@@ -17,11 +17,10 @@ Others, as sums and extremes, need but `_FEW`, and twice as many work-items. The
 shapes, or within 4%, for sums, extremes, variances and first indices on an H200."""
 _FEW = 2
 _LIGHT_STATE_BYTES = 16
-"""State up to which elements of 8 bytes need one load. With two, where an H100 read 4 GiB (not
-where it read 1), xor and norms of int64 ran at 0.78 to 0.82 of the speed of sums, logsumexp at 0.5;
-and extremes of float64, sums and products of int64 took a sixth longer for 128 MiB. Those of more
-state were up to 1.7 times as fast with half as many work-items and two loads. Left behind: minmax
-of float64, at 0.62 in 4 GiB, 0.98 in 1."""
+"""State up to which elements of 8 bytes come by two loads of 16. By two of 32, where an H100 read
+4 GiB (not where it read 1), norms of int64 ran at 0.8 of the speed of sums, logsumexp at 0.7; by
+one of 32 minmax of float64 at 0.6. Those of more state were up to 1.4 times as fast with loads of
+32 and half as many work-items."""
 _ROWS = {1: (2, 16, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 4, 2)}
 """Lanes, width and unroll by the element's bytes: the best of sweeps over sums, extremes, variances
 and ten statistics at once on an H200, with 8 groups a compute unit."""
@@ -80,7 +79,7 @@ def _few_loads(accumulator: Accumulator, itemsize: int, width: int) -> tuple[int
     if itemsize != 8:
         return 2 * _FLAT_LOCAL, 1, width, _FEW
     if accumulator.state_bytes <= _LIGHT_STATE_BYTES:
-        return 2 * _FLAT_LOCAL, 1, width, 1
+        return 2 * _FLAT_LOCAL, 1, width // 2, _FEW
     return _FLAT_LOCAL, 1, width, _FEW
 
 

@@ -17,7 +17,9 @@
 #endif
 #include "monoid.clh"
 #undef CHF_POSITIONS
+#undef CHF_PLACES
 #define CHF_POSITIONS 0 /* lanes are outputs of their own: in most batches one of them changes */
+#define CHF_PLACES 0
 #include "loads.clh"
 #include "grids.clh"
 #include "place.clh"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Fold, Monoid, OpenedDevice, as_monoid, bind, box, choose
+from chunkfold.kernels import Fold, Monoid, OpenedDevice, Tuning, as_monoid, bind, box, choose
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake import header
 from chunkfold.kernels.bake_positions import has_positions
@@ -56,13 +59,24 @@ def lines(dtype: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
     return made
 
 
+def striding(tuning: Tuning) -> Tuning:
+    """Return what has few work-items read side by side, as on a GPU."""
+    loads = replace(tuning.flat, local_size=4, lanes=1, width=4, unroll=2)
+    return replace(tuning, strip=False, groups=2, flat=loads, rows=loads)
+
+
 def positions(
-    opened: OpenedDevice, ops: list[str], array: np.ndarray, axes: tuple[int, ...], cuts: int = 1
+    opened: OpenedDevice,
+    ops: list[str],
+    array: np.ndarray,
+    axes: tuple[int, ...],
+    cuts: int = 1,
+    tuned: Callable[[Tuning], Tuning] = lambda tuning: tuning,
 ) -> dict[str, np.ndarray]:
     """Fold parts of an array along its first axis, the last of them first."""
     bound = bind([as_monoid(op) for op in ops], [array.dtype])
     one = box(array.shape, axes)
-    tuning = choose(opened.device, bound.accumulator, kernels=(one.kernel,))
+    tuning = tuned(choose(opened.device, bound.accumulator, kernels=(one.kernel,)))
     fold = Fold(opened, bound.accumulator, tuning, one.outputs)
     strides = tuple(np.cumprod((1, *array.shape[:0:-1]))[::-1].tolist())
     for rows in reversed(np.array_split(np.arange(len(array)), cuts)):
@@ -94,6 +108,23 @@ def test_the_first_extreme_is_found_wherever_it_is(
             for op in ops:
                 want = wanted(op, array, axes)
                 assert np.array_equal(got[op].reshape(-1), want), (name, cuts, op)
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize(("dtype", "ops"), CASES, ids=str)
+@pytest.mark.parametrize(("shape", "axes"), LAYOUTS, ids=str)
+def test_work_items_that_stride_find_it_too(
+    opened: OpenedDevice,
+    dtype: str,
+    ops: list[str],
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+):
+    """Each notes the batch that it is in."""
+    for name, array in lines(dtype, shape).items():
+        got = positions(opened, ops, array, axes, tuned=striding)
+        for op in ops:
+            assert np.array_equal(got[op].reshape(-1), wanted(op, array, axes)), (name, op)
 
 
 @pytest.mark.unoptimised

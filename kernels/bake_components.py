@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -146,15 +146,6 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
         step = _assigned(part, "s", "step", state.step)
     # One element at a time nothing is gained by waiting.
     carry = _assigned(part, "s", "carry", state.carry)
-    join = ""
-    if state.join:
-        join = f"""\
-static {c}_state {c}_join({c}_state a, {c}_state b)
-{{
-    {c}_state j = a;
-{_assigned(part, "j", "join", state.join)}
-    return j;
-}}"""
     members = " ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)
     starts = " ".join(f"state->{name} = {literal(v, d)};" for name, d, v in state.fields)
     if state.first:
@@ -167,8 +158,22 @@ static void {c}_begin({c}_state *state) {{ {starts} }}
 {joined([first, step, carry])}
     *state = s;
 }}
-{join}
+{_join(c, "join", part, state.join)}
+{_join(c, "join_alike", part, state.join_alike)}
 {_end(c, c, part)}"""
+
+
+def _join(c: str, phase: str, part: Component, texts: Sequence[tuple[str, str]]) -> str:
+    """Return how two states become one, if that is told."""
+    if not texts:
+        return ""
+    return f"""\
+static {c}_state {c}_{phase}({c}_state a, {c}_state b)
+{{
+    {c}_state j = a;
+{_assigned(part, "j", phase, texts)}
+    return j;
+}}"""
 
 
 def _end(c: str, h: str, part: Component) -> str:

@@ -36,6 +36,41 @@ static acc_t chf_joined_two(const state_t *a, const state_t *b)
 {_of_lanes(parts)}"""
 
 
+def alike(accumulator: Accumulator) -> str:
+    """Return how two parts of a stream become one, where a monoid says it, for its laws.
+
+    The second begins with the first element of the first; if there was none yet, as any does.
+    """
+    held = named(accumulator)
+    parts = [(c, h, part.state) for c, h, part in held if part.state and part.state.join_alike]
+    if accumulator.tables or accumulator.exact or not parts:
+        return "#define CHF_ALIKE 0"
+    begins = [
+        f"    b->{c}.{name} = a->{c}.{name};"
+        for c, h, state in parts
+        if c == h
+        for name in (*dict(state.first), "_begun")
+    ]
+    two = [f"    r.{c} = {c}_op({c}_end(a->{h}), {c}_end(b->{h}));" for c, h, _ in held]
+    two += [
+        f"    if (a->{h}._begun) r.{c} = {c}_end({h}_join_alike(a->{h}, b->{h}));"
+        for c, h, _ in parts
+    ]
+    return f"""\
+#define CHF_ALIKE 1
+static void chf_begin_alike(state_t *b, const state_t *a)
+{{
+    chf_begin(b);
+{joined(begins)}
+}}
+static acc_t chf_joined_alike(const state_t *a, const state_t *b)
+{{
+    acc_t r;
+{joined(two)}
+    return r;
+}}"""
+
+
 def _of_lanes(parts: Sequence[tuple[str, str, Component]]) -> str:
     return f"""\
 static acc_t chf_joined(const states_t *lanes, const state_t *rest)

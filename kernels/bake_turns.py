@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.bake_lanes import has_firsts
 from chunkfold.kernels.bake_texts import joined, named
 from chunkfold.kernels.bake_vectors import in_common, of_two, on_vectors
 from chunkfold.kernels.component import Component
@@ -17,13 +18,30 @@ from chunkfold.kernels.texts import OPERAND_FIELD, fits_lanes
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 """What pairs are joined by, and how far apart the runs of a pair are."""
+_LEAST_RUN, _MOST_RUN, _ELEMENTS_A_FIELD = 32, 64, 8
+"""Elements of a run from which on states are turned, by the fields that are: on either CPU runtime
+runs of 32 with one or two fields, or of 64 with any, were folded at 0.97 to 2.7 times the rate, of
+32 with ten at 0.8; those of 16 as often a fifth slower."""
+
+
+def long_run(accumulator: Accumulator) -> int | None:
+    """Return the elements of a run from which on states are turned; None if they never are."""
+    holders = _holders(accumulator)
+    if not all(_turns(part, accumulator) for _, part in holders):
+        return None
+    fields = sum(len(_turned_fields(part, accumulator)) for _, part in holders)
+    return min(max(_LEAST_RUN, fields * _ELEMENTS_A_FIELD), _MOST_RUN)
+
+
+def _holders(accumulator: Accumulator) -> list[tuple[str, Component]]:
+    return [(c, part) for c, h, part in named(accumulator) if c == h]
 
 
 def turns(accumulator: Accumulator) -> str:
-    """Return `chf_turn`, if vectors join every state in little work."""
-    holders = [(c, part) for c, h, part in named(accumulator) if c == h]
-    if not all(_turns(part, accumulator) for _, part in holders):
+    """Return `chf_turn`, if vectors join every state in little work, and what runs begin with."""
+    if long_run(accumulator) is None:
         return "#define CHF_TURNS 0"
+    holders = _holders(accumulator)
     # Unrolled, or PoCL's compiler leaves them in memory.
     steps = [
         f"""\
@@ -33,9 +51,27 @@ def turns(accumulator: Accumulator) -> str:
         for c, _ in holders
         for level, apart in _LEVELS
     ]
+    firsts = [
+        (f"{c}_{name}", f"{c}.{name}", FIELD[part.state.dtypes[name]])
+        for c, part in holders
+        if part.state
+        for name, _ in part.state.first
+    ]
+    members = " ".join(f"{ctype} {member}[CHF_LANES];" for member, _, ctype in firsts)
+    spreads = " ".join(f"CHF_SPREAD(lanes->{at}, f->{member});" for member, at, _ in firsts)
+    begins = " ".join(
+        f"s->{at} = (CHF_VEC({ctype}))(f->{member}[r]);" for member, at, ctype in firsts
+    )
     return f"""\
 #ifdef CHF_BLOCKS
 #define CHF_TURNS 1
+typedef struct {{ {members or "int none;"} }} firsts_t;
+static void chf_first_of(const states_t *lanes, firsts_t *f) {{ {spreads} }}
+static void chf_begin_run(states_t *s, const firsts_t *f, int r)
+{{
+    chf_begins(s);
+    {begins}
+}}
 static void chf_turn(states_t *runs, states_t *lanes)
 {{
 {joined(steps)}
@@ -44,40 +80,62 @@ static void chf_turn(states_t *runs, states_t *lanes)
 #endif"""
 
 
+def _joins(part: Component, accumulator: Accumulator) -> dict[str, str]:
+    """Return how fields are joined of states that the same first element began, if it is told."""
+    state = part.state
+    assert state is not None
+    return dict(state.join_alike if has_firsts(part, accumulator) else state.join)
+
+
 def _turns(part: Component, accumulator: Accumulator) -> bool:
     """Whether vectors join a component's states in little work.
 
-    What first elements set takes more: variances of float32 were a tenth slower. A user's join may
-    mix fields of several dtypes, which vectors cannot.
+    A user's join may mix fields of several dtypes, which vectors cannot, or what lanes have in
+    common with what they have not.
     """
     if part.table or part.limbs or not on_vectors(part, accumulator):
         return False
     state = part.state
     if state is None:
         return True
-    if not state.join or state.first or in_common(part):
+    texts = _joins(part, accumulator)
+    if not texts or (state.first and not has_firsts(part, accumulator)):
         return False
-    dtypes = state.dtypes
-    return all(
-        fits_lanes(text)
-        and {dtypes[read] for read in OPERAND_FIELD.findall(text)} <= {dtypes[name]}
-        for name, text in state.join
-    )
+    common, dtypes = in_common(part), state.dtypes
+
+    def suits(name: str, text: str) -> bool:
+        reads = OPERAND_FIELD.findall(text)
+        return (
+            fits_lanes(text)
+            and {dtypes[read] for read in reads} <= {dtypes[name]}
+            and all((read in common) == (name in common) for read in reads)
+        )
+
+    return all(suits(name, text) for name, text in texts.items())
 
 
 def pairs(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return how two of component `c`'s lanes are joined: as they are, and as pairs of runs."""
     if not _turns(part, accumulator):
         return ""
+    both = f"#define {c}_both {c}_merged"
     if part.state:
-        fields = part.state.dtypes
-        texts = {name: (fields[name], text) for name, text in part.state.join}
-        both = of_two(part, f"{c}_both", f"{c}_states", "accumulate.join", texts)
-    else:
-        fields = {f.name: f.dtype for f in part.fields}
-        both = f"#define {c}_both {c}_merged"
-    levels = (_pair(c, level, fields) for level, _ in _LEVELS)
+        dtypes, texts = part.state.dtypes, _joins(part, accumulator)
+        phase = "join_alike" if part.state.first else "join"
+        typed = {name: (dtypes[name], text) for name, text in texts.items()}
+        both = of_two(
+            part, f"{c}_both", f"{c}_states", f"accumulate.{phase}", typed, in_common(part)
+        )
+    levels = (_pair(c, level, _turned_fields(part, accumulator)) for level, _ in _LEVELS)
     return joined(["#ifdef CHF_BLOCKS", both, *levels, "#endif"])
+
+
+def _turned_fields(part: Component, accumulator: Accumulator) -> dict[str, str]:
+    """Return the dtypes of fields of which lanes have a value each, and that are joined."""
+    if part.state is None:
+        return {f.name: f.dtype for f in part.fields}
+    names = _joins(part, accumulator).keys() - in_common(part)
+    return {name: dtype for name, dtype in part.state.dtypes.items() if name in names}
 
 
 def _pair(c: str, level: str, fields: Mapping[str, str]) -> str:
@@ -91,7 +149,7 @@ def _pair(c: str, level: str, fields: Mapping[str, str]) -> str:
     return f"""\
 static {c}_states {c}_by_{level}({c}_states a, {c}_states b)
 {{
-    {c}_states low, high;
+    {c}_states low = a, high = b;
     {" ".join(sides)}
     return {c}_both(low, high);
 }}"""

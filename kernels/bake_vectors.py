@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
-from chunkfold.kernels.bake_texts import absent, op_text
+from chunkfold.kernels.bake_texts import absent, assign, op_text
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, literal
 from chunkfold.kernels.texts import STATE_FIELD, fits_lanes, for_lanes, is_number
@@ -75,17 +75,27 @@ def assign_lanes(part: Component, target: str, dtype: str, what: str, text: str)
 
 
 def of_two(
-    part: Component, name: str, kind: str, what: str, texts: Mapping[str, tuple[str, str]]
+    part: Component,
+    name: str,
+    kind: str,
+    what: str,
+    texts: Mapping[str, tuple[str, str]],
+    common: Collection[str] = (),
 ) -> str:
-    """Return a function of two of a kind, `a` and `b`; its fields have a dtype and a text each."""
+    """Return a function of two of a kind, `a` and `b`; its fields have a dtype and a text each.
+
+    Those that lanes have in common are scalars. What has no text is as `a` has it.
+    """
     fields = "\n".join(
-        assign_lanes(part, f"r.{field}", dtype, f"{what} of {field}", text)
+        (assign if field in common else assign_lanes)(
+            part, f"r.{field}", dtype, f"{what} of {field}", text
+        )
         for field, (dtype, text) in texts.items()
     )
     return f"""\
 static {kind} {name}({kind} a, {kind} b)
 {{
-    {kind} r;
+    {kind} r = a;
 {fields}
     return r;
 }}"""

@@ -228,6 +228,7 @@ def _state(given: Accumulate, value: np.dtype, fp64: bool) -> BoundState:
         first=tuple(given.first.items()),
         carry=tuple(given.carry.items()),
         join=tuple(given.join.items()),
+        join_alike=tuple(given.join_alike.items()),
     )
 
 

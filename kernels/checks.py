@@ -200,6 +200,14 @@ def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str
     for text in step.values() if isinstance(step, Mapping) else (step,):
         check_source(monoid, "accumulate.step", text)
     _check_expressions(monoid, "accumulate.join", accumulate.join, accumulate.state, whole=True)
+    alike = "accumulate.join_alike"
+    unset = {n: dtype for n, dtype in accumulate.state.items() if n not in accumulate.first}
+    _check_expressions(monoid, alike, accumulate.join_alike, unset, whole=True)
+    if accumulate.join_alike and not accumulate.first:
+        raise MonoidError(
+            f"{alike} of monoid {monoid!r} joins what one first element began, but "
+            "accumulate.first is empty; give accumulate.join"
+        )
     for name, text in accumulate.end.items():
         check_source(monoid, f"accumulate.end[{name!r}]", text)
         others = set(OPERAND_FIELD.findall(ops[name])) - set(accumulate.end)

@@ -56,6 +56,8 @@ class BoundState:
     """State field and its expression, in order, now and then after `step`."""
     join: tuple[tuple[str, str], ...] = ()
     """State field and its expression of states `a` and `b`; empty if they only end."""
+    join_alike: tuple[tuple[str, str], ...] = ()
+    """The same of two that one first element began, without what that set."""
 
     @property
     def dtypes(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
+from chunkfold.kernels.bake_turns import long_run
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.shapes import MOST_GROUPS
 from chunkfold.kernels.tuning import TURNED, Loads, Tuning
@@ -60,6 +61,7 @@ def _cpu_tuning(device: Device, accumulator: Accumulator, variant: str, lanes: i
         height=height,
         # One work-item needs none of its own; what several share is no faster there.
         local_tables=False,
+        long_run=long_run(accumulator),
     )
 
 

@@ -36,7 +36,7 @@ def laid(tuning: Tuning, box: Box, splits: int, *, tables: bool) -> Sequence[Lai
     if kernel == "rows":
         return [_rows(tuning, box, splits)]
     if kernel == "short_rows":
-        return [_short_rows(tuning, box, splits)]
+        return [_short_rows(tuning.for_runs(box.reduced[-1].size), box, splits)]
     return _columns(tuning, box, splits, tables=tables)
 
 
@@ -54,7 +54,7 @@ def _short_rows(tuning: Tuning, box: Box, splits: int) -> Laid:
     groups, blocks, span = short_row_shape(tuning, loads, box, splits)
     values = {"span": span, "blocks": blocks}
     where = ("short_rows.cl", "fold_short_rows")
-    return Laid(where, (groups, loads.local_size), box, blocks, values)
+    return Laid(where, (groups, loads.local_size), box, blocks, values, tuning)
 
 
 def _columns(tuning: Tuning, box: Box, splits: int, *, tables: bool) -> Sequence[Laid]:

@@ -3,8 +3,8 @@
  * Accumulator 0 is zero, 1 to `count` are those of single elements, the others, up to
  * (count + 1)^2, op's of two of these: all can occur in a fold. Triple k is (a, b, c) of
  * `triples`; out[k] and its followers, each `n` accumulators apart, hold a, b, c, (a b), (b a),
- * ((a b) c), (a (b c)), (zero a), (a zero), what a stream of a's elements ends in, and what two of
- * one element each do, joined.
+ * ((a b) c), (a (b c)), (zero a), (a zero), what a stream of a's elements ends in, what two of one
+ * element each do, joined, and what two parts of one stream do.
  */
 #include "tuning.clh"
 #include "monoid.clh"
@@ -55,6 +55,21 @@ static acc_t chf_streamed_apart(CHF_INPUTS, ulong count, ulong k)
 #endif
 }
 
+/* The same by two parts of one stream. */
+static acc_t chf_streamed_in_parts(CHF_INPUTS, ulong count, ulong k)
+{
+#if CHF_ALIKE
+    state_t s, t;
+    chf_begin(&s);
+    chf_take(&s, CHF_INPUT_NAMES, k / (count + 1));
+    chf_begin_alike(&t, &s);
+    chf_take(&t, CHF_INPUT_NAMES, k % (count + 1));
+    return chf_joined_alike(&s, &t);
+#else
+    return chf_streamed(CHF_INPUT_NAMES, count, k);
+#endif
+}
+
 __kernel
 void try_laws(CHF_INPUTS, ulong count, __global const ulong *triples, ulong n,
               __global uchar *out)
@@ -66,7 +81,7 @@ void try_laws(CHF_INPUTS, ulong count, __global const ulong *triples, ulong n,
     const acc_t b = chf_reached(CHF_INPUT_NAMES, count, triples[3 * k + 1]);
     const acc_t c = chf_reached(CHF_INPUT_NAMES, count, triples[3 * k + 2]);
     const acc_t ab = chf_op(a, b);
-    const ulong all = 11 * n;
+    const ulong all = 12 * n;
     chf_put(out, all, k, a);
     chf_put(out, all, k + n, b);
     chf_put(out, all, k + 2 * n, c);
@@ -78,4 +93,5 @@ void try_laws(CHF_INPUTS, ulong count, __global const ulong *triples, ulong n,
     chf_put(out, all, k + 8 * n, chf_op(a, chf_zero()));
     chf_put(out, all, k + 9 * n, chf_streamed(CHF_INPUT_NAMES, count, triples[3 * k]));
     chf_put(out, all, k + 10 * n, chf_streamed_apart(CHF_INPUT_NAMES, count, triples[3 * k]));
+    chf_put(out, all, k + 11 * n, chf_streamed_in_parts(CHF_INPUT_NAMES, count, triples[3 * k]));
 }

@@ -28,7 +28,8 @@ _TRIPLES = 2048
 _FLOATS = (-2.5, -1.0, 0.0, 0.25, 1.0, 3.0, 7.0, 96.0)
 _INTEGERS = (-100, -3, -1, 0, 1, 2, 7, 111)
 _PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
-           "op(zero, a)", "op(a, zero)", "a by accumulate", "a by join")  # fmt: skip
+           "op(zero, a)", "op(a, zero)", "a by accumulate", "a by join",
+           "a by join_alike")  # fmt: skip
 _ORDER = (
     ("op is not commutative", "op(a, b)", "op(b, a)"),
     ("op is not associative", "op(op(a, b), c)", "op(a, op(b, c))"),
@@ -42,6 +43,7 @@ _IDENTITY = (
 _STREAMS = (
     ("accumulate and op disagree", "a by accumulate", "a"),
     ("accumulate.join and op disagree", "a by join", "a"),
+    ("accumulate.join_alike and op disagree", "a by join_alike", "a"),
 )
 """Laws of those that fold elements into a state of their own; `carry` is part of each step."""
 

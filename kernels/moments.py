@@ -58,6 +58,7 @@ _MOMENTS: Any = {
             "q": f"a.q + b.q + (b.p - {_PIVOT}) * (b.s + b.s + wide(b.n) * (b.p - {_PIVOT}))",
             "n": "a.n + b.n",
         },
+        join_alike={"s": "a.s + b.s", "q": "a.q + b.q", "n": "a.n + b.n"},
     ),
     "rtol": 1e-9,
 }

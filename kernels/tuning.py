@@ -27,6 +27,8 @@ class Loads:
 
 TURNED = Loads(local_size=1, lanes=8, width=8, unroll=4)
 """Short runs in blocks that are turned: what kernels/blocks.clh is written for."""
+TURNED_LAST = Loads(local_size=1, lanes=8, width=8, unroll=1)
+"""Short runs by vectors of their own; what they are folded to is turned (kernels/turned.clh)."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Tuning:
     """Rows that it folds of one of them before the next; all, if there is no other."""
     local_tables: bool
     """Work-groups that fold a run count in local memory."""
+    long_run: int | None = None
+    """Elements of a short run from which on it is `TURNED_LAST`."""
 
     def options(self, kernel_file: str) -> tuple[str, ...]:
         """Compiler options that set kernels/tuning.clh for a kernel file.
@@ -100,6 +104,12 @@ class Tuning:
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""
         return replace(self, columns=replace(self.columns, lanes=1, width=1), tile=1)
+
+    def for_runs(self, size: int) -> Tuning:
+        """Return the tuning for short runs of so many elements."""
+        if self.short_rows != TURNED or self.long_run is None or size < self.long_run:
+            return self
+        return replace(self, short_rows=TURNED_LAST)
 
     def plain(self) -> Tuning:
         """Return the tuning without vectors, for compilers that do not survive them."""

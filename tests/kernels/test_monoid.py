@@ -114,6 +114,18 @@ _OF_FIRST = ({"t": "int64", "u": "int64"}, {"t": 0, "u": 0}, {"t": "s.u"}, {"s":
         ),
         ({"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join=["t"])}, "give a mapping of state"),
         (
+            {"accumulate": Accumulate(*_STEPS, {"s": "s.t"}, join_alike={"t": "a.t + b.t"})},
+            "join_alike of monoid 's' joins what one first element began.*give accumulate.join",
+        ),
+        (
+            {
+                "accumulate": Accumulate(
+                    *_OF_FIRST, first={"u": "x"}, join_alike={"t": "a.t", "u": "a.u"}
+                )
+            },
+            r"join_alike of monoid 's' names \['t', 'u'\], but should name \['t'\]",
+        ),
+        (
             {
                 "fields": {"s": "count"},
                 "lift": "1",
@@ -172,6 +184,21 @@ def test_a_join_that_loses_a_state_is_found_out(opened: OpenedDevice):
         choose(opened.device, accumulator, kernels=("rows",))
 
 
+def test_parts_of_a_stream_whose_join_loses_one_are_found_out(opened: OpenedDevice):
+    kept = Accumulate(
+        state={"p": "int64", "t": "int64", "n": "int64"},
+        start={"p": 0, "t": 0, "n": 0},
+        first={"p": "x"},
+        step={"t": "s.t + (wide(x) - s.p)", "n": "s.n + 1"},
+        end={"s": "s.t + s.n * s.p"},
+        join_alike={"t": "a.t", "n": "a.n + b.n"},
+    )
+    monoid = Monoid("kept", fields={"s": "int64"}, zero=0, lift="x", op="add", accumulate=kept)
+    accumulator = bind([monoid], [np.dtype("int8")]).accumulator
+    with pytest.raises(MonoidError, match=r"accumulate\.join_alike and op disagree: where a is"):
+        choose(opened.device, accumulator, kernels=("rows",))
+
+
 _ABOUT_THE_FIRST = {"s": "s.s + (wide(x) - s.p)", "n": "s.n + 1"}
 
 
@@ -194,6 +221,7 @@ def test_the_first_element_of_each_stream_is_set_once(
         step=step,
         end={"s": "s.s + s.n * s.p"},
         join={"p": "0", "s": "a.s + a.n * a.p + b.s + b.n * b.p", "n": "0"},
+        join_alike={"s": "a.s + b.s", "n": "a.n + b.n"},
     )
     monoid = Monoid(
         "about", fields={"s": "float64"}, zero=0, lift="x", op="add", accumulate=about,

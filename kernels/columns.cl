@@ -42,10 +42,11 @@ static void chf_ask_rows(CHF_INPUTS, ulong k, ulong rows, ulong stride)
 #endif
 
 /* Some rows of a tile, each `stride` elements and `di_row` indices behind the one before: `vectors`
- * times CHF_LANES columns, then `rest` single ones. A vector's states stay in registers meanwhile,
- * but for those that are summed on a grid. */
-static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong index, ulong di_row,
-                          ulong di, uint vectors, uint rest, states_t *lanes, state_t *single)
+ * times CHF_LANES columns, then `rest` single ones. Those that are folded next begin `on` elements
+ * further on. A vector's states stay in registers meanwhile, but for those that are summed on a grid. */
+static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong on, ulong index,
+                          ulong di_row, ulong di, uint vectors, uint rest, states_t *lanes,
+                          state_t *single)
 {
     for (uint n = 0; n < vectors; n++) {
         const ulong column = n * CHF_LANES;
@@ -56,7 +57,7 @@ static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong 
 #endif
         chf_look_first(CHF_INPUT_NAMES, at + column, index + column * di, di, s);
 #if CHF_ASKS
-        const ulong next = at + chf_ahead(column, vectors * CHF_LANES, rows * stride);
+        const ulong next = at + chf_ahead(column, vectors * CHF_LANES, on);
         for (ulong u = 0; u < rows; u += CHF_UNROLL) {
             const ulong some = min(rows - u, (ulong)CHF_UNROLL);
             if (column % CHF_LINE == 0)
@@ -163,10 +164,17 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         place_t start = chf_place(reduced, geo[1] - 1, geo[1] == 1 ? 0 : from / tall);
         start.at += output.at + t * stride;
         start.index += output.index + t * di_row;
-        for (ulong r = 0; r < run; r += CHF_ROWS)
-            chf_fold_rows(CHF_INPUT_NAMES, min(run - r, CHF_ROWS), start.at + r * stride,
-                          stride, start.index + r * di_row, di_row, column[2], vectors, rest, lanes,
-                          single);
+        /* Rows that are folded together lie `apart`, those that are too few side by side. Where rows
+         * end a CPU has begun to read on: that is then folded next. Side by side, of neighbours, it
+         * had been folded before, and rows of 721 or 1,440 columns took a quarter to two thirds longer. */
+        const ulong apart = run / CHF_ROWS, few = run % CHF_ROWS;
+        for (ulong r = 0; r < apart + (few > 0); r++) {
+            const int many = r < apart;
+            const ulong from = many ? r : run - few, by = many ? apart : 1;
+            chf_fold_rows(CHF_INPUT_NAMES, many ? CHF_ROWS : few, start.at + from * stride, by * stride,
+                          (many ? 1 : few) * stride, start.index + from * di_row, by * di_row,
+                          column[2], vectors, rest, lanes, single);
+        }
         from += run;
     }
 

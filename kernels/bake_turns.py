@@ -18,8 +18,9 @@ from chunkfold.kernels.texts import OPERAND_FIELD, fits_lanes
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 """What pairs are joined by, and how far apart the runs of a pair are."""
-_NARROW = 4
-"""Bytes of an element."""
+_FIRSTS_BYTES = 4
+"""Element up to which states are turned that first elements set something of, and that take more to
+do: of 8 bytes Intel's runtime read blocks a fourth faster that are turned as they come."""
 _LEAST_RUN, _MOST_RUN, _ELEMENTS_A_FIELD = 32, 64, 8
 """Elements of a run from which on states are turned, by the fields that are: on either CPU runtime
 runs of 32 with one or two fields, or of 64 with any, were folded at 0.97 to 2.7 times the rate, of
@@ -93,8 +94,7 @@ def _turns(part: Component, accumulator: Accumulator) -> bool:
     """Whether vectors join a component's states in little work.
 
     A user's join may mix fields of several dtypes, which vectors cannot, or what lanes have in
-    common with what they have not. What first elements set takes more to do: of elements of 8 bytes
-    Intel's runtime read blocks a fourth faster that are turned as they come.
+    common with what they have not.
     """
     if part.table or part.limbs or not on_vectors(part, accumulator):
         return False
@@ -102,7 +102,9 @@ def _turns(part: Component, accumulator: Accumulator) -> bool:
     if state is None:
         return True
     texts = _joins(part, accumulator)
-    if not texts or (state.first and not _turns_firsts(part, accumulator)):
+    if state.first and not has_firsts(part, accumulator):
+        return False
+    if not texts or (state.first and max(accumulator.itemsizes) > _FIRSTS_BYTES):
         return False
     common, dtypes = in_common(part), state.dtypes
 
@@ -115,10 +117,6 @@ def _turns(part: Component, accumulator: Accumulator) -> bool:
         )
 
     return all(suits(name, text) for name, text in texts.items())
-
-
-def _turns_firsts(part: Component, accumulator: Accumulator) -> bool:
-    return has_firsts(part, accumulator) and max(accumulator.itemsizes) <= _NARROW
 
 
 def pairs(c: str, part: Component, accumulator: Accumulator) -> str:

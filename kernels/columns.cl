@@ -170,7 +170,7 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         start.index += output.index + t * di_row;
         const ulong groups = run / CHF_ROWS, few = run % CHF_ROWS; /* of rows folded together */
         for (ulong g = 0; g < groups + (few > 0); g++) {
-            const int many = g < groups, apart = many && follow;
+            const int many = g < groups, apart = many & follow;
             const ulong r = !many ? run - few : apart ? g : g * CHF_ROWS;
             const ulong by = apart ? groups : 1;
             chf_fold_rows(CHF_INPUT_NAMES, many ? CHF_ROWS : few, start.at + r * stride, by * stride,

@@ -59,6 +59,10 @@ def lines(dtype: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
     return made
 
 
+def as_chosen(tuning: Tuning) -> Tuning:
+    return tuning
+
+
 def striding(tuning: Tuning) -> Tuning:
     """Return what has few work-items read side by side, as on a GPU."""
     loads = replace(tuning.flat, local_size=4, lanes=1, width=4, unroll=2)
@@ -71,7 +75,7 @@ def positions(
     array: np.ndarray,
     axes: tuple[int, ...],
     cuts: int = 1,
-    tuned: Callable[[Tuning], Tuning] = lambda tuning: tuning,
+    tuned: Callable[[Tuning], Tuning] = as_chosen,
 ) -> dict[str, np.ndarray]:
     """Fold parts of an array along its first axis, the last of them first."""
     bound = bind([as_monoid(op) for op in ops], [array.dtype])
@@ -94,37 +98,25 @@ def wanted(op: str, array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("dtype", "ops"), CASES, ids=str)
-@pytest.mark.parametrize(("shape", "axes"), LAYOUTS, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axes", "tuned"),
+    [(*layout, as_chosen) for layout in LAYOUTS] + [(*layout, striding) for layout in LAYOUTS[:2]],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
 def test_the_first_extreme_is_found_wherever_it_is(
     opened: OpenedDevice,
     dtype: str,
     ops: list[str],
     shape: tuple[int, ...],
     axes: tuple[int, ...],
+    tuned: Callable[[Tuning], Tuning],
 ):
     for name, array in lines(dtype, shape).items():
         for cuts in (1, 2) if 0 in axes else (1,):
-            got = positions(opened, ops, array, axes, cuts)
+            got = positions(opened, ops, array, axes, cuts, tuned)
             for op in ops:
                 want = wanted(op, array, axes)
                 assert np.array_equal(got[op].reshape(-1), want), (name, cuts, op)
-
-
-@pytest.mark.unoptimised
-@pytest.mark.parametrize(("dtype", "ops"), CASES, ids=str)
-@pytest.mark.parametrize(("shape", "axes"), LAYOUTS[:2], ids=str)
-def test_work_items_that_stride_find_it_too(
-    opened: OpenedDevice,
-    dtype: str,
-    ops: list[str],
-    shape: tuple[int, ...],
-    axes: tuple[int, ...],
-):
-    """Each notes the batch that it is in."""
-    for name, array in lines(dtype, shape).items():
-        got = positions(opened, ops, array, axes, tuned=striding)
-        for op in ops:
-            assert np.array_equal(got[op].reshape(-1), wanted(op, array, axes)), (name, op)
 
 
 @pytest.mark.unoptimised

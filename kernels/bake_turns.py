@@ -14,6 +14,7 @@ from chunkfold.kernels.bake_texts import joined, named
 from chunkfold.kernels.bake_vectors import in_common, of_two, on_vectors
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD
+from chunkfold.kernels.geometry import SHORT_RUN
 from chunkfold.kernels.texts import OPERAND_FIELD, fits_lanes
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
@@ -21,10 +22,10 @@ _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 _FIRSTS_BYTES = 4
 """Element up to which states are turned that first elements set something of, and that take more to
 do: of 8 bytes Intel's runtime read blocks a fourth faster that are turned as they come."""
-_LEAST_RUN, _MOST_RUN, _ELEMENTS_A_FIELD = 32, 64, 8
+_LEAST_RUN, _ELEMENTS_A_FIELD = 32, 8
 """Elements of a run from which on states are turned, by the fields that are: on either CPU runtime
-runs of 32 with one or two fields, or of 64 with any, were folded at 0.97 to 2.7 times the rate, of
-32 with ten at 0.8; those of 16 as often a fifth slower."""
+runs of 32 with one or two fields, and of 64 with up to five, were folded at 1 to 2.7 times the
+rate, of 32 with ten at 0.8, of 64 with ten at 0.9 and 1.1; those of 16 as often a fifth slower."""
 
 
 def long_run(accumulator: Accumulator) -> int | None:
@@ -33,7 +34,8 @@ def long_run(accumulator: Accumulator) -> int | None:
     if not all(_turns(part, accumulator) for _, part in holders):
         return None
     fields = sum(len(_turned_fields(part, accumulator)) for _, part in holders)
-    return min(max(_LEAST_RUN, fields * _ELEMENTS_A_FIELD), _MOST_RUN)
+    run = max(_LEAST_RUN, fields * _ELEMENTS_A_FIELD)
+    return run if run <= SHORT_RUN else None
 
 
 def _holders(accumulator: Accumulator) -> list[tuple[str, Component]]:

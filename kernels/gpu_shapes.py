@@ -18,9 +18,9 @@ shapes, or within 4%, for sums, extremes, variances and first indices on an H200
 _FEW = 2
 _LIGHT_STATE_BYTES = 16
 """State up to which elements of 8 bytes come by two loads of 16. By two of 32, where an H100 read
-4 GiB (not where it read 1), norms of int64 ran at 0.8 of the speed of sums, logsumexp at 0.7; by
-one of 32 minmax of float64 at 0.6. Those of more state were up to 1.4 times as fast with loads of
-32 and half as many work-items."""
+4 GiB, norms of int64 ran at 0.8 of the speed of sums, logsumexp at 0.7; by one of 32 minmax of
+float64 at 0.6: not where it read 1 GiB or less, so that no measurement settles it. Those of more
+state were up to 1.4 times as fast with loads of 32 and half as many work-items."""
 _ROWS = {1: (2, 16, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 4, 2)}
 """Lanes, width and unroll by the element's bytes: the best of sweeps over sums, extremes, variances
 and ten statistics at once on an H200, with 8 groups a compute unit."""
@@ -63,7 +63,8 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
     if not accumulator.exact:
         # One state instead of one a lane leaves rows registers for accumulators of many or wide
         # fields.
-        flat = loads(_FLAT_LOCAL, 1, width, many)
+        light = _is_light(accumulator, itemsize)
+        flat = swept.flat if light else loads(_FLAT_LOCAL, 1, width, many)
         return swept, replace(swept, flat=flat, rows=replace(swept.rows, lanes=1))
     # Compilers are slow on exact sums, and there is little to settle: of what was swept on the same
     # device, one of these was the best or within 5% of it.
@@ -78,9 +79,13 @@ def _few_loads(accumulator: Accumulator, itemsize: int, width: int) -> tuple[int
     """Return work-items, lanes, width and loads in flight, where there is little to do for each."""
     if itemsize != 8:
         return 2 * _FLAT_LOCAL, 1, width, _FEW
-    if accumulator.state_bytes <= _LIGHT_STATE_BYTES:
+    if _is_light(accumulator, itemsize):
         return 2 * _FLAT_LOCAL, 1, width // 2, _FEW
     return _FLAT_LOCAL, 1, width, _FEW
+
+
+def _is_light(accumulator: Accumulator, itemsize: int) -> bool:
+    return itemsize == 8 and accumulator.state_bytes <= _LIGHT_STATE_BYTES
 
 
 def _staged_rows(device: Device, accumulator: Accumulator) -> Loads | None:

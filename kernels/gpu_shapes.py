@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
+from chunkfold.kernels.bake_positions import has_positions
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.shapes import MOST_GROUPS
 from chunkfold.kernels.tuning import Loads, Tuning
@@ -20,7 +21,8 @@ _LIGHT_STATE_BYTES = 16
 """State up to which elements of 8 bytes come by two loads of 16. By two of 32, where an H100 read
 4 GiB, norms of int64 ran at 0.8 of the speed of sums, logsumexp at 0.7; by one of 32 minmax of
 float64 at 0.6: not where it read 1 GiB or less, so that no measurement settles it. Those of more
-state were up to 1.4 times as fast with loads of 32 and half as many work-items."""
+state were up to 1.4 times as fast with loads of 32 and half as many work-items, positions 1.2
+times."""
 _ROWS = {1: (2, 16, 2), 2: (4, 4, 4), 4: (4, 4, 2), 8: (2, 4, 2)}
 """Lanes, width and unroll by the element's bytes: the best of sweeps over sums, extremes, variances
 and ten statistics at once on an H200, with 8 groups a compute unit."""
@@ -85,7 +87,8 @@ def _few_loads(accumulator: Accumulator, itemsize: int, width: int) -> tuple[int
 
 
 def _is_light(accumulator: Accumulator, itemsize: int) -> bool:
-    return itemsize == 8 and accumulator.state_bytes <= _LIGHT_STATE_BYTES
+    small = accumulator.state_bytes <= _LIGHT_STATE_BYTES and not has_positions(accumulator)
+    return itemsize == 8 and small
 
 
 def _staged_rows(device: Device, accumulator: Accumulator) -> Loads | None:

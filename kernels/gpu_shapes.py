@@ -49,10 +49,12 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
 
     few = max(1, 4 // itemsize)
     width, many = _FLAT.get(itemsize, (1, 4))
+    small = accumulator.state_bytes <= _LIGHT_STATE_BYTES
+    light = itemsize == 8 and small and not has_positions(accumulator)
     swept = Tuning(
         variant=variant,
         groups=min(MOST_GROUPS, 8 * device.compute_units),
-        flat=loads(*_few_loads(accumulator, itemsize, width)),
+        flat=loads(*_few_loads(itemsize, width, light=light)),
         rows=loads(_ROWS_LOCAL, *_ROWS.get(itemsize, (1, 1, 2))),
         columns=Loads(min(128, device.max_work_group_size), few, few, 8),
         short_rows=_staged_rows(device, accumulator),
@@ -65,7 +67,6 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
     if not accumulator.exact:
         # One state instead of one a lane leaves rows registers for accumulators of many or wide
         # fields.
-        light = _is_light(accumulator, itemsize)
         flat = swept.flat if light else loads(_FLAT_LOCAL, 1, width, many)
         return swept, replace(swept, flat=flat, rows=replace(swept.rows, lanes=1))
     # Compilers are slow on exact sums, and there is little to settle: of what was swept on the same
@@ -77,18 +78,11 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
     return (replace(swept, flat=same, rows=same, columns=columns, aligned=True),)
 
 
-def _few_loads(accumulator: Accumulator, itemsize: int, width: int) -> tuple[int, int, int, int]:
+def _few_loads(itemsize: int, width: int, *, light: bool) -> tuple[int, int, int, int]:
     """Return work-items, lanes, width and loads in flight, where there is little to do for each."""
-    if itemsize != 8:
-        return 2 * _FLAT_LOCAL, 1, width, _FEW
-    if _is_light(accumulator, itemsize):
+    if light:
         return 2 * _FLAT_LOCAL, 1, width // 2, _FEW
-    return _FLAT_LOCAL, 1, width, _FEW
-
-
-def _is_light(accumulator: Accumulator, itemsize: int) -> bool:
-    small = accumulator.state_bytes <= _LIGHT_STATE_BYTES and not has_positions(accumulator)
-    return itemsize == 8 and small
+    return _FLAT_LOCAL if itemsize == 8 else 2 * _FLAT_LOCAL, 1, width, _FEW
 
 
 def _staged_rows(device: Device, accumulator: Accumulator) -> Loads | None:

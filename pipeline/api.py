@@ -147,13 +147,13 @@ def submit(
     if not mask_and_scale:
         for told in not_applied(request.sources, "mask_and_scale=True applies them"):
             warnings.warn(told, PackedWarning, stacklevel=3)
-    run, stored = uuid.uuid4().hex[:12], beside(request.stored)
+    run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
         backend.listen(run)
         crew = backend.crew()
         if not all(device.fp64 for device in crew.devices):
             bound = request.bound(fp64=False)
-        planned = request.plan(bound, stored.result(), **crew.terms)
+        planned = request.plan(bound, listings.result(), **crew.terms)
         if variant is not None:  # that workers would refuse, each by itself
             for device in crew.devices:
                 forced(device, planned.accumulator, variant)
@@ -221,7 +221,7 @@ def plan(
     }  # fmt: skip
     if client is not None:
         terms = OnCluster(client).crew().terms
-    return request.plan(bound, request.stored(), **terms)
+    return request.plan(bound, request.listings(), **terms)
 
 
 def _backend(client: Client | None) -> Backend:

@@ -11,6 +11,7 @@ from chunkfold.blocks import Block
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.profile import merged
 from chunkfold.metrics import count_block
+from chunkfold.missed import missed_of
 from chunkfold.reads import whole_window
 from chunkfold.report import BlockTimes, DeviceReport, Report, merge
 from chunkfold.stream import Stream
@@ -74,7 +75,12 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     )
     count_block(owned.device.uuid, times, sum(totals.skipped.values()))
     watch.progress(totals.nbytes, True)
-    report = Report(totals.elements, {owned.device.uuid: entry}, totals.skipped)
+    missed = {
+        source.name: missed_of(places, source.object_grid)
+        for source, places in zip(work.sources, totals.missed, strict=True)
+        if places
+    }
+    report = Report(totals.elements, {owned.device.uuid: entry}, totals.skipped, missed)
     return Folded(partials, merge([report]))  # which bounds what was skipped
 
 

@@ -3,6 +3,7 @@
 ChunkfoldError
 +-- SourceError         a source is missing, is no array, or cannot be read
 |   +-- ChunkError      one chunk of it is bad
+|   +-- ChangedError    it changed while it was read
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 |   +-- WorkerLostError a worker cannot use its device any more
@@ -33,6 +34,7 @@ from chunkfold.kernels.errors import (
 __all__ = [
     "BuildError",
     "BusyError",
+    "ChangedError",
     "CancelledError",
     "ChunkError",
     "ChunkfoldError",
@@ -57,6 +59,10 @@ class SourceError(ChunkfoldError):
     """A source is missing, is no array, has a dtype that cannot be reduced, or cannot be read."""
 
 
+class ChangedError(SourceError):
+    """A source changed while it was read: a result would mix what it was and what it is."""
+
+
 class ChunkError(SourceError):
     """A chunk cannot be read or decoded."""
 
@@ -73,10 +79,15 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     """Return what to raise where a chunk cannot be read.
 
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
-    is not to be left out.
+    is not to be left out. Nor is one that was written while it was read.
     """
     seen: BaseException | None = cause
     while seen is not None:
+        if isinstance(seen, ChangedError):
+            return ChangedError(
+                f"{chunk.array}: {chunk.kind} {chunk.key!r} changed while it was read: {seen}; "
+                "run it again when nobody writes to it"
+            )
         if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT):
             return ClusterError(str(chunk))
         seen = seen.__cause__

@@ -21,6 +21,7 @@ from chunkfold.packed import packing_of
 from chunkfold.planned import Plan
 from chunkfold.planning import make_plan
 from chunkfold.source import Source
+from chunkfold.stored import Listing
 
 MODES = ("exact", "fast")
 _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
@@ -109,18 +110,18 @@ class Request:
         """
         make_plan(self.sources, bound, axis=self.axis, selection=self.selection)
 
-    def stored(self) -> list[np.ndarray | None]:
-        """Find out what is stored of each source: see `chunkfold.stored`."""
-        return [source.stored() for source in self.sources]
+    def listings(self) -> list[Listing | None]:
+        """List what is stored of each source: see `chunkfold.stored`."""
+        return [source.listing() for source in self.sources]
 
-    def plan(self, bound: Bound, stored: Sequence[np.ndarray | None], **terms: Any) -> Plan:
+    def plan(self, bound: Bound, listings: Sequence[Listing | None], **terms: Any) -> Plan:
         """Plan it for what is stored, on a crew's terms (see `make_plan`)."""
         return make_plan(
             self.sources,
             bound,
             axis=self.axis,
             selection=self.selection,
-            stored=stored,
+            listings=listings,
             memory=self.memory,
             **terms,
         )

@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,7 @@ class Run:
         self._work = Work(
             self.id,
             plan.sources,
+            plan.terms,
             plan.layout,
             plan.leaf_bytes,
             plan.accumulator,
@@ -122,6 +123,18 @@ class Run:
     def skipped(self) -> Skipped:
         """Elements left out for each bad chunk (`on_bad_chunk="skip"`)."""
         return self._report.skipped
+
+    @property
+    def missing(self) -> Mapping[str, tuple[int, int]]:
+        """Of each input how many of its selected chunks, or shards, are not stored, of how many.
+
+        Where the store can be listed as planned; else those that were asked for and not there.
+        """
+        return self.plan.found_missing(self._report.missed)
+
+    def remarks(self) -> Iterator[str]:
+        """Say what results do not show; see `Plan.remarks`."""
+        return self.plan.remarks(self.missing)
 
     def __repr__(self) -> str:
         state = "running" if not self.done() else "failed" if self._error else "done"

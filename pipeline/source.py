@@ -15,18 +15,18 @@ from zarr.buffer.cpu import NDBuffer
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.bad_chunks import BadChunk
-from chunkfold.cells import InTurn
+from chunkfold.cells import InTurn, cells_of, view
 from chunkfold.direct import Direct, Region
-from chunkfold.errors import SourceError, unreadable
+from chunkfold.errors import ChangedError, unreadable
+from chunkfold.expected import Expected
 from chunkfold.grid import Cells
-from chunkfold.objects import Known
 from chunkfold.remote import (
     TRIES,
     message_of,
     without_secrets,
 )
-from chunkfold.route import direct_of, fill_value
-from chunkfold.stored import stored_sizes
+from chunkfold.route import direct_of, fill_value, objects_of
+from chunkfold.stored import Listing, list_objects
 
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
@@ -88,6 +88,11 @@ class Source:
         return tuple(max(1, size) for size in self.array.shards or self.array.chunks)
 
     @property
+    def object_grid(self) -> tuple[int, ...]:
+        """Number of stored objects along each axis, whether they are stored or not."""
+        return tuple(-(-n // size) for n, size in zip(self.shape, self.object_shape, strict=True))
+
+    @property
     def fill(self) -> Any:
         """The value of elements that are not stored."""
         return fill_value(self.array)
@@ -104,9 +109,9 @@ class Source:
         """Decoded bytes of the whole array."""
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
-    def stored(self) -> np.ndarray | None:
-        """Return the bytes of each stored object; see `chunkfold.stored`."""
-        return stored_sizes(self.array)
+    def listing(self) -> Listing | None:
+        """List what is stored of it; None where the store cannot tell."""
+        return list_objects(self.array)
 
     def described(self) -> list[str]:
         """Say what it is, for the plan."""
@@ -126,16 +131,16 @@ class Source:
 
         Raises
         ------
-        SourceError
+        ChangedError
             If its metadata are gone or others.
         """
         try:
             now = as_stored(self.array)
         except Exception as error:
-            raise SourceError(f"{self.name}: vanished while it was read ({error})") from error
+            raise ChangedError(f"{self.name}: vanished while it was read ({error})") from error
         # As text: NaN and NaT, as fill values, equal nothing.
         if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
-            raise SourceError(f"{self.name}: its metadata changed while it was read")
+            raise ChangedError(f"{self.name}: its metadata changed while it was read")
 
     @cached_property
     def direct(self) -> Direct | None:
@@ -150,23 +155,46 @@ class Source:
         """
         return None if self.direct is None else (self.direct.object_shape, self.direct.shape)
 
-    def read(self, region: Sequence[slice], out: np.ndarray, known: Known | None = None) -> None:
+    def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None = None) -> None:
         """Decode a region into `out`, whose dtype is the region's.
 
         Its shape is the region's too; or it has one axis, where `in_turn` allows it: what is taken
         of each chunk then stands behind what is of the one before.
 
-        `known` says which of its objects are stored, if that is known.
+        `known` is what is known of its objects.
 
         Raises
         ------
         ChunkError
             If any chunk of it cannot be read or decoded.
+        ChangedError
+            If an object of it is not the one that is known.
         """
         if self.direct is not None:
             self.direct.read(self.name, region, out, known)
-        else:
+            return
+        try:
             self._read_by_zarr(region, out)
+        finally:  # also of one that was written to meanwhile, and could not be decoded
+            self._check_objects(region, out, known)
+
+    def _check_objects(
+        self, region: Sequence[slice], out: np.ndarray, known: Expected | None
+    ) -> None:
+        """See that objects that zarr read are those that are known; fill others that it found."""
+        objects = objects_of(self.array)
+        if known is None or objects is None:
+            return
+        for place, _, within in cells_of(region, self.object_shape):
+            if known.lacks(place):
+                view(out, within)[...] = self.fill
+                continue
+            key = self.array.metadata.encode_chunk_key(place)
+            try:
+                known.check(place, objects.state(key))
+            except Exception as error:
+                bad = BadChunk(self.name, "object", key, (), objects.where, str(error))
+                raise unreadable(bad, error) from error
 
     def each(self, regions: Iterable[Region], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

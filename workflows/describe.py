@@ -33,8 +33,8 @@ class Description:
     nbytes: int
     """Bytes of all elements, decoded."""
     stored: np.ndarray | None
-    """Bytes of each object (chunk or shard), int64 over their grid; 0: it is not stored. None where
-    the store cannot be listed."""
+    """Bytes of each object (chunk or shard) over their grid, 0 where none is stored; None where the
+    store cannot be listed."""
     statistics: Mapping[str, Any]
     """By the names of `OPS`."""
     skipped: Skipped
@@ -97,7 +97,7 @@ def describe_array(
     reason = _why_not(source)
     packing = packing_of(source) if mask_and_scale else None
     if reason:
-        stored = source.stored()
+        listing = source.listing()
     else:
         run = submit(
             source,
@@ -110,14 +110,14 @@ def describe_array(
             on_event=on_event,
         )
         statistics, skipped = run.result(), run.skipped
-        (stored,) = run.plan.stored
+        (listing,) = run.plan.listings
     return Description(
         source.name,
         source.dtype,
         source.shape,
         tuple(source.array.chunks),
         source.nbytes,
-        stored,
+        None if listing is None else listing.sizes,
         statistics,
         skipped,
         reason,

@@ -17,6 +17,7 @@ import click
 
 from chunkfold.errors import (
     BusyError,
+    ChangedError,
     ChunkError,
     ChunkfoldError,
     ClusterError,
@@ -48,7 +49,15 @@ _AGAIN_S = 0.01
 _CODES: dict[type[ChunkfoldError], int] = {
     BusyError: EXIT_BUSY,
     **dict.fromkeys(
-        (ChunkError, ClusterError, IncompleteError, TimeLimitError, WorkerLostError), EXIT_FAILED
+        (
+            ChangedError,
+            ChunkError,
+            ClusterError,
+            IncompleteError,
+            TimeLimitError,
+            WorkerLostError,
+        ),
+        EXIT_FAILED,
     ),
 }
 COMMANDS = {

@@ -10,6 +10,7 @@ from typing import Any
 from chunkfold.blocks import Block
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.profile import merged
+from chunkfold.lawful import try_on_data
 from chunkfold.metrics import count_block
 from chunkfold.missed import missed_of
 from chunkfold.reads import whole_window
@@ -38,6 +39,8 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     ------
     ChunkError
         If a chunk cannot be read, unless such are to be left out.
+    MonoidError
+        If a monoid of the run turns out to be none on these data.
     DeviceError
         If the device fails.
     CancelledError
@@ -45,6 +48,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     """
     with owned.place(work.run, work.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
+        laws = try_on_data(owned, work, block)
         stream = Stream(owned, work, block, watch)
         try:
             tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
@@ -80,7 +84,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         for source, places in zip(work.sources, totals.missed, strict=True)
         if places
     }
-    report = Report(totals.elements, {owned.device.uuid: entry}, totals.skipped, missed)
+    report = Report(totals.elements, {owned.device.uuid: entry}, totals.skipped, laws, missed)
     return Folded(partials, merge([report]))  # which bounds what was skipped
 
 

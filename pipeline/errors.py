@@ -55,6 +55,10 @@ class PackedWarning(UserWarning):
     """Stored numbers are reduced that stand for others."""
 
 
+class LawsWarning(UserWarning):
+    """A monoid's laws could not be shown to hold."""
+
+
 class SourceError(ChunkfoldError):
     """A source is missing, is no array, has a dtype that cannot be reduced, or cannot be read."""
 

@@ -74,7 +74,7 @@ class Stored:
         chosen, there = [np.flatnonzero(hits) for hits in self._hits], 0
         for some in np.array_split(chosen[along], -(-objects // _AT_ONCE) or 1):
             box = np.ix_(*chosen[:along], some, *chosen[along + 1 :])
-            there += np.count_nonzero(self.sizes[box])
+            there += int(np.count_nonzero(self.sizes[box]))
         return objects - there, objects
 
     @cached_property

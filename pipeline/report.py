@@ -102,6 +102,8 @@ class Report:
     devices: Mapping[str, DeviceReport]
     """By UUID."""
     skipped: Skipped = field(default_factory=dict)
+    laws: Mapping[str, bool] = field(default_factory=dict)
+    """Of monoids whose laws were tried on data: whether any element changed an accumulator."""
     missed: Mapping[str, Missed] = field(default_factory=dict)
     """By input: its objects that are not stored, where only asking for them could tell."""
 
@@ -121,12 +123,15 @@ def merge(reports: Iterable[Report]) -> Report:
     devices: dict[str, DeviceReport] = {}
     skipped: list[Skipped] = []
     missed: dict[str, list[Missed]] = {}
+    laws: dict[str, bool] = {}
     for report in reports:
         elements += report.elements
         skipped.append(report.skipped)
+        for name, moved in report.laws.items():
+            laws[name] = laws.get(name, False) or moved
         for name, runs in report.missed.items():
             missed.setdefault(name, []).append(runs)
         for uuid, entry in report.devices.items():
             devices[uuid] = devices[uuid] + entry if uuid in devices else entry
     found = {name: missed_together(parts) for name, parts in missed.items()}
-    return Report(elements, devices, together(skipped), found)
+    return Report(elements, devices, together(skipped), laws, found)

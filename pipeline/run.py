@@ -15,7 +15,7 @@ from chunkfold.backend import Backend
 from chunkfold.bad_chunks import Skipped
 from chunkfold.block import Folded
 from chunkfold.engine import Engine
-from chunkfold.errors import ChunkError, PlanError
+from chunkfold.errors import ChunkError, LawsWarning, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.partial import Partial, assembled
@@ -170,6 +170,7 @@ class Run:
             for source in self.plan.sources:
                 source.check_unchanged()
             self._report = merge(folded.report for _, folded in roots)
+            self._warn_of_laws()
             self._values = self._assembled(roots)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
@@ -182,6 +183,17 @@ class Run:
                 self._emit(RunFinished(self.id, self._seconds, failure, self.skipped))
             finally:
                 self._ended.set()
+
+    def _warn_of_laws(self) -> None:
+        """Say which monoids' laws were tried in vain: what changes nothing proves nothing."""
+        for name, moved in self._report.laws.items():
+            if not moved:
+                message = (
+                    f"monoid {name!r}: it is not shown that its op commutes and associates: no "
+                    "element that was tried, of the data or near the numbers that it names, "
+                    "changes its accumulator"
+                )
+                warnings.warn(message, LawsWarning, stacklevel=1)
 
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
         """Put every root where it belongs among the outputs, then finish them all at once."""

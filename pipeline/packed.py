@@ -121,9 +121,20 @@ def _held(number: float, of: Iterable[np.dtype], dtype: np.dtype) -> Iterator[in
                 yield held
     elif isinstance(number, int) or (math.isfinite(number) and number == int(number)):
         ranges = [np.iinfo(one) for one in of]
-        if min(one.min for one in ranges) <= number <= max(one.max for one in ranges):
-            bits = int(number) % 2 ** (8 * dtype.itemsize)
+        least, most = (int(end) for end in (min(r.min for r in ranges), max(r.max for r in ranges)))
+        # Floats of 64 bits may lie a little beyond the integers that round to them.
+        near = min(max(int(number), least), most)
+        if near == number or (dtype.itemsize == 8 and _alike(near, number)):
+            bits = near % 2 ** (8 * dtype.itemsize)
             yield int(np.array(bits, f"u{dtype.itemsize}").view(f"{dtype.kind}{dtype.itemsize}"))
+
+
+def _alike(one: float, other: float) -> bool:
+    """Whether two numbers are the same float64."""
+    try:
+        return float(one) == float(other)
+    except OverflowError:
+        return False
 
 
 def _number(source: Source, name: str, given: Any) -> float:

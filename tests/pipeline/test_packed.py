@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+import xarray
 import zarr
 
 import chunkfold as cf
@@ -49,6 +50,14 @@ def coded(number: float) -> str:
         ("f4", {"_FillValue": coded(float("nan")), "missing_value": "NaN"}, None),
         ("f4", {"missing_value": 1e300}, None),
         ("M8[s]", {"_FillValue": -1}, None),
+        ("i8", {"_FillValue": 2.0**63}, Packing(missing=(2**63 - 1,))),
+        ("i8", {"_FillValue": 2.0**64}, None),
+        (
+            "i8",
+            {"_Unsigned": "true", "_FillValue": 2.0**64},
+            Packing(missing=(2**64 - 1,), stored="uint64"),
+        ),
+        ("i4", {"_FillValue": -(2.0**31) - 1}, None),
         ("bool", {"_FillValue": 0}, None),
         ("f4", {"missing_value": 10**400}, None),
         ("i2", {"missing_value": 10**400}, None),
@@ -57,6 +66,60 @@ def coded(number: float) -> str:
 )
 def test_packing_is_what_attributes_say(dtype: str, attributes: dict, packing):
     assert packing_of(open_source(array_of(dtype, attributes))) == packing
+
+
+DEFAULTS = {
+    "i1": -127,
+    "u1": 255,
+    "i2": -32767,
+    "u2": 65535,
+    "i4": -2147483647,
+    "u4": 4294967295,
+    "i8": -9223372036854775806,
+    "u8": 18446744073709551614,
+}
+"""What netCDF fills arrays with, if it is told nothing else."""
+
+
+def around(number: int, dtype: str) -> np.ndarray:
+    """Return the ends of a dtype, and numbers near one of which some round to the same float64."""
+    ends, near = np.iinfo(dtype), (0, 1, 2, 98, 509, 510, 511, 1021, 1022, 1023, 1024)
+    numbers = {number + n for n in near} | {number - n for n in near} | {0, ends.min, ends.max}
+    return np.array(sorted(n for n in numbers if ends.min <= n <= ends.max), dtype)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
+@pytest.mark.parametrize("written", [int, float])
+@pytest.mark.parametrize("dtype", DEFAULTS)
+def test_missing_is_what_xarray_masks(tmp_path, dtype: str, written, name: str, zarr_format: int):
+    """Attributes lose digits: a float64 holds none of netCDF's fills of 64 bits."""
+    data = around(DEFAULTS[dtype], dtype)
+    array = zarr.open_group(tmp_path, mode="w", zarr_format=zarr_format).create_array(
+        "a",
+        shape=data.shape,
+        dtype=dtype,
+        fill_value=None if zarr_format == 2 else 0,
+        attributes={name: written(DEFAULTS[dtype]), "_ARRAY_DIMENSIONS": ["x"]},
+        dimension_names=["x"] if zarr_format == 3 else None,
+    )
+    array[...] = data
+    with xarray.open_zarr(tmp_path, consolidated=False) as opened:
+        want = opened["a"].values
+    packing = packing_of(open_source(array))
+    assert np.isnan(want).any()
+    assert packing is not None
+    np.testing.assert_array_equal(packing.values(data), want)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_fills_that_float64_does_not_hold_are_left_out(dtype: str):
+    data = around(DEFAULTS[dtype], dtype)
+    given = {"_FillValue": float(DEFAULTS[dtype])}
+    array = zarr.create_array({}, data=data, chunks=(4,), attributes=given)
+    there = data[data.astype(float) != given["_FillValue"]].astype(float)
+    got = cf.reduce(array, ["count", "min", "max"], mask_and_scale=True, skipna=True)
+    assert got == {"count": there.size, "min": there.min(), "max": there.max()}
 
 
 def test_the_fill_value_of_format_2_is_missing():

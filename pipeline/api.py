@@ -21,7 +21,7 @@ from chunkfold.on_cluster import OnCluster
 from chunkfold.packed import not_applied
 from chunkfold.planned import Plan
 from chunkfold.planning import THREADS
-from chunkfold.request import Op, Request
+from chunkfold.request import Op, Request, memory_bytes
 from chunkfold.run import Run
 from chunkfold.staffing import memory_each, readers_each
 
@@ -132,11 +132,8 @@ def submit(
 
     What can be known to be wrong is raised here; the rest by `Run.result`.
     """
+    check_terms(memory=memory, on_bad_chunk=on_bad_chunk, client=client)
     backend = _backend(client)
-    if on_bad_chunk not in ON_BAD_CHUNK:
-        raise PlanError(
-            f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"
-        )
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
@@ -172,6 +169,18 @@ def submit(
     except BaseException:
         backend.stop()
         raise
+
+
+def check_terms(
+    *, memory: int | str | None, on_bad_chunk: str, client: Client | None = None
+) -> None:
+    """Raise what is wrong with the terms of a run, whatever it is of; parameters as `reduce`."""
+    _chosen(client)
+    memory_bytes(memory)
+    if on_bad_chunk not in ON_BAD_CHUNK:
+        raise PlanError(
+            f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"
+        )
 
 
 def check(source: Any, op: Op | Sequence[Op], **given: Any) -> None:
@@ -225,6 +234,12 @@ def plan(
 
 
 def _backend(client: Client | None) -> Backend:
+    chosen = _chosen(client)
+    return InProcess() if chosen is None else OnCluster(chosen)
+
+
+def _chosen(client: Client | None) -> Client | None:
+    """Return the client to run on: the one given, else the current one; None if there is none."""
     if client is not None and not isinstance(client, Client):
         raise PlanError(f"client is a distributed.Client, not {type(client).__name__}")
     client = client or _current_client()
@@ -233,7 +248,7 @@ def _backend(client: Client | None) -> Backend:
             "client is asynchronous, but a reduction is waited for: call it in a thread, "
             "await asyncio.to_thread(chunkfold.reduce, ...), or give it Client(address)"
         )
-    return InProcess() if client is None else OnCluster(client)
+    return client
 
 
 def _current_client() -> Client | None:

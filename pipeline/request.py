@@ -73,7 +73,7 @@ class Request:
         sources, monoids = _sources(source), tuple(_monoids(op, skipna=skipna))
         axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
-        nbytes = _bytes(memory)
+        nbytes = memory_bytes(memory)
         return cls(sources, monoids, axis, selection, dtype, ddof, mode, nbytes, packings)
 
     def bound(self, *, fp64: bool = True) -> Bound:
@@ -127,7 +127,14 @@ class Request:
         )
 
 
-def _bytes(memory: int | str | None) -> int | None:
+def memory_bytes(memory: int | str | None) -> int | None:
+    """Return the bytes of an amount of memory.
+
+    Raises
+    ------
+    PlanError
+        If it is none.
+    """
     if memory is None:
         return None
     plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)

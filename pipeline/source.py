@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -123,6 +123,19 @@ class Source:
             f"source    {self.name}",
             f"          {self.dtype}, shape {self.shape}, {cells}; {route}",
         ]
+
+    def reopened(self) -> Source:
+        """Return it as it is now: others may have written since it was opened.
+
+        Raises
+        ------
+        SourceError
+            If there is no array any more.
+        """
+        try:
+            return replace(self, array=as_stored(self.array))
+        except Exception as error:
+            raise SourceError(f"{self.name}: cannot be opened again ({error})") from error
 
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.

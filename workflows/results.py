@@ -121,9 +121,9 @@ def description_json(description: Description) -> dict[str, Any]:
     stored = description.stored
     return {
         "name": description.name,
-        "dtype": str(description.dtype),
-        "shape": list(description.shape),
-        "chunks": list(description.chunks),
+        "dtype": None if description.dtype is None else str(description.dtype),
+        "shape": jsonable(description.shape),
+        "chunks": jsonable(description.chunks),
         "elements": description.elements,
         "bytes": description.nbytes,
         "stored_bytes": None if stored is None else int(stored.sum()),
@@ -133,6 +133,7 @@ def description_json(description: Description) -> dict[str, Any]:
         "statistics": {name: jsonable(value) for name, value in description.statistics.items()},
         "skipped": skipped_json(description.skipped),
         "reason": description.reason,
+        "bad": description.bad,
     }
 
 

@@ -570,6 +570,15 @@ def test_axes_go_by_name_too():
         cf.plan(stored(array, chunks=(1, 3, 2)), "sum", axis="time")
 
 
+def test_axes_of_the_same_name_are_told_apart_by_number():
+    array = np.arange(24).reshape(2, 3, 4)
+    source = stored(array, chunks=(1, 3, 2), dimension_names=("x", "y", "x"))
+    with pytest.raises(cf.PlanError, match=r"has 2 axes that are called 'x': .* number, 0 or 2$"):
+        cf.plan(source, "sum", axis="x")
+    same(cf.reduce(source, "sum", axis=("y", 2)), array.sum(axis=(1, 2)))
+    same(cf.reduce(source, "sum", axis="x", selection=1), array[1].sum(axis=1))
+
+
 @given(st.data())
 def test_names_mean_the_axes_of_the_array_whatever_is_selected(data):
     """As in xarray, whose integers leave nothing of an axis either."""

@@ -44,7 +44,8 @@ select = click.option(
     "--select",
     "selection",
     metavar="INDEX",
-    help="Take a part: as in NumPy's brackets, '0:100, ..., 3'.",
+    help="Take a part, by an integer or a slice for each axis, as between NumPy's brackets: "
+    "'0:100, ..., 3'.",
 )
 on_bad_chunk = click.option(
     "--on-bad-chunk",

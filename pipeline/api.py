@@ -73,8 +73,8 @@ def reduce(
         Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
         `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
         the fill value is missing too): float64 ones, or float32 where narrow integers are masked
-        only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. Without it a
-        `chunkfold.errors.PackedWarning` says where there are such attributes.
+        only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. A
+        `chunkfold.errors.PackedWarning` says which attributes are not applied.
     selection
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
     mode
@@ -141,9 +141,9 @@ def submit(
     # Before asking the cluster, so that bad input fails without one.
     bound = request.bound()
     request.check(bound)
-    if not mask_and_scale:
-        for told in not_applied(request.sources, "mask_and_scale=True applies them"):
-            warnings.warn(told, PackedWarning, stacklevel=3)
+    given = {"mask_and_scale": bool(mask_and_scale)}
+    for told in not_applied(request.sources, "mask_and_scale=True", **given):
+        warnings.warn(told, PackedWarning, stacklevel=3)
     run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
         backend.listen(run)

@@ -15,6 +15,7 @@ from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
 from chunkfold.memory import Memory
 from chunkfold.missed import NOTHING, Missed, count
+from chunkfold.packed import unapplied
 from chunkfold.source import Source
 from chunkfold.stored import Listing
 from chunkfold.tree import Tree
@@ -53,6 +54,10 @@ class Plan:
     """Over the blocks of a tile that has most of them."""
     listings: tuple[Listing | None, ...]
     """For each input what is stored of it, or None if its store cannot be listed."""
+    packings: tuple[Packing | None, ...] = ()
+    """How values are made of each input's elements, if they are not what is stored."""
+    mask_and_scale: bool = False
+    """Whether they were to be."""
 
     @property
     def source(self) -> Source:
@@ -80,8 +85,12 @@ class Plan:
     @property
     def unpacked(self) -> list[tuple[Source, Packing | None, str]]:
         """Each input, how values are made of its elements, and their dtype."""
-        accumulator = self.accumulator
-        return list(zip(self.sources, accumulator.packings, accumulator.value, strict=True))
+        packings = self.packings or (None,) * len(self.sources)
+        return list(zip(self.sources, packings, self.accumulator.value, strict=True))
+
+    def unapplied(self, source: Source) -> list[str]:
+        """Say which attributes of an input are not applied: see `chunkfold.packed`."""
+        return list(unapplied(source, "mask_and_scale", mask_and_scale=self.mask_and_scale))
 
     @cached_property
     def terms(self) -> tuple[ListingTerms | None, ...]:
@@ -146,6 +155,15 @@ class Plan:
                     "they cross leaves"
                 )
 
+    def _described(self) -> Iterator[list[str]]:
+        """Say of each input what it is, and what its elements stand for."""
+        for source, packing, value in self.unpacked:
+            told = self.unapplied(source)
+            if packing is not None:
+                read = f"unpacked to {value}: {packing}"
+                told.insert(0, read if packing.makes_floats else f"read as {packing}")
+            yield [*source.described(), *(f"          {one}" for one in told)]
+
     @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
@@ -158,7 +176,7 @@ class Plan:
         layout = self.layout
         reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
         lines = [
-            *itertools.chain.from_iterable(itertools.starmap(_described, self.unpacked)),
+            *itertools.chain.from_iterable(self._described()),
             (
                 f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
@@ -184,9 +202,3 @@ class Plan:
             ),
         ]
         return "\n".join(lines)
-
-
-def _described(source: Source, packing: Packing | None, value: str) -> Iterator[str]:
-    yield from source.described()
-    if packing is not None:
-        yield f"          unpacked to {value}: {packing}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -44,6 +44,7 @@ class Request:
     """Bytes."""
     packings: tuple[Packing | None, ...]
     """How values are made of each source's elements, if they are not what is stored."""
+    mask_and_scale: bool = False
 
     @classmethod
     def of(
@@ -74,7 +75,18 @@ class Request:
         axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
         nbytes = memory_bytes(memory)
-        return cls(sources, monoids, axis, selection, dtype, ddof, mode, nbytes, packings)
+        return cls(
+            sources,
+            monoids,
+            axis,
+            selection,
+            dtype,
+            ddof,
+            mode,
+            nbytes,
+            packings,
+            bool(mask_and_scale),
+        )
 
     def bound(self, *, fp64: bool = True) -> Bound:
         """Bind the reductions to the sources' dtypes, for devices that have float64 or not."""
@@ -116,7 +128,7 @@ class Request:
 
     def plan(self, bound: Bound, listings: Sequence[Listing | None], **terms: Any) -> Plan:
         """Plan it for what is stored, on a crew's terms (see `make_plan`)."""
-        return make_plan(
+        planned = make_plan(
             self.sources,
             bound,
             axis=self.axis,
@@ -125,6 +137,7 @@ class Request:
             memory=self.memory,
             **terms,
         )
+        return replace(planned, packings=self.packings, mask_and_scale=self.mask_and_scale)
 
 
 def memory_bytes(memory: int | str | None) -> int | None:

@@ -95,6 +95,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 "cell": list(source.cell),
                 "direct": source.direct is not None,
                 "unpacked": None if packing is None else f"{value}: {packing}",
+                "not_applied": plan.unapplied(source),
             }
             for source, packing, value in plan.unpacked
         ],

@@ -15,8 +15,8 @@ import chunkfold as cf
 from chunkfold import planning
 from chunkfold.errors import PackedWarning
 from chunkfold.kernels import Packing
-from chunkfold.opening import open_source
-from chunkfold.packed import packing_attributes, packing_of
+from chunkfold.opening import open_each, open_source
+from chunkfold.packed import packing_attributes, packing_of, unapplied
 
 pytestmark = pytest.mark.unoptimised
 
@@ -193,6 +193,87 @@ def test_attributes_that_are_not_applied_can_be_told():
         "_FillValue -7, folded as any number"
     ]
     assert list(packing_attributes(open_source(array_of("i2", {}, zarr_format=2)))) == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "attributes", "before", "after"),
+    [
+        ("i2", {"scale_factor": 0.1}, ["not applied: scale_factor 0.1 (FLAG applies them)"], []),
+        (
+            "i2",
+            {"scale_factor": "0.1 K", "_FillValue": -1},
+            [
+                "not applied: scale_factor '0.1 K'; _FillValue -1, folded as any number (FLAG "
+                "refuses them: scale_factor is '0.1 K', no finite float64: mend it)"
+            ],
+            None,
+        ),
+        ("i2", {"_FillValue": 1e20, "missing_value": 0.5}, [], []),
+        (
+            "bool",
+            {"_FillValue": 0},
+            *[["never applied: _FillValue 0, for bool has no missing numbers"]] * 2,
+        ),
+        (
+            "i1",
+            {"_Unsigned": "true", "missing_value": -1},
+            ["not applied: _Unsigned true, folded as int8 (FLAG applies them)"],
+            [],
+        ),
+        ("u1", {"_Unsigned": "true"}, [], []),
+        *(
+            (
+                "i1",
+                {"_Unsigned": said},
+                *[
+                    [
+                        f"never applied: _Unsigned {said!r}, which is not the text 'true' or "
+                        "'false': folded as int8"
+                    ]
+                ]
+                * 2,
+            )
+            for said in ("True", True, 1)
+        ),
+        (
+            "f4",
+            {"valid_range": [0, 9], "valid_min": 0, "add_offset": 2},
+            [
+                "not applied: add_offset 2 (FLAG applies them)",
+                "never applied: valid_range [0, 9], valid_min 0, numbers beyond folded as any",
+            ],
+            ["never applied: valid_range [0, 9], valid_min 0, numbers beyond folded as any"],
+        ),
+        ("str", {"_FillValue": "", "valid_min": "a"}, [], []),
+    ],
+)
+def test_what_a_flag_does_and_does_not_is_told_alike(dtype, attributes, before, after):
+    source = open_each(array_of(dtype, attributes))[0]
+    assert list(unapplied(source, "FLAG", mask_and_scale=False)) == before
+    if after is None:
+        with pytest.raises(cf.PlanError, match=r"scale_factor is '0\.1 K', no finite float64"):
+            packing_of(source)
+        return
+    assert list(unapplied(source, "FLAG", mask_and_scale=True)) == after
+    if dtype == "str":
+        return
+    for asked, told in ((False, before), (True, after)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", PackedWarning)
+            cf.submit(source, "count", mask_and_scale=asked).result()
+        flag = "mask_and_scale=True"
+        assert [str(one.message) for one in caught] == [
+            f"{source.name}: {one.replace('FLAG', flag)}" for one in told
+        ]
+        lines = str(cf.plan(source, "count", mask_and_scale=asked)).splitlines()
+        for one in told:
+            assert lines.count(" " * 10 + one.replace("FLAG", "mask_and_scale")) == 1
+
+
+def test_integers_of_another_sign_are_planned_so():
+    source = array_of("i1", {"_Unsigned": "true"})
+    assert "read as uint8" in str(cf.plan(source, "max", mask_and_scale=True))
+    assert "read as" not in str(cf.plan(source, "max"))
 
 
 def test_what_is_not_applied_is_told_where_it_was_asked():

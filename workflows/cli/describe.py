@@ -53,7 +53,7 @@ def command(
     """
     members = open_each(source)
     arrays = [one for one in members if isinstance(one, Source)]
-    options.tell_packed(arrays, quiet=quiet or mask_and_scale)
+    options.tell_packed(arrays, mask_and_scale=mask_and_scale, quiet=quiet)
     made: list[Description] = []
     given: Any = {
         "mask_and_scale": mask_and_scale, "memory": memory, "on_bad_chunk": on_bad_chunk,

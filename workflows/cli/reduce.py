@@ -96,7 +96,7 @@ def command(
     for file in (output, manifest, report, performance):
         refuse_sources(file, opened)
     quiet = quiet or json_lines
-    options.tell_packed(opened, quiet=quiet or given["mask_and_scale"])
+    options.tell_packed(opened, mask_and_scale=given["mask_and_scale"], quiet=quiet)
     record = Record(" and ".join(source.name for source in opened), _settings())
     with (
         reported(record, report),

@@ -73,16 +73,13 @@ def packing_attributes(source: Source) -> Iterator[str]:
         yield from (f"{name} {_said(attributes[name])}" for name in SCALING if name in attributes)
     if not Packing.packs(source.dtype):
         return
-    resigned = _resigned(source)
-    if resigned is not None:
+    if _resigned(source) is not None:
         yield f"_Unsigned {attributes['_Unsigned']}, folded as {source.dtype.name}"
     named = {name: _listed(attributes[name]) for name in MISSING if name in attributes}
     if "_ARRAY_DIMENSIONS" in attributes and _missing_fill(source):  # xarray has made it
         named |= {MISSING[0]: _missing_fill(source)}
-    read = resigned or source.dtype
     for name, given in named.items():
-        kinds = {read, source.dtype} if name == MISSING[0] else {read}
-        values = [value for value in map(_decoded, given) if _may_stand(value, kinds, read)]
+        values = [value for value in map(_decoded, given) if value == value]
         if values:
             yield f"{name} {', '.join(map(_said, values))}, folded as any number"
 
@@ -134,14 +131,6 @@ def _resigned(source: Source) -> np.dtype | None:
     said = _attributes(source).get("_Unsigned")
     kind = _RESIGNED.get((said, source.dtype.kind)) if isinstance(said, str) else None
     return np.dtype(f"{kind}{8 * source.dtype.itemsize}") if kind else None
-
-
-def _may_stand(value: Any, kinds: Iterable[np.dtype], read: np.dtype) -> bool:
-    """Whether an element may be what is called missing; or that is no number, which is refused."""
-    number = value.item() if isinstance(value, np.number) else value
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        return True
-    return number == number and any(True for _ in _held(number, kinds, read))
 
 
 def _said(value: Any) -> str:

@@ -19,6 +19,7 @@ from chunkfold.errors import ChunkError, LawsWarning, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.partial import Partial, assembled
+from chunkfold.nans import since_elements_are
 from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.work import Work
@@ -59,6 +60,7 @@ class Run:
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._values: Mapping[str, Any] = {}
+        self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
         _refuse_empty(plan, bound)
         self._work = Work(
@@ -132,9 +134,13 @@ class Run:
         """
         return self.plan.found_missing(self._report.missed)
 
-    def remarks(self) -> Iterator[str]:
-        """Say what results do not show; see `Plan.remarks`."""
-        return self.plan.remarks(self.missing)
+    def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
+        """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
+        yield from self.plan.remarks(self.missing)
+        for why, since in ((True, "since elements are"), (None, "perhaps since elements are")):
+            names = ", ".join(name for name, of_nan in self._nan.items() if of_nan is why)
+            if names:
+                yield f"there is NaN in {names}, {since}: {flag} takes those for absent"
 
     def __repr__(self) -> str:
         state = "running" if not self.done() else "failed" if self._error else "done"
@@ -209,6 +215,7 @@ class Run:
         results = {}
         for statistic in self._bound.statistics:
             done = statistic.finish(whole, layout.shape, layout.reduced)
+            self._nan[statistic.name] = since_elements_are(statistic, whole, done)
             result = done.reshape(self._result_shape() + done.shape[1:])
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results

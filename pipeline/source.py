@@ -17,7 +17,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.cells import InTurn, cells_of, view
 from chunkfold.direct import Direct, Region
-from chunkfold.errors import ChangedError, unreadable
+from chunkfold.errors import ChangedError, SourceError, unreadable
 from chunkfold.expected import Expected
 from chunkfold.grid import Cells
 from chunkfold.remote import (

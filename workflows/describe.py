@@ -160,7 +160,7 @@ def _statistics(run: Run) -> tuple[Mapping[str, Any], str]:
         return {}, "none of its chunks can be read: all were skipped"
 
 
-def _of(source: Source, *, listing: Listing | None, **found: Any) -> Description:
+def _of(source: Source, *, listing: Listing | None = None, **found: Any) -> Description:
     chunks = tuple(source.array.chunks)
     stored = None if listing is None else listing.sizes
     return Description(

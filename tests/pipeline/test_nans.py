@@ -17,7 +17,7 @@ BOTH = [np.inf, -np.inf, 3.0, 4.0]
 def told(data, op, **given) -> list[str]:
     run = cf.submit(zarr.create_array({}, data=np.array(data)), op, **given)
     run.result()
-    return list(run.remarks())
+    return [line for line in run.remarks() if "NaN" in line]
 
 
 @pytest.mark.parametrize("op", ["sum", "mean", "std", "min", "minmax", "norm2"])

@@ -111,13 +111,14 @@ def carried_attributes(
     return kept | packing | _cell_methods(first, quantity.method, reduced)
 
 
-def of_a_part(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an array that hold for a part of it that is stored as it is."""
+def of_a_part(attributes: Mapping[str, Any], *, whole: bool) -> dict[str, Any]:
+    """Return the attributes of an array that hold for a part, or the whole, stored as it is."""
     stored = {*MISSING, "_Unsigned"}
+    of_all = re.compile(r"_") if whole else _WHOLE
     return {
         name: value
         for name, value in attributes.items()
-        if name in stored or not (_WHOLE.match(name) or name in ("vmin", "vmax"))
+        if name in stored or not (of_all.match(name) or (name in ("vmin", "vmax") and not whole))
     }
 
 

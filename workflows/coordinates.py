@@ -108,7 +108,10 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
             return None
         cut = None if n is None else kept.axes[n]
         cuts.append(slice(None) if cut is None else slice(cut.start, cut.stop, cut.step))
-    return Beside(name, tuple(map(str, axes)), found, tuple(cuts), _attributes(found))
+    spans = zip(cuts, found.shape, strict=True)
+    whole = all(cut.indices(length) == (0, length, 1) for cut, length in spans)
+    attributes = _attributes(found, whole=whole)
+    return Beside(name, tuple(map(str, axes)), found, tuple(cuts), attributes)
 
 
 def group_attributes(source: Source) -> Mapping[str, Any]:
@@ -140,12 +143,12 @@ def read_or_left_out(kept: Kept, one: Beside) -> Beside | None:
         return None
 
 
-def _attributes(array: AnyArray) -> dict[str, Any]:
+def _attributes(array: AnyArray, *, whole: bool) -> dict[str, Any]:
     """Return the attributes that a part of an array has in format 3.
 
     What format 2 calls missing by its fill value is named by one, as xarray writes it.
     """
-    attributes, fill = of_a_part(array.attrs.asdict()), array.fill_value
+    attributes, fill = of_a_part(array.attrs.asdict(), whole=whole), array.fill_value
     if array.metadata.zarr_format == 2 and fill is not None and "_FillValue" not in attributes:
         if array.dtype.kind in "iu":
             attributes["_FillValue"] = int(fill)

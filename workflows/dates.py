@@ -66,14 +66,14 @@ def dates(numbers: np.ndarray, units: str, calendar: str = "standard") -> np.nda
     days, rest = days + rest // _DAY_NS, rest % _DAY_NS
     if not known.is_ours or days.min(initial=_REFORM) < _REFORM <= known.from_day:
         return _texts(known, days, rest, there)
-    unit, whole = _unit(int(np.abs(days).max(initial=0)), rest[there])
+    unit, whole = _unit(int(np.abs(days - _EPOCH).max(initial=0)), rest[there])
     since = (days - _EPOCH) * (_DAY_NS // whole) + rest // whole
     return np.where(there, since, np.iinfo(np.int64).min).view(f"M8[{unit}]")
 
 
 def _unit(most_days: int, rest: np.ndarray) -> tuple[str, int]:
     """Return the coarsest unit in which nothing is lost of what fits, and its nanoseconds."""
-    fit = [one for one in _UNITS if most_days * (_DAY_NS // one[1]) < 2**62]
+    fit = [one for one in _UNITS if (most_days + 1) * (_DAY_NS // one[1]) < 2**63]
     return next((one for one in fit if not (rest % one[1]).any()), fit[-1])
 
 

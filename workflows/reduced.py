@@ -109,11 +109,10 @@ class Reduced:
                 described = self._described(name, part, own=own)
                 described["attributes"] |= {} if own else along.attributes
                 into.create_array(name, data=part, **described)
-        # Records stand in a group, which xarray opens by itself: with its own coordinates.
-        records = [op for op, parts in arrays.items() if op not in parts]
-        alone = [] if len(records) == len(arrays) else [into]
-        for beside in [*alone, *(into.require_group(op) for op in records)]:
-            _write_companions(beside, along)
+        # Records stand in groups of their own, which xarray opens one by one.
+        records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
+        for holding in [into, *records]:
+            _write_companions(holding, along)
 
     def _is_own(self, op: str) -> bool:
         """Whether a reduction is none that comes with chunkfold, though it may be called so."""

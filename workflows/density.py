@@ -14,19 +14,29 @@ def extent(bins: np.ndarray) -> tuple[float, float]:
 
 
 def heights(bins: np.ndarray, least: float) -> np.ndarray:
-    """Return how dense the values of each bin lie: float64, (bins,); 1 where they do most.
+    """Return how dense values lie at each bin: float64, (bins,); 1 where they do most.
 
-    A bin that is narrower than `least` counts as if it were as wide: that of zero has almost no
-    width, and would be all that is seen. Unbounded ones have 0.
+    In narrow bins as they do in `least` around them: else that of zero, which has almost no width,
+    would be all that is seen. Unbounded ones have 0.
 
     >>> from chunkfold.kernels.finishes import BIN
-    >>> heights(np.array([(0, 1, 8), (1, 3, 8), (3, 3.25, 1)], BIN), 0.5).tolist()
+    >>> heights(np.array([(0, 1, 8), (1, 3, 8), (3.5, 3.75, 1)], BIN), 0.5).tolist()
     [1.0, 0.5, 0.25]
     """
-    with np.errstate(invalid="ignore", over="ignore"):  # of infinities
-        widths = np.fmax(bins["right"] - bins["left"], least)
-    dense = np.where(_bounded(bins) & (widths > 0), bins["count"] / np.fmax(widths, 1e-300), 0)
-    return np.asarray(dense / max(dense.max(initial=0), 1e-300))
+    bounded, dense = _bounded(bins), np.zeros(len(bins))
+    held = bins[bounded]
+    if not len(held):
+        return dense
+    # Quarters: the whole may be beyond float64.
+    left, right = held["left"] / 4, held["right"] / 4
+    low, high = left[0], right[-1]
+    widths = np.maximum(right - left, min(least / 4, high - low))
+    centre = np.clip(left / 2 + right / 2, low + widths / 2, high - widths / 2)
+    below = np.append(0, np.cumsum(held["count"], dtype=float))
+    ends, reached = np.stack([left, right], -1).ravel(), np.repeat(below, 2)[1:-1]
+    around = (np.interp(centre + side * widths / 2, ends, reached) for side in (1, -1))
+    dense[bounded] = np.subtract(*around) / np.maximum(widths, 1e-300)
+    return np.asarray(dense / max(dense.max(), 1e-300))
 
 
 def step_of(plan: Plan) -> float:

@@ -37,10 +37,11 @@ def project(
         As `chunkfold.reduce` has them.
     out
         Path or URL of the new Zarr: a group, of an array for each op. They keep the names of the
-        axes that are left, whose coordinates come along, and the source's attributes, but for
-        `units` where these are others; `chunkfold` among them says what was done.
+        axes that are left, whose coordinates come along, and those of the source's attributes that
+        are true of them; `chunkfold` among them says what was done.
     op
-        One reduction or several; not those that have axes of their own (histogram, minmax).
+        One reduction or several; not those that have axes of their own (histogram, minmax), nor one
+        that is called as an axis that is left, or as an array that comes along.
     axis
         Axes to reduce, by number or by name.
     overwrite

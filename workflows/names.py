@@ -18,8 +18,6 @@ from chunkfold.workflows.outputs import format_of
 
 OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
 """Reductions whose results have an axis beside those that are left, and what it is called."""
-
-
 _FIELDS = MappingProxyType({"histogram": ("left", "right", "count")})
 """Reductions whose results are records, and the fields of these: each an array of its own."""
 
@@ -49,10 +47,8 @@ def refuse_taken_names(
     if format_of(out) != ".zarr":
         return
     kept = Kept.of(source, axis, selection)
-    named = [
-        n for n, one in enumerate(kept.axes) if n in kept.kept or (keepdims and not one.dropped)
-    ]
-    axes = [name for n in named if (name := kept.names[n])]
+    alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
+    axes = [name for n in (alive if keepdims else kept.kept) if (name := kept.names[n])]
     arrays = {name: _FIELDS.get(name, (name,)) for name in op_names(op)}
     refuse_taken(source.name, arrays, axes, Companions(kept, read=False).all)
 
@@ -82,16 +78,16 @@ def refuse_taken(
         If there is one.
     """
     taken = {one.name: "array" for one in along}
-    more = {name: "axis" for one in along for name in one.axes}
-    kept = dict.fromkeys(axes, "axis")
+    taken |= {name: "axis" for name in (*axes, *(name for one in along for name in one.axes))}
     for op, names in arrays.items():
         for name in dict.fromkeys((op, *names)):
-            _refuse(source, f"the result of {op!r}", name, taken | more | kept)
-        _refuse(source, f"an axis of the result of {op!r}", OWN_AXES.get(op), taken | kept)
+            _refuse(source, f"the result of {op!r}", name, taken)
+        if op in OWN_AXES:
+            _refuse(source, f"an axis of the result of {op!r}", OWN_AXES[op], taken)
 
 
-def _refuse(source: str, what: str, name: str | None, taken: Mapping[str, str]) -> None:
-    if name is not None and name in taken:
+def _refuse(source: str, what: str, name: str, taken: Mapping[str, str]) -> None:
+    if name in taken:
         raise PlanError(
             f"{source}: {what} would be called {name!r} in a Zarr, as its {taken[name]} {name!r} "
             f"is, and take its place: rename that {taken[name]}, or write the result by "

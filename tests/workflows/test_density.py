@@ -24,9 +24,7 @@ def test_heights_are_counts_for_their_width():
     assert extent(bins) == (-4, 2)
 
 
-@pytest.mark.parametrize(
-    "edges", [(0, 1e308, 1.7e308), (-1.7e308, 0, 1.7e308), (0, 1e-323, 1)]
-)
+@pytest.mark.parametrize("edges", [(0, 1e308, 1.7e308), (-1.7e308, 0, 1.7e308), (0, 1e-323, 1)])
 def test_no_edges_are_too_far(edges: tuple[float, ...]):
     bins = np.array([(left, right, 1) for left, right in itertools.pairwise(edges)], BIN)
     assert np.isfinite(heights(bins, 0)).all()

@@ -38,7 +38,7 @@ def command(
     """Write reductions of SOURCE along axes to a new Zarr OUT.
 
     SOURCE is the path or URL of a Zarr array. OUT is a path or URL of a group, of an array for
-    each reduction. Names of axes, coordinates and attributes are the source's.
+    each reduction. Names of axes, coordinates and attributes are the source's, where they hold.
 
     \b
     Examples:

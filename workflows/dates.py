@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,8 @@ _REFORM = 2_299_161
 _MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _MOST_DAYS = 1e13
 """What is further from a reference date is none: seconds of it have no 64 bits."""
+_FAR_DAYS = 4e6
+"""The years that four digits write are not so many."""
 _UNITS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 
 
@@ -69,6 +72,22 @@ def dates(numbers: np.ndarray, units: str, calendar: str = "standard") -> np.nda
     unit, whole = _unit(int(np.abs(days - _EPOCH).max(initial=0)), rest[there])
     since = (days - _EPOCH) * (_DAY_NS // whole) + rest // whole
     return np.where(there, since, np.iinfo(np.int64).min).view(f"M8[{unit}]")
+
+
+def are_beyond(numbers: np.ndarray, units: Any) -> bool:
+    """Whether units are those of dates, but some number is further away than any date is.
+
+    Such are made of numbers that stand for no date: with them nobody reads the others either.
+
+    >>> are_beyond(np.array([1e17, 2]), "days since 2000-01-01"), are_beyond(np.array([1e17]), "m")
+    (True, False)
+    """
+    found = _SINCE.fullmatch(units) if isinstance(units, str) else None
+    step = _NS.get(found["unit"].lower()) if found else None
+    if step is None or numbers.dtype.kind not in "iuf":
+        return False
+    there = np.isfinite(numbers) & (numbers != np.iinfo(np.int64).min)  # which is NaT itself
+    return bool((np.abs(numbers[there].astype(float)) * step > _FAR_DAYS * _DAY_NS).any())
 
 
 def _unit(most_days: int, rest: np.ndarray) -> tuple[str, int]:

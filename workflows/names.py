@@ -78,7 +78,7 @@ def refuse_taken(
         If there is one.
     """
     taken = {one.name: "array" for one in along}
-    taken |= {name: "axis" for name in (*axes, *(name for one in along for name in one.axes))}
+    taken |= dict.fromkeys((*axes, *(name for one in along for name in one.axes)), "axis")
     for op, names in arrays.items():
         for name in dict.fromkeys((op, *names)):
             _refuse(source, f"the result of {op!r}", name, taken)

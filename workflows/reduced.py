@@ -22,10 +22,12 @@ from chunkfold.source import Source
 from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.companions import COORDINATES, Companions
 from chunkfold.workflows.coordinates import Kept
+from chunkfold.workflows.dates import are_beyond
 from chunkfold.workflows.names import OWN_AXES, op_names, refuse_taken
 from chunkfold.workflows.outputs import format_of, shown
 from chunkfold.workflows.quantities import Quantity, quantity_of
 
+_OF_DATES = ("units", "calendar", "standard_name")
 _TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
@@ -130,7 +132,10 @@ class Reduced:
         names, more = self.names_of(axes) if axes else [], value.ndim - len(axes)
         last = OWN_AXES.get(name.partition("/")[0])
         names = None if names is None or more < 0 else [*names, *[last] * more]
-        return {"attributes": self.attributes(name, value.dtype), "dimension_names": names}
+        attributes = self.attributes(name, value.dtype)
+        if are_beyond(value, attributes.get("units")):
+            attributes = {key: said for key, said in attributes.items() if key not in _OF_DATES}
+        return {"attributes": attributes, "dimension_names": names}
 
 
 def _write_companions(group: zarr.Group, along: Companions) -> None:

@@ -54,7 +54,7 @@ VALUES = np.random.default_rng(0).integers(1, 7, (4, 3, 2))
 
 def source_of(values: np.ndarray, **said: Any) -> zarr.Array:
     names = ("time", "y", "x")[: values.ndim]
-    made = zarr.create_array({}, data=values, chunks=(2, 2, 2), dimension_names=names)
+    made = zarr.create_array({}, data=values, chunks=(2,) * values.ndim, dimension_names=names)
     made.attrs.update(said)
     return made
 
@@ -108,6 +108,18 @@ def test_results_of_dates_are_dates_only_where_they_are(tmp_path: Path):
     assert bins["count"].dtype.kind == "i"
     assert not bins["count"].attrs.keys() & {"units", *NAMES}
     assert bins["left"].values[0] == since + np.timedelta64(6, "h")
+
+
+def test_numbers_that_are_no_dates_hide_none_that_are(tmp_path: Path):
+    """xarray stores NaT as the least integer, and reads nothing beside what is no date at all."""
+    stored = np.array([[0, np.iinfo(np.int64).min], [2, 4]])
+    source = source_of(stored, units="days since 2000-01-03", calendar="standard")
+    found, made = reopened(tmp_path / "o.zarr", source, ["min", "max", "mean"], axis=0)
+    assert made["max"].values.astype("M8[D]").tolist() == [
+        date.item() for date in np.array(["2000-01-05", "2000-01-07"], "M8[D]")
+    ]
+    assert np.isnat(made["min"].values).tolist() == [False, True]
+    np.testing.assert_array_equal(made["mean"], found["mean"])
 
 
 @pytest.mark.parametrize("scale", [0.5, -0.5])

@@ -75,12 +75,17 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
     is not to be left out.
     """
-    seen: BaseException | None = cause
+    return ClusterError(str(chunk)) if runs_short(cause) else ChunkError(str(chunk), chunk)
+
+
+def runs_short(error: BaseException) -> bool:
+    """Whether the machine had no files or memory left."""
+    seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT):
-            return ClusterError(str(chunk))
+            return True
         seen = seen.__cause__
-    return ChunkError(str(chunk), chunk)
+    return False
 
 
 class WorkerLostError(DeviceError):

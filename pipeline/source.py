@@ -17,7 +17,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.cells import InTurn
 from chunkfold.direct import Direct, Region
-from chunkfold.errors import SourceError, unreadable
+from chunkfold.errors import ClusterError, SourceError, runs_short, unreadable
 from chunkfold.grid import Cells
 from chunkfold.objects import Known
 from chunkfold.remote import (
@@ -128,10 +128,14 @@ class Source:
         ------
         SourceError
             If its metadata are gone or others.
+        ClusterError
+            If the machine has no files or memory left to look.
         """
         try:
             now = as_stored(self.array)
         except Exception as error:
+            if runs_short(error):
+                raise ClusterError(f"{self.name}: cannot be opened again: {error}") from error
             raise SourceError(f"{self.name}: vanished while it was read ({error})") from error
         # As text: NaN and NaT, as fill values, equal nothing.
         if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):

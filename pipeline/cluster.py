@@ -276,10 +276,9 @@ async def serve(
         return
     await reaching
     check_host(len(manned))
-    nannies = [
-        DeviceNanny(scheduler, **worker_options(post, threads), death_timeout=60) for post in manned
-    ]
+    nannies: list[DeviceNanny] = []
     try:
+        nannies.extend(_nanny_of(scheduler, worker_options(post, threads)) for post in manned)
         starting: asyncio.Future[Any] = asyncio.gather(*nannies, return_exceptions=True)
         await asyncio.wait(
             [starting, stopping], timeout=START_DEADLINE_S, return_when=asyncio.FIRST_COMPLETED
@@ -293,3 +292,10 @@ async def serve(
     finally:
         end_those_that_start(nannies)
         await asyncio.gather(*(nanny.close() for nanny in nannies), return_exceptions=True)
+
+
+def _nanny_of(scheduler: str, options: dict[str, Any]) -> DeviceNanny:
+    try:
+        return DeviceNanny(scheduler, **options, death_timeout=60)
+    except Exception as error:
+        raise ClusterError(f"no worker could be started: {words_of(error)}") from error

@@ -144,7 +144,7 @@ async def _why_not(server: Server) -> _Reason | None:
         if _DIED in words and isinstance(server, DeviceNanny):
             return _how_it_died(server), ""
         return words, place
-    return None
+    return None if server.status == Status.running else ("it was closed as it started", "")
 
 
 def _how_it_died(nanny: DeviceNanny) -> str:
@@ -183,12 +183,16 @@ def _words_and_place(error: BaseException) -> _Reason:
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Return what came first: what Dask raises while it tidies up hides it."""
-    seen = {id(error)}
-    while (before := error.__cause__ or error.__context__) is not None and id(before) not in seen:
-        seen.add(id(before))
+    """Return what Dask wraps, and what its own mistakes hide that follow as it tidies up."""
+    while _is_of_dask(error) and (before := error.__cause__ or error.__context__) is not None:
         error = before
     return error
+
+
+def _is_of_dask(error: BaseException) -> bool:
+    if isinstance(error, RuntimeError):
+        return "failed to start" in str(error)
+    return isinstance(error, (AssertionError, AttributeError))
 
 
 def _shortened(reason: str) -> str:

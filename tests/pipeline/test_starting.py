@@ -20,7 +20,7 @@ from distributed import LocalCluster
 
 import chunkfold as cf
 from chunkfold import cluster
-from chunkfold.starting import ending
+from chunkfold.starting import ending, words_of
 from tests.conftest import DEVICES
 from tests.processes import BIN, finished, worker_command
 
@@ -153,6 +153,14 @@ def test_files_are_counted_for_every_worker(monkeypatch):
     cluster.check_host(1)
     with pytest.raises(cf.ClusterError, match=r"9 worker\(s\) take 112 more"):
         cluster.check_host(9)
+
+
+def test_what_dask_adds_as_it_tidies_up_does_not_hide_an_error():
+    full = OSError(28, "No space left on device", "/x")
+    tidying, wrapped = AttributeError("'NoneType' has no 'kill'"), RuntimeError("failed to start.")
+    wrapped.__cause__, tidying.__context__ = tidying, full
+    full.__context__ = FileExistsError(17, "File exists", "/")  # which it was raised beside
+    assert words_of(wrapped) == "OSError: [Errno 28] No space left on device: '/x'"
 
 
 def test_how_a_process_ended_is_said():

@@ -24,7 +24,7 @@ from chunkfold.kernels import as_monoid, bind
 from chunkfold.opening import open_source
 from chunkfold.planned import Plan
 from chunkfold.planning import make_plan
-from chunkfold.stored import stored_sizes
+from chunkfold.stored import list_objects
 
 CHUNK = (1, 512, 512)
 LISTED = 20_000
@@ -70,10 +70,10 @@ def listing(folder: Path) -> float:
     for number in range(LISTED):
         (folder / f"many/c/{number}").write_bytes(b"\1")
     began = time.perf_counter()
-    sizes = stored_sizes(array)
+    found = list_objects(array)
     seconds = time.perf_counter() - began
-    assert sizes is not None
-    assert sizes.all()
+    assert found is not None
+    assert found.sizes.all()
     return 1e6 * seconds / LISTED
 
 

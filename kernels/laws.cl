@@ -95,3 +95,43 @@ void try_laws(CHF_INPUTS, ulong count, __global const ulong *triples, ulong n,
     chf_put(out, all, k + 10 * n, chf_streamed_apart(CHF_INPUT_NAMES, count, triples[3 * k]));
     chf_put(out, all, k + 11 * n, chf_streamed_in_parts(CHF_INPUT_NAMES, count, triples[3 * k]));
 }
+
+/* Fold elements in many orders, each in parts: a work-item each. An order names the elements, and
+ * by its highest bit those that end a part; a part is folded by itself, from zero, and then put to
+ * the parts before it. `out` has of each order, `n` = the number of orders apart, what the part and
+ * all before it were after every `every` elements, and in the end the result: by op, and by streams.
+ */
+#define CHF_ENDS_PART 0x80000000u
+
+__kernel
+void try_orders(CHF_INPUTS, __global const uint *orders, ulong elements, ulong every,
+                __global uchar *out)
+{
+    const ulong k = get_global_id(0);
+    const ulong n = get_global_size(0);
+    const ulong all = n * (2 * (elements / every) + 2);
+    ulong looks = 0;
+    acc_t total = chf_zero(), streamed = chf_zero(), part = chf_zero();
+    state_t s;
+    chf_begin(&s);
+    for (ulong j = 0; j < elements; ++j) {
+        const uint taken = orders[k * elements + j];
+        const ulong element = taken & ~CHF_ENDS_PART;
+        const value_t x = chf_value(CHF_INPUT_NAMES, element);
+        part = chf_op(part, chf_lift(x, element));
+        chf_step(&s, x, element);
+        if ((j + 1) % every == 0) {
+            chf_put(out, all, looks * n + k, part);
+            chf_put(out, all, (looks + 1) * n + k, total);
+            looks += 2;
+        }
+        if (taken & CHF_ENDS_PART) {
+            total = chf_op(total, part);
+            streamed = chf_op(streamed, chf_end(&s));
+            part = chf_zero();
+            chf_begin(&s);
+        }
+    }
+    chf_put(out, all, looks * n + k, total);
+    chf_put(out, all, (looks + 1) * n + k, streamed);
+}

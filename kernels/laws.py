@@ -1,14 +1,16 @@
 """See that a monoid is one: op commutes and associates, zero is its identity, streams agree.
 
-Tried on the device, on accumulators that a fold can reach: zero, single elements, and what op makes
-of two of them. Elements are small dyadic numbers, whose sums and products are exact in floats.
+Tried on the device in three ways: triples of accumulators that a fold can reach, made of small
+dyadic numbers, whose sums and products are exact in floats; the same of telling elements
+(`law_samples.telling`), where what rounding makes of a few additions is let pass; and sequences of
+these, folded in many orders and partitions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyopencl as cl
@@ -16,17 +18,25 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.launch import wait
+from chunkfold.kernels.law_samples import (
+    EACH,
+    ENDS,
+    SEQUENCE,
+    SHORT,
+    Rows,
+    orders,
+    sequences,
+    small,
+    telling,
+)
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import unpack
-from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.signature import signature
 from chunkfold.kernels.texts import COLLECTIVES
 from chunkfold.kernels.tuning import Tuning
 
 LAWS_FILE = "laws.cl"
 _TRIPLES = 2048
-_FLOATS = (-2.5, -1.0, 0.0, 0.25, 1.0, 3.0, 7.0, 96.0)
-_INTEGERS = (-100, -3, -1, 0, 1, 2, 7, 111)
 _PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
            "op(zero, a)", "op(a, zero)", "a by accumulate", "a by join",
            "a by join_alike")  # fmt: skip
@@ -46,10 +56,38 @@ _STREAMS = (
     ("accumulate.join_alike and op disagree", "a by join_alike", "a"),
 )
 """Laws of those that fold elements into a state of their own; `carry` is part of each step."""
+_TRIPLE_STEPS = 8
+"""Operations, at most, between two places of a triple: each may round."""
+_EVERY = 16
+"""Steps of a sequence of which one is looked at, for how large accumulators grow on the way."""
+_SHOWN = 6
+"""Elements of a sequence that a counter-example shows."""
 
 
-def broken_law(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> str:
-    """Return which law a component breaks, with the counter-example; "" if none was found.
+@dataclass(frozen=True)
+class Tried:
+    """What came of trying the laws of a reduction."""
+
+    broken: str = ""
+    """Which law a component breaks, with the counter-example; empty if none was found."""
+    unmoved: tuple[str, ...] = ()
+    """Monoids with a component whose accumulator no element that was tried changes: that proves
+    nothing."""
+
+
+def try_laws(
+    opened: OpenedDevice,
+    accumulator: Accumulator,
+    tuning: Tuning,
+    data: Sequence[np.ndarray] | None = None,
+) -> Tried:
+    """Try the laws of the components whose laws are not known to hold.
+
+    Parameters
+    ----------
+    data
+        For each input as many elements as they stand in memory, of which none is missing; without
+        them only those are tried that the monoid's own numbers suggest.
 
     Raises
     ------
@@ -61,20 +99,16 @@ def broken_law(opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -
     parts = accumulator.components
     doubted = tuple(part for part in parts if part.rtol is not None and part.table is None)
     if not doubted:
-        return ""
-    arrays = _tried(opened, _of_values(replace(accumulator, components=doubted)), tuning)
-    for number, part in enumerate(doubted):
-        fields = {
-            field.name: arrays[f"c{number}_{field.name}"].reshape(len(_PLACES), _TRIPLES)
-            for field in part.fields
-        }
-        named = all(field.op in COLLECTIVES for field in part.fields)
-        laws = (() if named else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
-        for law, left, right in laws:
-            found = _difference(part, fields, _PLACES.index(left), _PLACES.index(right))
-            if found is not None:
-                return _counter_example(part, fields, law, left, right, found)
-    return ""
+        return Tried()
+    tried = _Tried(opened, replace(accumulator, components=doubted), tuning)
+    if data is None:
+        tried = _Tried(opened, _of_values(tried.accumulator), tuning)
+        broken = tried.triples(small(tried.accumulator), rounds=False)
+        if broken:
+            return Tried(broken)
+    rows = telling(tried.accumulator, data)
+    broken = tried.triples(rows, rounds=True) or tried.sequences(rows)
+    return Tried(broken, tried.unmoved)
 
 
 def _of_values(accumulator: Accumulator) -> Accumulator:
@@ -84,57 +118,169 @@ def _of_values(accumulator: Accumulator) -> Accumulator:
     return replace(accumulator, stored=tuple(stored), packings=(None,) * len(packings))
 
 
-def _tried(
-    opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning
-) -> Mapping[str, np.ndarray]:
-    samples = _samples(accumulator)
-    count = len(samples[0])
-    rng = np.random.default_rng(0)
-    triples = rng.integers(0, (count + 1) ** 2, (_TRIPLES, 3), np.uint64)
-    outputs = len(_PLACES) * _TRIPLES
-    raw = np.zeros(outputs * accumulator.scalar_bytes, np.uint8)
-    program = opened.program(LAWS_FILE, accumulator, tuning)
-    flags = cl.mem_flags
-    with device_errors(opened.device, "trying the laws of a monoid"):
-        queue = opened.queue()
-        buffers = [
-            cl.Buffer(opened.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array)
-            for array in (*samples, triples)
-        ]
-        out = cl.Buffer(opened.context, flags.READ_WRITE, raw.nbytes)
-        values = {"count": count, "triples": buffers[-1], "n": _TRIPLES, "out": out}
-        kernel, takes = cl.Kernel(program, "try_laws"), signature(LAWS_FILE, "try_laws")
-        takes.prepare(kernel, len(samples))
-        kernel(queue, (_TRIPLES,), None, *buffers[:-1], *takes.arguments(values))
-        event = cl.enqueue_copy(queue, raw, out, is_blocking=False)
-        queue.flush()
-    wait(opened.device, event, "the laws of a monoid")
-    return unpack(accumulator, raw, outputs).arrays
+class _Tried:
+    """The components of an accumulator that are tried, and whether they ever moved."""
+
+    def __init__(self, opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> None:
+        self.accumulator = accumulator
+        self._opened, self._tuning = opened, tuning
+        self._moved = [False] * len(accumulator.components)
+
+    @property
+    def unmoved(self) -> tuple[str, ...]:
+        """Monoids of components that no element has changed so far."""
+        pairs = zip(self.accumulator.components, self._moved, strict=True)
+        return tuple(dict.fromkeys(part.origin for part, moved in pairs if not moved))
+
+    def triples(self, rows: Rows, *, rounds: bool) -> str:
+        """Try triples of accumulators of these elements; say what is wrong."""
+        count = len(rows[0])
+        rng = np.random.default_rng(0)
+        triples = rng.integers(0, (count + 1) ** 2, (_TRIPLES, 3), np.uint64)
+        triples[: _TRIPLES // 2] %= count + 1  # half of them of single elements
+        values = {"count": count, "triples": triples, "n": _TRIPLES}
+        places = len(_PLACES)
+        for part, fields in self._run("try_laws", rows, values, _TRIPLES, places):
+            named = all(field.op in COLLECTIVES for field in part.fields)
+            laws = (() if named else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
+            largest = {name: _largest(array) for name, array in fields.items()}
+            least = part.rtol or 0.0
+            for law, left, right in laws:
+                u, v = (
+                    {name: array[_PLACES.index(place)] for name, array in fields.items()}
+                    for place in (left, right)
+                )
+                differ = np.zeros(_TRIPLES, bool)
+                for name, (one, other) in _pairs(u, v):
+                    rtol = max(least, _TRIPLE_STEPS * _eps(one) if rounds else 0.0)
+                    differ |= _differ(one, other, rtol * largest[name])
+                    if rounds and one.dtype.kind == "f":
+                        differ &= np.isfinite(largest[name])
+                found = np.flatnonzero(differ)
+                if found.size:
+                    return _counter_example(part, fields, law, left, right, int(found[0]))
+        return ""
+
+    def sequences(self, rows: Rows) -> str:
+        """Fold sequences of these elements in many orders; say what is wrong."""
+        elements = sequences(rows)
+        return self._orders(elements, SHORT) or self._orders(elements, SEQUENCE)
+
+    def _orders(self, elements: Rows, length: int) -> str:
+        taken = orders(length)
+        looks = 2 * (length // _EVERY)
+        values = {"orders": taken, "elements": length, "every": _EVERY}
+        for part, fields in self._run("try_orders", elements, values, len(taken), looks + 2):
+            for first in range(0, len(taken), EACH):
+                some = {name: array[:, first : first + EACH] for name, array in fields.items()}
+                for way in range(looks, looks + 1 + bool(part.state)):
+                    order = _other_result(part, some, looks, way, length)
+                    if order is not None:
+                        results = {n: (a[looks, 0], a[way, order]) for n, a in some.items()}
+                        numbers = taken[first + order] & ~ENDS
+                        how = "by accumulate, " if way > looks else ""
+                        return _disagreement(part, elements[0][numbers], results, how)
+        return ""
+
+    def _run(
+        self, kernel: str, rows: Rows, values: Mapping[str, object], items: int, each: int
+    ) -> Iterator[tuple[Component, dict[str, np.ndarray]]]:
+        """Run a kernel; yield each component and its fields, of shape (each, items)."""
+        opened, accumulator = self._opened, self.accumulator
+        raw = np.zeros(each * items * accumulator.scalar_bytes, np.uint8)
+        program = opened.program(LAWS_FILE, accumulator, self._tuning)
+        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+        with device_errors(opened.device, "trying the laws of a monoid"):
+            queue = opened.queue()
+
+            def buffer(array: np.ndarray) -> cl.Buffer:
+                return cl.Buffer(opened.context, flags, hostbuf=np.ascontiguousarray(array))
+
+            inputs = [buffer(array) for array in rows]
+            out = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, raw.nbytes)
+            given = {
+                name: buffer(value) if isinstance(value, np.ndarray) else value
+                for name, value in values.items()
+            }
+            takes = signature(LAWS_FILE, kernel)
+            built = cl.Kernel(program, kernel)
+            takes.prepare(built, len(inputs))
+            built(queue, (items,), None, *inputs, *takes.arguments({**given, "out": out}))
+            event = cl.enqueue_copy(queue, raw, out, is_blocking=False)
+            queue.flush()
+        wait(opened.device, event, "the laws of a monoid")
+        arrays = unpack(accumulator, raw, each * items).arrays
+        for number, part in enumerate(accumulator.components):
+            fields = {
+                field.name: arrays[f"c{number}_{field.name}"].reshape(each, items)
+                for field in part.fields
+            }
+            self._moved[number] |= any(
+                bool((array != array.flat[0]).any()) for array in fields.values()
+            )
+            yield part, fields
 
 
-def _samples(accumulator: Accumulator) -> list[np.ndarray]:
-    """Return sample elements of each input; inputs differ."""
-    values = [
-        np.roll(np.array(_FLOATS if "float" in name or "complex" in name else _INTEGERS), number)
-        for number, name in enumerate(accumulator.stored)
-    ]
-    return inputs_of(accumulator, values)
-
-
-def _difference(
-    part: Component, fields: Mapping[str, np.ndarray], left: int, right: int
+def _other_result(
+    part: Component, fields: Mapping[str, np.ndarray], plain: int, way: int, length: int
 ) -> int | None:
-    """Return the first triple for which two places differ by more than the tolerance."""
-    unlike = np.zeros(_TRIPLES, bool)
-    for values in fields.values():
-        u, v = values[left], values[right]
-        differ = (u != v) & ~((u != u) & (v != v))
-        if values.dtype.kind == "f" and part.rtol:
-            with np.errstate(invalid="ignore"):
-                differ &= ~(np.abs(u - v) <= part.rtol * np.maximum(np.abs(u), np.abs(v)))
-        unlike |= differ
-    found = np.flatnonzero(unlike)
+    """Return an order whose result, by one way, is not that of the first order, by op.
+
+    Orders in which anything overflows are passed over.
+    """
+    largest = {name: _largest(array) for name, array in fields.items()}
+    usable = np.logical_and.reduce([np.isfinite(one) for one in largest.values()])
+    differ = np.zeros(usable.shape, bool)
+    for name, array in fields.items():
+        rtol = max(part.rtol or 0.0, length * _eps(array))
+        most = rtol * np.maximum(largest[name], largest[name][0])
+        differ |= _differ(array[plain, 0], array[way], most)
+    found = np.flatnonzero(differ & usable & usable[0])
     return int(found[0]) if found.size else None
+
+
+def _disagreement(
+    part: Component,
+    elements: np.ndarray,
+    results: Mapping[str, tuple[np.generic, np.generic]],
+    how: str,
+) -> str:
+    shown = ", ".join(map(str, elements[:_SHOWN]))
+    one, other = (
+        ", ".join(f"{name}={pair[side].item()!r}" for name, pair in results.items())
+        for side in (0, 1)
+    )
+    return (
+        f"monoid {part.origin!r}: its result depends on the order of elements: {len(elements):,} "
+        f"of them (x is {shown}, ...) give ({one}) one after another, but ({other}) {how}in "
+        "another order and in parts; mend them, or give rtol if rounding is all the difference"
+    )
+
+
+def _pairs(
+    u: Mapping[str, np.ndarray], v: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
+    return ((name, (u[name], v[name])) for name in u)
+
+
+def _eps(values: np.ndarray) -> float:
+    """Return what one rounding may change, relative; 0 of integers."""
+    return float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
+
+
+def _largest(values: np.ndarray) -> np.ndarray:
+    """Return the largest magnitude met on the way, as float64; NaN where one is NaN."""
+    largest: np.ndarray = np.abs(values.astype(np.float64)).max(axis=0)
+    return largest
+
+
+def _differ(u: np.ndarray, v: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return where two differ by more than that; NaN equals NaN."""
+    differ = np.asarray((u != v) & ~((u != u) & (v != v)))
+    if u.dtype.kind == "f":
+        with np.errstate(invalid="ignore", over="ignore"):
+            differ &= ~(np.abs(u.astype(np.float64) - v.astype(np.float64)) <= most)
+    return differ
 
 
 def _counter_example(

@@ -6,6 +6,8 @@ made by one multiplication and one addition, each rounded, in the dtype of the v
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +22,9 @@ class Packing:
     scale: float = 1.0
     offset: float = 0.0
     missing: tuple[int | float, ...] = ()
-    """Stored numbers whose value is NaN; they are numbers of the stored dtype, none is NaN."""
+    """Stored numbers whose value is NaN; they are numbers of the stored dtype, none is NaN.
+
+    Integers of 64 bits are compared with them as float64, so those that round alike are too."""
     stored: str | None = None
     """Integer dtype as which the stored bits are read, if it is another of the same size."""
     widens: bool = False
@@ -83,6 +87,8 @@ class Packing:
         if self.offset != 0.0:
             values = values + value.type(self.offset)
         if self.missing:
+            if elements.dtype.kind in "iu" and elements.dtype.itemsize == 8:
+                elements = elements.astype(np.float64)
             values[np.isin(elements, np.array(self.missing, elements.dtype))] = np.nan
         return values
 
@@ -91,3 +97,31 @@ class Packing:
         plus = f" {'-' if self.offset < 0 else '+'} {abs(self.offset)!r}" if self.offset else ""
         none = f"; missing: {', '.join(map(str, self.missing))}" if self.missing else ""
         return f"{self.stored or 'stored'}{times}{plus}{none}"
+
+
+def alike_as_floats(numbers: Iterable[int | float], dtype: str) -> list[tuple[int | float, ...]]:
+    """Return runs, first and last, of the numbers of a dtype that xarray takes for any of some.
+
+    It compares integers as the floats that they become: of 64 bits as float64, which holds every
+    number below 2**53 only.
+
+    >>> alike_as_floats([5, -(2**63) + 2], "int64")
+    [(5, 5), (-9223372036854775808, -9223372036854775296)]
+    """
+    if dtype not in ("int64", "uint64"):
+        return [(number, number) for number in numbers]
+    ends = np.iinfo(dtype)
+    runs = (_rounded_alike(int(number)) for number in numbers)
+    cut = ((max(first, int(ends.min)), min(last, int(ends.max))) for first, last in runs)
+    return list(dict.fromkeys(cut))
+
+
+def _rounded_alike(number: int) -> tuple[int, int]:
+    """Return the first and the last integer that is the same float64 as a number."""
+    held = float(number)
+    if abs(held) < 2**53:
+        return number, number
+    below, above = (int(math.nextafter(held, to)) for to in (-math.inf, math.inf))
+    first, last = (int(held) + below) // 2, (int(held) + above + 1) // 2
+    # Ties round to even, so the integers in the middle may be another float.
+    return first + (float(first) != held), last - (float(last) != held)

@@ -15,12 +15,15 @@ import signal
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.caches import child_environment
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.folders import cache_folder, write_atomically
 from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.law_samples import telling
+from chunkfold.kernels.laws import LAWS_FILE
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
 from chunkfold.kernels.tuning import Tuning
@@ -69,8 +72,18 @@ class Request:
             ],
             (build_options(device), self.tunings),
             [component.rtol for component in self.accumulator.components],
+            self._laws,
         ]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+    @property
+    def _laws(self) -> list[Any]:
+        """How the laws of components are tried that are not known to hold."""
+        accumulator = self.accumulator
+        if all(component.rtol is None for component in accumulator.components):
+            return []
+        source = program_source(self.device, LAWS_FILE, accumulator, self.tunings[0])
+        return [source, [array.tobytes() for array in telling(accumulator)]]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
-from chunkfold.kernels.laws import broken_law
+from chunkfold.kernels.laws import try_laws
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.race import fastest_first, race
@@ -114,7 +114,7 @@ def _verdict(request: Request) -> Verdict:
 
 def _verdict_of(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
     try:
-        broken = broken_law(opened, request.accumulator, tuning)
+        broken = try_laws(opened, request.accumulator, tuning).broken
         if broken:
             return Verdict(usable=False, reason=broken, unlawful=True)
         return _compare(opened, request, tuning)

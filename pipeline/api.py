@@ -21,7 +21,7 @@ from chunkfold.on_cluster import OnCluster
 from chunkfold.packed import not_applied
 from chunkfold.planned import Plan
 from chunkfold.planning import THREADS
-from chunkfold.request import Op, Request
+from chunkfold.request import Op, Request, memory_bytes
 from chunkfold.run import Run
 from chunkfold.staffing import memory_each, readers_each
 
@@ -73,8 +73,8 @@ def reduce(
         Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
         `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
         the fill value is missing too): float64 ones, or float32 where narrow integers are masked
-        only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. Without it a
-        `chunkfold.errors.PackedWarning` says where there are such attributes.
+        only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. A
+        `chunkfold.errors.PackedWarning` says which attributes are not applied.
     selection
         Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
     mode
@@ -132,11 +132,8 @@ def submit(
 
     What can be known to be wrong is raised here; the rest by `Run.result`.
     """
+    check_terms(memory=memory, on_bad_chunk=on_bad_chunk, client=client)
     backend = _backend(client)
-    if on_bad_chunk not in ON_BAD_CHUNK:
-        raise PlanError(
-            f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"
-        )
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
@@ -144,16 +141,16 @@ def submit(
     # Before asking the cluster, so that bad input fails without one.
     bound = request.bound()
     request.check(bound)
-    if not mask_and_scale:
-        for told in not_applied(request.sources, "mask_and_scale=True applies them"):
-            warnings.warn(told, PackedWarning, stacklevel=3)
-    run, stored = uuid.uuid4().hex[:12], beside(request.stored)
+    given = {"mask_and_scale": bool(mask_and_scale)}
+    for told in not_applied(request.sources, "mask_and_scale=True", **given):
+        warnings.warn(told, PackedWarning, stacklevel=3)
+    run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
         backend.listen(run)
         crew = backend.crew()
         if not all(device.fp64 for device in crew.devices):
             bound = request.bound(fp64=False)
-        planned = request.plan(bound, stored.result(), **crew.terms)
+        planned = request.plan(bound, listings.result(), **crew.terms)
         if variant is not None:  # that workers would refuse, each by itself
             for device in crew.devices:
                 forced(device, planned.accumulator, variant)
@@ -172,6 +169,18 @@ def submit(
     except BaseException:
         backend.stop()
         raise
+
+
+def check_terms(
+    *, memory: int | str | None, on_bad_chunk: str, client: Client | None = None
+) -> None:
+    """Raise what is wrong with the terms of a run, whatever it is of; parameters as `reduce`."""
+    _chosen(client)
+    memory_bytes(memory)
+    if on_bad_chunk not in ON_BAD_CHUNK:
+        raise PlanError(
+            f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"
+        )
 
 
 def check(source: Any, op: Op | Sequence[Op], **given: Any) -> None:
@@ -221,10 +230,16 @@ def plan(
     }  # fmt: skip
     if client is not None:
         terms = OnCluster(client).crew().terms
-    return request.plan(bound, request.stored(), **terms)
+    return request.plan(bound, request.listings(), **terms)
 
 
 def _backend(client: Client | None) -> Backend:
+    chosen = _chosen(client)
+    return InProcess() if chosen is None else OnCluster(chosen)
+
+
+def _chosen(client: Client | None) -> Client | None:
+    """Return the client to run on: the one given, else the current one; None if there is none."""
     if client is not None and not isinstance(client, Client):
         raise PlanError(f"client is a distributed.Client, not {type(client).__name__}")
     client = client or _current_client()
@@ -233,7 +248,7 @@ def _backend(client: Client | None) -> Backend:
             "client is asynchronous, but a reduction is waited for: call it in a thread, "
             "await asyncio.to_thread(chunkfold.reduce, ...), or give it Client(address)"
         )
-    return InProcess() if client is None else OnCluster(client)
+    return client
 
 
 def _current_client() -> Client | None:

@@ -38,8 +38,8 @@ def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int
     Raises
     ------
     PlanError
-        If none or several axes of the source have such a name, or the selection leaves nothing of
-        the one that has; or if the selection is none.
+        If none of the source's axes has such a name, or the selection leaves several that have, or
+        none; or if the selection is none.
     """
     if axis is None or not isinstance(axis, (str, Sequence)):
         return axis
@@ -49,8 +49,10 @@ def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int
     left = [name for name, along in zip(names, taken, strict=False) if not along.dropped]
     numbers: list[int] = []
     for one in axes:
-        if isinstance(one, str) and names.count(one) != 1:
+        if isinstance(one, str) and one not in names:
             raise PlanError(f"{source.name} has no axis {one!r}; {_instead(one, names)}")
+        if isinstance(one, str) and left.count(one) > 1:
+            raise PlanError(f"{source.name} has {_several(one, left)}")
         if isinstance(one, str) and one not in left:
             raise PlanError(
                 f"{source.name}: axis {one!r} cannot be reduced, for the selection {selection!r} "
@@ -58,6 +60,18 @@ def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int
             )
         numbers.append(left.index(one) if isinstance(one, str) else one)
     return numbers
+
+
+def _several(given: str, names: Sequence[str | None]) -> str:
+    """Say which axes have a name.
+
+    >>> _several("x", ["x", "y", "x"])
+    "2 axes that are called 'x': name the one that is meant by its number, 0 or 2"
+    """
+    numbers = [str(number) for number, name in enumerate(names) if name == given]
+    meant = f"{', '.join(numbers[:-1])} or {numbers[-1]}"
+    called = f"{len(numbers)} axes that are called {given!r}"
+    return f"{called}: name the one that is meant by its number, {meant}"
 
 
 def _instead(given: str, names: Sequence[str | None]) -> str:

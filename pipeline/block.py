@@ -10,7 +10,9 @@ from typing import Any
 from chunkfold.blocks import Block
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.profile import merged
+from chunkfold.lawful import try_on_data
 from chunkfold.metrics import count_block
+from chunkfold.missed import missed_of
 from chunkfold.reads import whole_window
 from chunkfold.report import BlockTimes, DeviceReport, Report, merge
 from chunkfold.stream import Stream
@@ -37,6 +39,8 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     ------
     ChunkError
         If a chunk cannot be read, unless such are to be left out.
+    MonoidError
+        If a monoid of the run turns out to be none on these data.
     DeviceError
         If the device fails.
     CancelledError
@@ -44,6 +48,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     """
     with owned.place(work.run, work.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
+        laws = try_on_data(owned, work, block)
         stream = Stream(owned, work, block, watch)
         try:
             tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
@@ -74,7 +79,12 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     )
     count_block(owned.device.uuid, times, sum(totals.skipped.values()))
     watch.progress(totals.nbytes, True)
-    report = Report(totals.elements, {owned.device.uuid: entry}, totals.skipped)
+    missed = {
+        source.name: missed_of(places, source.object_grid)
+        for source, places in zip(work.sources, totals.missed, strict=True)
+        if places
+    }
+    report = Report(totals.elements, {owned.device.uuid: entry}, totals.skipped, laws, missed)
     return Folded(partials, merge([report]))  # which bounds what was skipped
 
 

@@ -26,9 +26,10 @@ class Block:
     parts: tuple[int, int]
     absent: bytes = b""
     """A bit for each leaf, tile by tile, which is 1 where nothing of it is stored; empty: none."""
-    gaps: Mapping[tuple[int, int, int], bytes] = field(default_factory=dict)
-    """Of leaves that are stored in part, by tile, part and input: a bit for each object that the
-    leaf touches, in C order, which is 1 where it is stored. Only where that saves much."""
+    objects: Mapping[tuple[int, int, int], bytes] = field(default_factory=dict)
+    """By tile, part and input: the bytes of each object that the leaf touches, in C order, 0 where
+    none is stored, packed by zlib. Not of leaves that are absent, nor of those whose objects all
+    have the size that the run's terms name."""
 
     def absent_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile are not stored: bool, (parts,)."""

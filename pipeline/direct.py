@@ -20,6 +20,7 @@ from chunkfold.cells import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.codecs import Chain, room_of
 from chunkfold.decoder import Decoder
 from chunkfold.errors import ChunkfoldError, unreadable
+from chunkfold.expected import Expected, State
 from chunkfold.joined import (
     JOINED_BYTES,
     Wanted,
@@ -27,18 +28,11 @@ from chunkfold.joined import (
     decode_joined,
     joinable,
 )
-from chunkfold.objects import (
-    Known,
-    LocalObjects,
-    Objects,
-    Span,
-    StoredObject,
-    scratch,
-)
+from chunkfold.objects import LocalObjects, Objects, Span, StoredObject, scratch
 from chunkfold.shards import ABSENT, Shards
 
-Region = tuple[Sequence[slice], Known | None]
-"""A box of an array, and which of its objects are stored, if that is known."""
+Region = tuple[Sequence[slice], Expected | None]
+"""A box of an array, and what is known of its objects."""
 _NO_SPAN = (ABSENT, ABSENT)
 """Where an index says that a chunk is not stored."""
 
@@ -94,7 +88,7 @@ class Direct:
         return max(self.nbytes, min(JOINED_BYTES, leaf_bytes)) if self.joins else self.nbytes
 
     def read(
-        self, name: str, region: Sequence[slice], out: np.ndarray, known: Known | None = None
+        self, name: str, region: Sequence[slice], out: np.ndarray, known: Expected | None = None
     ) -> None:
         """Decode a region into `out`, whose dtype is the region's.
 
@@ -117,29 +111,31 @@ class Direct:
         ChunkError
             If a chunk cannot be read or decoded, or has another size than its shape; `name` is
             what it calls the array.
+        ChangedError
+            If an object is not the one that is known.
         """
         objects = (
-            (place, source, within, known is not None and known.lacks(place))
+            (_Object(self, name, place, self.key(place), source, known), within)
             for region, known in regions
             for place, source, within in cells_of(region, self.object_shape)
         )
         if self.shards is None:
             files = (
                 (
-                    None if lacks else _File(self, name, place, self.key(place), source),
-                    source,
+                    None if chunk.lacks else chunk,
+                    chunk.source,
                     within,
-                    source == self._everything,
+                    chunk.source == self._everything,
                 )
-                for place, source, within, lacks in objects
+                for chunk, within in objects
             )
             yield from self._decode(files, out)
             return
-        for place, source, within, lacks in objects:
+        for shard, within in objects:
             try:
-                yield from self._each_of_shard(place, source, part_of(out, within), lacks)
+                yield from self._each_of_shard(shard, part_of(out, within))
             except Exception as error:
-                raise self.named(name, place, error) from error
+                raise self.named(name, shard.place, error) from error
 
     def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkfoldError:
         """Say of an object what is wrong with it."""
@@ -165,20 +161,21 @@ class Direct:
         """What is taken of a chunk that is wanted whole."""
         return tuple(slice(0, size, 1) for size in self.shape)
 
-    def read_object(self, key: str, source: Sequence[slice], target: np.ndarray) -> None:
+    def read_object(self, chunk: _Object, target: np.ndarray) -> None:
         """Decode what is taken of a chunk that is an object of its own."""
         files = self._files
-        if files is not None and self._read_short(files, key, source, target):
+        if files is not None and self._read_short(files, chunk, target):
             return
-        with self.objects.open(key, self.nbytes, None) as stored:
-            if stored is None:
-                target[...] = self.fill
-            else:
-                self.decoder.read(stored, (0, stored.size), source, target)
+        with self.objects.open(chunk.key, self.nbytes, None) as stored:
+            try:
+                if stored is None:
+                    target[...] = self.fill
+                else:
+                    self.decoder.read(stored, (0, stored.size), chunk.source, target)
+            finally:  # also of one that was written to meanwhile, and could not be decoded
+                chunk.check_open(stored)
 
-    def _read_short(
-        self, files: LocalObjects, key: str, source: Sequence[slice], target: np.ndarray
-    ) -> bool:
+    def _read_short(self, files: LocalObjects, chunk: _Object, target: np.ndarray) -> bool:
         """Read a chunk that is a local file in few calls: each gives Python's lock away.
 
         False where it takes a closer look, which then says what is wrong.
@@ -186,62 +183,89 @@ class Direct:
         room = room_of(self.nbytes)
         stored = scratch.room("stored", room).data
         try:
-            count = files.read_short(key, stored)
+            count = files.read_short(chunk.key, stored, chunk.compared)
             if count == room:
                 return False
-            self.decoder.undo(stored[:count], source, target)
-        except (FileNotFoundError, NotADirectoryError):
-            target[...] = self.fill
+            self.decoder.undo(stored[:count], chunk.source, target)
         except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
             return False
         return True
 
-    def _each_of_shard(
-        self, place: tuple[int, ...], source: Sequence[slice], out: Out, lacks: bool
-    ) -> Iterator[None]:
+    def _each_of_shard(self, shard: _Object, out: Out) -> Iterator[None]:
         """Decode what is taken of a shard; as `each`."""
         assert self.shards is not None
-        cells = list(cells_of(source, self.shape))
-        opened = self.objects.open(self.key(place), self.nbytes, self.shards.index_span)
+        cells = list(cells_of(shard.source, self.shape))
+        lacks = shard.lacks
+        opened = self.objects.open(shard.key, self.nbytes, self.shards.index_span)
         with nullcontext() if lacks else opened as stored:
             spans = [_NO_SPAN] * len(cells)
+            if not lacks:
+                shard.check_open(stored)
             if stored is not None:
                 index = self.shards.index(stored)
                 spans = [(int(at), int(nbytes)) for at, nbytes in (index[n] for n, _, _ in cells)]
                 stored.fetch([span for span in spans if sum(span) <= stored.size])
-            yield from self._decode(
+            chunks: Iterator[Wanted] = (
                 (
-                    (
-                        None
-                        if stored is None or span == _NO_SPAN
-                        else _Inner(self, stored, inner, span, part),
-                        part,
-                        within,
-                        part == self._everything,
-                    )
-                    for (inner, part, within), span in zip(cells, spans, strict=True)
-                ),
-                out,
+                    None
+                    if stored is None or span == _NO_SPAN
+                    else _Inner(self, stored, inner, span, part),
+                    part,
+                    within,
+                    part == self._everything,
+                )
+                for (inner, part, within), span in zip(cells, spans, strict=True)
             )
+            try:
+                yield from self._decode(chunks, out)
+            except Exception:
+                if stored is not None:  # written to meanwhile, it could not be decoded
+                    shard.check_open(stored)
+                raise
+            if stored is not None:
+                shard.check_open(stored)
 
 
-class _File(NamedTuple):
-    """A chunk that is an object of its own, a file where it is joined with others."""
+class _Object(NamedTuple):
+    """A stored object: a shard, or a chunk that is a file where it is joined with others."""
 
     of: Direct
     name: str
     """How messages call the array."""
     place: tuple[int, ...]
     key: str
-    source: Sequence[slice]
+    source: tuple[slice, ...]
+    known: Expected | None
+
+    @property
+    def lacks(self) -> bool:
+        """Whether it is known not to be stored."""
+        return self.known is not None and self.known.lacks(self.place)
+
+    def check(self, found: State | None) -> None:
+        """See that it is the one that is known."""
+        if self.known is not None:
+            self.known.check(self.place, found)
+
+    def check_open(self, stored: StoredObject | None) -> None:
+        """See that one that was opened is the one that is known."""
+        if stored is None:
+            self.check(None)
+        elif self.compared is not None:
+            self.compared(stored.state())
+
+    @property
+    def compared(self) -> Callable[[State], None] | None:
+        """What compares its state with the listing; None if it was not listed."""
+        return self.check if self.known is not None and self.known.listed else None
 
     def read(self, memory: memoryview) -> int:
         assert isinstance(self.of.objects, LocalObjects)
-        return self.of.objects.read_short(self.key, memory)
+        return self.of.objects.read_short(self.key, memory, self.compared)
 
     def decode(self, target: np.ndarray) -> None:
         try:
-            self.of.read_object(self.key, self.source, target)
+            self.of.read_object(self, target)
         except Exception as error:
             raise self.of.named(self.name, self.place, error) from error
 

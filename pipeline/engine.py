@@ -108,7 +108,7 @@ class Engine:
         while self._waiting and self._folding + len(self._combining) < self._window:
             node, block = self._waiting.popleft()
             self._folding += 1
-            self._backend.fold(block, self._done(node))
+            self._backend.fold(self._plan.sent(block), self._done(node))
 
     def _check_heard(self) -> None:
         """End the run if nothing will come of it any more."""

@@ -3,6 +3,7 @@
 ChunkfoldError
 +-- SourceError         a source is missing, is no array, or cannot be read
 |   +-- ChunkError      one chunk of it is bad
+|   +-- ChangedError    it changed while it was read
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 |   +-- WorkerLostError a worker cannot use its device any more
@@ -20,6 +21,7 @@ ChunkfoldError
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.kernels.errors import (
@@ -33,6 +35,7 @@ from chunkfold.kernels.errors import (
 __all__ = [
     "BuildError",
     "BusyError",
+    "ChangedError",
     "CancelledError",
     "ChunkError",
     "ChunkfoldError",
@@ -53,8 +56,16 @@ class PackedWarning(UserWarning):
     """Stored numbers are reduced that stand for others."""
 
 
+class LawsWarning(UserWarning):
+    """A monoid's laws could not be shown to hold."""
+
+
 class SourceError(ChunkfoldError):
     """A source is missing, is no array, has a dtype that cannot be reduced, or cannot be read."""
+
+
+class ChangedError(SourceError):
+    """A source changed while it was read: a result would mix what it was and what it is."""
 
 
 class ChunkError(SourceError):
@@ -73,19 +84,29 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     """Return what to raise where a chunk cannot be read.
 
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
-    is not to be left out.
+    is not to be left out. Nor is one that was written while it was read.
     """
+    for seen in _caused(cause):
+        if isinstance(seen, ChangedError):
+            return ChangedError(
+                f"{chunk.array}: {chunk.kind} {chunk.key!r} changed while it was read: {seen}; "
+                "run it again when nobody writes to it"
+            )
     return ClusterError(str(chunk)) if runs_short(cause) else ChunkError(str(chunk), chunk)
 
 
 def runs_short(error: BaseException) -> bool:
     """Whether the machine had no files or memory left."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT):
-            return True
-        seen = seen.__cause__
-    return False
+    return any(
+        isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT)
+        for seen in _caused(error)
+    )
+
+
+def _caused(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 class WorkerLostError(DeviceError):

@@ -1,23 +1,47 @@
-"""Which objects are missing of leaves that are stored in part, noted in blocks and read there."""
+"""What is stored of the leaves of a run: what they cost, and what their objects are known to be."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
 from chunkfold.blocks import Block
+from chunkfold.expected import Expected, Listed, Unlisted
 from chunkfold.grid import Axis
 from chunkfold.layout import Layout
-from chunkfold.objects import Known
 from chunkfold.source import Source
+from chunkfold.stored import Listing
 
 SPARSE = 0.5
-"""Share of a leaf's files up to which it is noted which are stored: one that is not there costs
-little to ask for, but what is filled in for it must be folded. Of remote ones all gaps are."""
+"""Share of a leaf's files up to which only those are read that are stored: one that is not there
+costs little, but what is filled in for it must be folded. Of remote ones all gaps are left out."""
+_AT_ONCE = 1 << 20
+"""Objects that are counted at a time."""
+
+
+@dataclass(frozen=True)
+class ListingTerms:
+    """What all blocks of a run know of an input's listing. Travels with each task."""
+
+    size: int
+    """Bytes of every stored object, if all have as many; else 0."""
+    dtype: str
+    """Of sizes, as blocks carry them."""
+    newest: int
+    """When the newest object was written: nanoseconds since 1970."""
+
+    @classmethod
+    def of(cls, listing: Listing) -> ListingTerms:
+        """Return the terms of a listing."""
+        sizes = listing.sizes
+        most = int(sizes.max(initial=0))
+        alike = bool(((sizes == most) | (sizes == 0)).all())
+        return cls(most if alike else 0, sizes.dtype.name, listing.newest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,30 +56,41 @@ class Stored:
     remote: bool
 
     @cached_property
-    def _hit(self) -> np.ndarray:
-        """Which objects have selected elements: int64, 1 or 0; a step may pass over some."""
-        along = map(Axis.hits, self.layout.axes, self.shape, self.sizes.shape)
-        return reduce(np.multiply, np.ix_(*along), np.ones(self.sizes.shape, np.int64))
+    def _hits(self) -> tuple[np.ndarray, ...]:
+        """In which objects along each axis selected elements lie; a step may pass over some."""
+        return tuple(map(Axis.hits, self.layout.axes, self.shape, self.sizes.shape))
+
+    def _leaf_sums(self, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        return self.layout.leaf_sums(self.sizes, self.shape, of, self._hits)
 
     @property
     def missing(self) -> tuple[int, int]:
         """How many objects that have selected elements are not stored, and how many there are."""
-        return int(self._hit[self.sizes == 0].sum()), int(self._hit.sum())
+        objects = math.prod(int(hits.sum()) for hits in self._hits)
+        if not self._hits:
+            return int(self.sizes == 0), 1
+        # Some at a time along the longest axis: a copy of all would take as much memory again.
+        along = int(np.argmax(self.sizes.shape))
+        chosen, there = [np.flatnonzero(hits) for hits in self._hits], 0
+        for some in np.array_split(chosen[along], -(-objects // _AT_ONCE) or 1):
+            box = np.ix_(*chosen[:along], some, *chosen[along + 1 :])
+            there += int(np.count_nonzero(self.sizes[box]))
+        return objects - there, objects
 
     @cached_property
     def held(self) -> np.ndarray:
         """The stored bytes that every leaf takes something of: int64, (tiles, parts)."""
-        return self.layout.leaf_sums(self.sizes * self._hit, self.shape)
+        return self._leaf_sums(lambda sizes: sizes)
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """The share of every leaf's objects that is stored: float64, (tiles, parts).
+        """The share of every leaf's objects that is stored: float32, (tiles, parts).
 
-        1 as well where some are missing, but not so many that it is noted which.
+        1 as well where some are missing, but not so many that those that are stored are read alone.
         """
-        there = self.layout.leaf_sums((self.sizes > 0) * self._hit, self.shape)
-        shares = there / self.layout.leaf_sums(self._hit, self.shape)
-        return shares if self.remote else np.where(shares > SPARSE, 1.0, shares)
+        there = self._leaf_sums(lambda sizes: sizes > 0)
+        shares = np.divide(there, self._leaf_sums(np.ones_like), dtype=np.float32)
+        return shares if self.remote else np.where(shares > SPARSE, np.float32(1), shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +104,13 @@ class Holdings:
 
     @classmethod
     def of(
-        cls, layout: Layout, sources: Sequence[Source], sizes: Sequence[np.ndarray | None]
+        cls, layout: Layout, sources: Sequence[Source], listings: Sequence[Listing | None]
     ) -> Holdings:
-        """Lay the bytes of objects over leaves; None of an input: they are not known."""
+        """Lay listings over leaves; None of an input: it could not be listed."""
         stored = {
-            n: Stored(layout, given, source.object_shape, source.remote)
-            for n, (source, given) in enumerate(zip(sources, sizes, strict=True))
-            if given is not None
+            n: Stored(layout, listing.sizes, source.object_shape, source.remote)
+            for n, (source, listing) in enumerate(zip(sources, listings, strict=True))
+            if listing is not None
         }
         return cls(layout, sources, stored)
 
@@ -101,35 +136,65 @@ class Holdings:
             share * itemsize for share, itemsize in zip(shares, itemsizes, strict=True)
         )
 
-    def noted(self, blocks: Sequence[Block]) -> tuple[Block, ...]:
-        """Note in blocks which objects are missing of leaves that are stored in part."""
-        found: dict[int, dict[tuple[int, int, int], bytes]] = {}
-        for number, one in self.stored.items():
-            there = one.sizes > 0
-            partly = (one.shares < 1) & ~self.absent
-            for block in blocks:
-                tiles, parts = np.nonzero(partly[slice(*block.tiles), slice(*block.parts)])
-                tiles, parts = tiles + block.tiles[0], parts + block.parts[0]
-                boxes = self.layout.leaves_objects(tiles, parts, one.shape)
-                for tile, part, box in zip(tiles.tolist(), parts.tolist(), boxes, strict=True):
-                    bits = np.packbits(there[box]).tobytes()
-                    found.setdefault(block.number, {})[tile, part, number] = bits
-        return tuple(replace(block, gaps=found.get(block.number, {})) for block in blocks)
+
+def with_objects(
+    block: Block,
+    layout: Layout,
+    sources: Sequence[Source],
+    listings: Sequence[Listing | None],
+    terms: Sequence[ListingTerms | None],
+) -> Block:
+    """Note in a block what was listed of its leaves' objects, where the run's terms do not say it.
+
+    Only when a block is sent: what is noted of all of them would take as much memory again as the
+    listing.
+    """
+    tiles, parts = (
+        leaves.reshape(-1)
+        for leaves in np.meshgrid(np.arange(*block.tiles), np.arange(*block.parts), indexing="ij")
+    )
+    absent = [block.absent_parts(tile) for tile in range(*block.tiles)]
+    read = ~np.concatenate(absent) if absent else np.zeros(0, bool)
+    tiles, parts = tiles[read], parts[read]
+    noted: dict[tuple[int, int, int], bytes] = {}
+    for number, (source, listing, known) in enumerate(zip(sources, listings, terms, strict=True)):
+        if listing is None or known is None:
+            continue
+        boxes = layout.leaves_objects(tiles, parts, source.object_shape)
+        for tile, part, box in zip(tiles.tolist(), parts.tolist(), boxes, strict=True):
+            sizes = listing.sizes[box]
+            if not known.size or (sizes != known.size).any():
+                noted[tile, part, number] = zlib.compress(sizes.tobytes(), 1)
+    return replace(block, objects=noted)
 
 
-def known_objects(
-    layout: Layout, sources: Sequence[Source], block: Block, tile: int, part: int
-) -> tuple[Known | None, ...]:
-    """Return what a block knows of a leaf's objects, input by input."""
-    found: list[Known | None] = []
-    for number, source in enumerate(sources):
-        bits = block.gaps.get((tile, part, number))
-        if bits is None:
-            found.append(None)
+def expected_objects(
+    layout: Layout,
+    sources: Sequence[Source],
+    terms: Sequence[ListingTerms | None],
+    block: Block,
+    tile: int,
+    part: int,
+    missed: Sequence[set[tuple[int, ...]]],
+) -> tuple[Expected, ...]:
+    """Return what a block knows of a leaf's objects, input by input.
+
+    Of inputs that could not be listed `missed` is told, input by input, which objects are not
+    stored.
+    """
+    found: list[Expected] = []
+    for number, (source, known) in enumerate(zip(sources, terms, strict=True)):
+        if known is None:
+            found.append(Unlisted(missed[number]))
             continue
         box = layout.leaf_objects(tile, part, source.object_shape)
-        shape = [along.stop - along.start for along in box]
-        flat = np.unpackbits(np.frombuffer(bits, np.uint8), count=math.prod(shape))
-        first = tuple(along.start for along in box)
-        found.append(Known(first, flat.reshape(shape).astype(bool)))
+        shape, first = [along.stop - along.start for along in box], (along.start for along in box)
+        packed = block.objects.get((tile, part, number))
+        if packed is None:  # each of the size that all have
+            sizes = np.broadcast_to(np.array(known.size, known.dtype), shape)
+        else:
+            flat = np.frombuffer(zlib.decompress(packed), known.dtype, count=math.prod(shape))
+            sizes = flat.reshape(shape)
+        size = known.size if packed is None else 0
+        found.append(Listed(tuple(first), sizes, size, known.newest, source.remote))
     return tuple(found)

@@ -99,7 +99,7 @@ class Axis:
         >>> Axis(Cells(10, 10), 1, 10, 6).hits(2, 5).tolist()
         [1, 0, 0, 1, 0]
         """
-        hit = np.zeros(count, np.int64)
+        hit = np.zeros(count, np.uint8)
         if self.step <= cell:
             hit[self.start // cell : -(-self.stop // cell)] = 1
         else:

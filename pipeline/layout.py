@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,6 +12,9 @@ import numpy as np
 
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels.geometry import Box, box, c_strides
+
+_SUMMED = 1 << 20
+"""Cells that are added up at a time."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,66 @@ class Layout:
         """Return how many elements a box has for each of its outputs."""
         return math.prod(within[n].stop - within[n].start for n in self.reduced)
 
-    def leaf_sums(self, held: np.ndarray, cell: Sequence[int]) -> np.ndarray:
-        """Add up for every leaf what the cells of a grid hold that it touches: (tiles, parts)."""
-        for n, axis in enumerate(self.axes):
-            first, last = axis.touched(cell[n])
-            reached = np.insert(np.cumsum(held, axis=n), 0, 0, axis=n)
-            held = reached.take(last, axis=n) - reached.take(first, axis=n)
-        return held.transpose(self.kept + self.reduced).reshape(self.tiles, self.parts)
+    def leaf_sums(
+        self,
+        held: np.ndarray,
+        cell: Sequence[int],
+        of: Callable[[np.ndarray], np.ndarray] = np.asarray,
+        weights: Sequence[np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Add up for every leaf what the cells of a grid hold that it touches.
+
+        Parameters
+        ----------
+        held
+            Over the grid.
+        cell
+            Shape of a cell.
+        of
+            What is added up of what cells hold, element by element.
+        weights
+            Along each axis, by which that is multiplied.
+
+        Returns
+        -------
+        int64, (tiles, parts).
+        """
+        if not self.axes:
+            return np.array(of(held), np.int64).reshape(1, 1)
+        touched = [axis.touched(size) for axis, size in zip(self.axes, cell, strict=True)]
+        along = max(range(len(self.axes)), key=lambda n: held.shape[n])
+        first, behind = touched[along]
+        # Some leaves at a time along the longest axis: sums take more memory than what is summed.
+        each = max(1, int(_SUMMED * len(first) / max(1, held.size)))
+        sums = []
+        for n in range(0, len(first), each):
+            begin, end = int(first[n]), int(behind[n : n + each].max())
+            rows: list[slice] = [slice(None)] * held.ndim
+            rows[along] = slice(begin, end)
+            some = of(held[tuple(rows)]).astype(np.int64)
+            for axis, factors in enumerate(weights or ()):
+                across = (1,) * axis + (-1,) + (1,) * (held.ndim - axis - 1)
+                some *= factors[rows[axis]].reshape(across)
+            ends = touched.copy()
+            ends[along] = first[n : n + each] - begin, behind[n : n + each] - begin
+            for axis, (least, most) in enumerate(ends):
+                reached = np.insert(np.cumsum(some, axis=axis), 0, 0, axis=axis)
+                some = reached.take(most, axis=axis) - reached.take(least, axis=axis)
+            sums.append(some)
+        whole = np.concatenate(sums, axis=along) if sums else np.zeros(self._grid, np.int64)
+        return whole.transpose(self.kept + self.reduced).reshape(self.tiles, self.parts)
+
+    def objects(self, shape: Sequence[int], grid: Sequence[int]) -> int:
+        """Return how many objects of a shape, in a grid, have selected elements."""
+        return math.prod(
+            int(axis.hits(*along).sum())
+            for axis, *along in zip(self.axes, shape, grid, strict=True)
+        )
+
+    @property
+    def _grid(self) -> tuple[int, ...]:
+        """Pieces along each axis."""
+        return tuple(axis.pieces for axis in self.axes)
 
     def leaf_objects(self, tile: int, part: int, shape: Sequence[int]) -> tuple[slice, ...]:
         """Return which objects of a grid a leaf touches."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
+import queue
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from datetime import datetime
 from typing import Any
 
 PAGE = 1000
@@ -15,12 +16,25 @@ DEADLINE_S = 60.0
 """Longest that it may take to find out what is stored; then every chunk is asked for."""
 _FROM_ANY_KEY = ("S3Store", "GCSStore")
 """Stores that list from a key on; others bring what lies before it, too."""
-Entry = tuple[str, int]
-"""Key of a stored object, below a path, and its bytes."""
+_PAGES_AHEAD = 4
+"""Pages that wait to be taken, for each part that is listed at once."""
+Entry = tuple[str, int, int]
+"""Key of a stored object, below a path, its bytes, and when it was last written: nanoseconds since
+1970."""
+
+
+def nanoseconds(when: datetime) -> int:
+    """Return a time as nanoseconds since 1970, to the microsecond.
+
+    >>> from datetime import UTC
+    >>> nanoseconds(datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC))
+    1500000000
+    """
+    return int(when.timestamp()) * 1_000_000_000 + when.microsecond * 1000
 
 
 def listed(store: Any, path: str, marks: Sequence[str] = ()) -> Iterator[Entry]:
-    """Yield key and size of every object below a path of a store of obstore's.
+    """Yield every object below a path of a store of obstore's.
 
     Where it lists from any key on what lies between some of them (`marks`, ascending) is listed at
     once. That takes a server that lists in the order of keys: one that does not is known by its
@@ -38,13 +52,11 @@ def listed(store: Any, path: str, marks: Sequence[str] = ()) -> Iterator[Entry]:
     pages = _pages(store, below, None, deadline)
     first = next(pages, [])
     yield from first
-    keys = [key for key, _ in first]
+    keys = [entry[0] for entry in first]
     marks = [mark for mark in marks if keys and mark > keys[-1]]
     if marks and len(keys) >= PAGE // 2 and keys == sorted(keys) and _from_any_key(store):
-        lots = list(itertools.pairwise([keys[-1], *marks, None]))
-        with ThreadPoolExecutor(len(lots), "chunkfold-list") as pool:
-            for found in pool.map(partial(_between, store, below, deadline), lots):
-                yield from found
+        lots = list(zip([keys[-1], *marks], [*marks, None], strict=True))
+        yield from _at_once(store, below, deadline, lots)
     else:
         for page in pages:
             yield from page
@@ -54,14 +66,47 @@ def _from_any_key(store: Any) -> bool:
     return type(store).__name__ in _FROM_ANY_KEY
 
 
-def _between(store: Any, below: str, deadline: float, lot: tuple[str, str | None]) -> list[Entry]:
-    """Return what comes behind a key, up to another."""
-    found, (behind, last) = [], lot
+Lot = tuple[str, str | None]
+"""Keys behind the first, up to the second."""
+
+
+def _at_once(store: Any, below: str, deadline: float, lots: Sequence[Lot]) -> Iterator[Entry]:
+    """Yield what lies in several lots, which threads list; few pages are held at a time."""
+    pages: queue.Queue[list[Entry] | None] = queue.Queue(_PAGES_AHEAD * len(lots))
+    left_off = threading.Event()
+
+    def list_lot(lot: Lot) -> None:
+        try:
+            for page in _between(store, below, deadline, lot):
+                if left_off.is_set():
+                    break
+                pages.put(page)
+        finally:
+            pages.put(None)
+
+    with ThreadPoolExecutor(len(lots), "chunkfold-list") as pool:
+        listing = [pool.submit(list_lot, lot) for lot in lots]
+        left = len(lots)
+        try:
+            while left:
+                page = pages.get()
+                left -= page is None
+                yield from page or ()
+        finally:
+            left_off.set()
+            while left:  # threads that wait for room
+                left -= pages.get() is None
+    for one in listing:
+        one.result()
+
+
+def _between(store: Any, below: str, deadline: float, lot: Lot) -> Iterator[list[Entry]]:
+    """Yield pages of what comes behind a key, up to another."""
+    behind, last = lot
     for page in _pages(store, below, behind, deadline):
-        found += [(key, size) for key, size in page if last is None or key <= last]
+        yield [entry for entry in page if last is None or entry[0] <= last]
         if last is not None and page and page[-1][0] > last:
-            break
-    return found
+            return
 
 
 def _pages(store: Any, below: str, behind: str | None, deadline: float) -> Iterator[list[Entry]]:
@@ -72,7 +117,7 @@ def _pages(store: Any, below: str, behind: str | None, deadline: float) -> Itera
         if time.monotonic() > deadline:
             raise TimeoutError(f"it took more than {DEADLINE_S:.0f} s to list")
         yield [
-            (entry["path"][len(below) :], entry["size"])
+            (entry["path"][len(below) :], entry["size"], nanoseconds(entry["last_modified"]))
             for entry in page
             if entry["path"].startswith(below)
         ]

@@ -7,29 +7,17 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from chunkfold.expected import State
+
 Span = tuple[int, int]
 """Offset and size, in bytes."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """Which objects of a box of the grid are stored."""
-
-    first: tuple[int, ...]
-    """The box's first object."""
-    stored: np.ndarray
-    """bool, of the box's shape."""
-
-    def lacks(self, place: Sequence[int]) -> bool:
-        """Whether an object of the box is not stored."""
-        return not self.stored[tuple(n - m for n, m in zip(place, self.first, strict=True))]
 
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK
@@ -44,6 +32,9 @@ class StoredObject(Protocol):
     @property
     def size(self) -> int:
         """Bytes of it."""
+
+    def state(self) -> State:
+        """Return how large it is now and when it was last written."""
 
     def fetch(self, spans: Sequence[Span]) -> None:
         """Say what will be read next, so that it may be brought at once."""
@@ -80,6 +71,9 @@ class Objects(Protocol):
         index
             What will be read first, if not all of it: an offset, or -1 for the end, and a size.
         """
+
+    def state(self, key: str) -> State | None:
+        """Return the state of the object of a key, without reading it; None if it is not stored."""
 
 
 class Scratch(threading.local):
@@ -140,8 +134,13 @@ class LocalObjects:
         """Open a file."""
         return _File(f"{self.where}/{key}")
 
-    def read_short(self, key: str, memory: memoryview) -> int:
+    def read_short(
+        self, key: str, memory: memoryview, check: Callable[[State], None] | None
+    ) -> int:
         """Read a file into memory in one call; return its bytes, if they are fewer.
+
+        `check` is told its state after that. Without it no call asks for that: each gives Python's
+        lock away.
 
         Raises
         ------
@@ -150,9 +149,24 @@ class LocalObjects:
         """
         descriptor = os.open(f"{self.where}/{key}", _FLAGS)
         try:
-            return os.preadv(descriptor, [memory], 0)
+            count = os.preadv(descriptor, [memory], 0)
+            if check is not None:
+                check(_state(os.fstat(descriptor)))
+            return count
         finally:
             os.close(descriptor)
+
+    def state(self, key: str) -> State | None:
+        """Return the state of a file; None if there is none."""
+        try:
+            status = os.stat(f"{self.where}/{key}")  # noqa: PTH116 # a Path would take as long
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return None if stat.S_ISDIR(status.st_mode) else _state(status)
+
+
+def _state(status: os.stat_result) -> State:
+    return State(status.st_size, status.st_mtime_ns)
 
 
 class _File:
@@ -183,6 +197,9 @@ class _File:
     def __exit__(self, *_: object) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
+
+    def state(self) -> State:
+        return _state(os.fstat(self.descriptor))
 
     def fetch(self, spans: Sequence[Span]) -> None:
         pass  # the kernel reads ahead

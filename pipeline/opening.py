@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +16,7 @@ from zarr.storage import ObjectStore, ZipStore
 from chunkfold.codecs import package_of
 from chunkfold.errors import DeviceError, SourceError
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.members import Member, members_of, open_as_it_is
 from chunkfold.remote import (
     MISSING,
     SCHEMES,
@@ -57,10 +58,23 @@ def open_source(source: Any) -> Source:
     return found
 
 
-def open_all(source: Any) -> list[Source]:
+@dataclass(frozen=True)
+class Unopened:
+    """An array of a group that cannot be opened."""
+
+    name: str
+    """How messages call it."""
+    error: SourceError
+    """What keeps it from being opened."""
+    gone: bool = False
+    """Whether there is none any more, though consolidated metadata name it."""
+
+
+def open_each(source: Any) -> list[Source | Unopened]:
     """Open every array of a group, in the order of their paths; or the one array that is named.
 
-    Their dtypes need not be such as can be reduced: `open_source` of each tells.
+    Their dtypes need not be such as can be reduced: `open_source` of each tells. Each is what its
+    own metadata say, whatever consolidated ones do.
 
     Raises
     ------
@@ -111,13 +125,32 @@ def _array(node: AnyArray | zarr.Group, name: str) -> Source:
     return Source(node, name)
 
 
-def _arrays_in(group: zarr.Group, name: str) -> list[Source]:
+def _arrays_in(group: zarr.Group, name: str) -> list[Source | Unopened]:
     """Return the arrays of a group, at whatever depth, in the order of their paths."""
-    return [
-        Source(node, f"{name.rstrip('/')}/{key}")
-        for key, node in sorted(group.members(max_depth=None))
-        if isinstance(node, zarr.Array)
-    ]
+    return [_member(one, f"{name.rstrip('/')}/{one.path}") for one in members_of(group)]
+
+
+def _member(member: Member, name: str) -> Source | Unopened:
+    if isinstance(member.found, zarr.Array):
+        return Source(member.found, name)
+    if member.found is None:
+        gone = SourceError(f"{name}: is gone, but the consolidated metadata of its group name it")
+        return Unopened(name, gone, gone=True)
+    error = SourceError(f"{name}: {_not_installed(member.found) or _said(member.found)}")
+    error.__cause__ = member.found
+    return Unopened(name, error)
+
+
+def _said(error: Exception) -> str:
+    return f"cannot be opened ({type(error).__name__}: {message_of(error)})"
+
+
+def _not_installed(error: Exception) -> str:
+    """Say which codec is missing and where it is from, if that is what an error is about."""
+    missing = re.search(r"codec[^']*'+([\w.]+)'", str(error))
+    if type(error).__name__ != "UnknownCodecError" or not missing:
+        return ""
+    return f"its codec {missing[1]!r} is not installed; {package_of(missing[1])}"
 
 
 def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
@@ -146,17 +179,14 @@ def _opened(address: str, name: str) -> AnyArray | zarr.Group:
     try:
         if local and not Path(name).exists():
             raise SourceError(f"{name}: no such path{_nearest(Path(name))}")
-        return zarr.open(_store(address), mode="r")
+        return open_as_it_is(_store(address))
     except SourceError:
         raise
     except ImportError as error:
         raise SourceError(f"{name}: {MISSING.format(error)}") from error
     except Exception as error:
-        missing = re.search(r"codec[^']*'+([\w.]+)'", str(error))
-        if type(error).__name__ == "UnknownCodecError" and missing:
-            raise SourceError(
-                f"{name}: its codec {missing[1]!r} is not installed; {package_of(missing[1])}"
-            ) from error
+        if codec := _not_installed(error):
+            raise SourceError(f"{name}: {codec}") from error
         if local and (kind := _kind_of_file(Path(name))):
             raise SourceError(f"{name}: {kind}") from error
         if local and isinstance(error, FileNotFoundError) and Path(name).is_dir():
@@ -213,7 +243,7 @@ def _nearest(path: Path) -> str:
     if kind := _kind_of_file(parent):
         return f" ({parent} is {kind})"
     try:
-        node = zarr.open(str(parent), mode="r")
+        node = open_as_it_is(str(parent))
     except Exception:  # noqa: BLE001 # a hint, for whatever the parent is
         return f" ({parent} exists)"
     if isinstance(node, zarr.Array):
@@ -223,11 +253,11 @@ def _nearest(path: Path) -> str:
 
 def _inside(group: zarr.Group, name: str) -> str:
     try:
-        arrays = _arrays_in(group, name)
+        arrays = [one.path for one in members_of(group) if one.found is not None]
     except Exception as error:  # noqa: BLE001 # plain web servers do not list
         return f"name one of its arrays: it cannot be listed ({message_of(error)})"
     if not arrays:
         return "there are no arrays in it"
-    shown = ", ".join(array.name for array in arrays[:20])
+    shown = ", ".join(f"{name.rstrip('/')}/{path}" for path in arrays[:20])
     more = f" and {len(arrays) - 20} more" if len(arrays) > 20 else ""
     return f"its arrays: {shown}{more}"

@@ -15,12 +15,15 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
+from chunkfold.kernels.dtypes import kind_of
 from chunkfold.source import Source
 
 SCALING = ("scale_factor", "add_offset")
 """Attributes by which values are packed in small integers."""
 MISSING = ("_FillValue", "missing_value")
 """Attributes that name stored numbers of which the value is missing."""
+_VALID = ("valid_range", "valid_min", "valid_max")
+"""Attributes that say which values there may be; xarray does not apply them either."""
 MOST_MISSING = 100
 """Numbers that an array may call missing: kernels compare each element with each."""
 _RESIGNED = {("true", "i"): "uint", ("false", "u"): "int"}
@@ -49,10 +52,9 @@ def packing_of(source: Source) -> Packing | None:
                 "integers and floats are packed"
             )
         return None
-    said = attributes.get("_Unsigned")
-    resigned = _RESIGNED.get((said, dtype.kind)) if isinstance(said, str) else None
-    stored = resigned and f"{resigned}{8 * dtype.itemsize}"
-    missing = dict.fromkeys(_missing(source, np.dtype(stored or dtype)))
+    resigned = _resigned(source)
+    stored = None if resigned is None else resigned.name
+    missing = dict.fromkeys(_missing(source, resigned or dtype))
     if len(missing) > MOST_MISSING:
         raise PlanError(
             f"{source.name}: calls {len(missing):,} numbers missing, but kernels compare elements "
@@ -67,22 +69,72 @@ def packing_of(source: Source) -> Packing | None:
 def packing_attributes(source: Source) -> Iterator[str]:
     """Name the attributes by which values are other than what is stored, and what they say."""
     attributes = _attributes(source)
-    yield from (f"{name} {attributes[name]}" for name in SCALING if name in attributes)
-    named = {name: attributes[name] for name in MISSING if name in attributes}
-    if "_ARRAY_DIMENSIONS" in attributes:  # xarray has made it
-        named |= dict(zip(MISSING[:1], _missing_fill(source), strict=False))
+    if _is_reduced(source):
+        yield from (f"{name} {_said(attributes[name])}" for name in SCALING if name in attributes)
+    if not Packing.packs(source.dtype):
+        return
+    if _resigned(source) is not None:
+        yield f"_Unsigned {attributes['_Unsigned']}, folded as {source.dtype.name}"
+    named = {name: _listed(attributes[name]) for name in MISSING if name in attributes}
+    if "_ARRAY_DIMENSIONS" in attributes and _missing_fill(source):  # xarray has made it
+        named |= {MISSING[0]: _missing_fill(source)}
     for name, given in named.items():
-        values = [value for value in map(_decoded, _listed(given)) if value == value]
+        values = [value for value in map(_decoded, given) if value == value]
         if values:
-            yield f"{name} {', '.join(map(str, values))}, folded as any number"
+            yield f"{name} {', '.join(map(_said, values))}, folded as any number"
 
 
-def not_applied(sources: Iterable[Source], remedy: str) -> Iterator[str]:
-    """Say of which sources attributes are not applied that make other values of stored numbers."""
+def never_applied(source: Source) -> Iterator[str]:
+    """Name the attributes that would leave out or change numbers, but never do, and say why."""
+    attributes, dtype = _attributes(source), source.dtype
+    if not _is_reduced(source):
+        return
+    said = attributes.get("_Unsigned")
+    if dtype.kind in "iu" and "_Unsigned" in attributes and said not in ("true", "false"):
+        yield f"_Unsigned {said!r}, which is not the text 'true' or 'false': folded as {dtype.name}"
+    for name in MISSING if not Packing.packs(dtype) else ():
+        values = [one for one in map(_decoded, _listed(attributes.get(name, []))) if one == one]
+        if values:
+            yield f"{name} {', '.join(map(_said, values))}, for {dtype.name} has no missing numbers"
+    valid = [f"{name} {_said(attributes[name])}" for name in _VALID if name in attributes]
+    if valid:
+        yield f"{', '.join(valid)}, numbers beyond folded as any"
+
+
+def unapplied(source: Source, flag: str, *, mask_and_scale: bool) -> Iterator[str]:
+    """Say which attributes are not applied, and whether a flag does that: the one place for it."""
+    told = "" if mask_and_scale else "; ".join(packing_attributes(source))
+    if told:
+        try:
+            packing_of(source)
+            remedy = f"{flag} applies them"
+        except PlanError as error:
+            remedy = f"{flag} refuses them: {str(error).removeprefix(f'{source.name}: ')}"
+        yield f"not applied: {told} ({remedy})"
+    if never := "; ".join(never_applied(source)):
+        yield f"never applied: {never}"
+
+
+def not_applied(sources: Iterable[Source], flag: str, *, mask_and_scale: bool) -> Iterator[str]:
+    """Say as `unapplied` of which sources attributes are not applied."""
     for source in sources:
-        told = "; ".join(packing_attributes(source))
-        if told:
-            yield f"{source.name}: not applied: {told} ({remedy})"
+        for told in unapplied(source, flag, mask_and_scale=mask_and_scale):
+            yield f"{source.name}: {told}"
+
+
+def _is_reduced(source: Source) -> bool:
+    return kind_of(source.dtype) in "biufcmM"
+
+
+def _resigned(source: Source) -> np.dtype | None:
+    """Return as what integers are read, if that is of another sign."""
+    said = _attributes(source).get("_Unsigned")
+    kind = _RESIGNED.get((said, source.dtype.kind)) if isinstance(said, str) else None
+    return np.dtype(f"{kind}{8 * source.dtype.itemsize}") if kind else None
+
+
+def _said(value: Any) -> str:
+    return reprlib.repr(value) if isinstance(value, str) else str(value)
 
 
 def _attributes(source: Source) -> Mapping[str, Any]:
@@ -125,9 +177,20 @@ def _held(number: float, of: Iterable[np.dtype], dtype: np.dtype) -> Iterator[in
                 yield held
     elif isinstance(number, int) or (math.isfinite(number) and number == int(number)):
         ranges = [np.iinfo(one) for one in of]
-        if min(one.min for one in ranges) <= number <= max(one.max for one in ranges):
-            bits = int(number) % 2 ** (8 * dtype.itemsize)
+        least, most = (int(end) for end in (min(r.min for r in ranges), max(r.max for r in ranges)))
+        # Floats of 64 bits may lie a little beyond the integers that round to them.
+        near = min(max(int(number), least), most)
+        if near == number or (dtype.itemsize == 8 and _alike(near, number)):
+            bits = near % 2 ** (8 * dtype.itemsize)
             yield int(np.array(bits, f"u{dtype.itemsize}").view(f"{dtype.kind}{dtype.itemsize}"))
+
+
+def _alike(one: float, other: float) -> bool:
+    """Whether two numbers are the same float64."""
+    try:
+        return float(one) == float(other)
+    except OverflowError:
+        return False
 
 
 def _number(source: Source, name: str, given: Any) -> float:

@@ -9,9 +9,10 @@ from functools import reduce
 import numpy as np
 
 from chunkfold.blocks import Block
-from chunkfold.gaps import known_objects
+from chunkfold.expected import Expected, Listed
+from chunkfold.gaps import SPARSE, expected_objects
 from chunkfold.grid import Piece
-from chunkfold.objects import Known
+from chunkfold.source import Source
 from chunkfold.work import Work
 
 READ_BYTES = 1 << 20
@@ -31,13 +32,17 @@ class Part:
     """Decoded bytes of all inputs that are stored of these, as far as it is known."""
     absent: bool
     """Whether nothing of it is stored: it is filled, not read."""
-    known: tuple[Known | None, ...]
-    """Of each input, which of its objects are stored, if that is known."""
+    known: tuple[Expected, ...]
+    """Of each input what is known of its objects."""
     cells: tuple[Place, ...] | None = None
     """The boxes that are read, if others are not; None: all of it."""
 
 
-def parts_of(work: Work, block: Block, tile: int) -> tuple[tuple[Part, ...], int]:
+Missed = Sequence[set[tuple[int, ...]]]
+"""For each input the objects that were asked for, in a store that cannot list, and not there."""
+
+
+def parts_of(work: Work, block: Block, tile: int, missed: Missed) -> tuple[tuple[Part, ...], int]:
     """Return what a block reads of a tile, and how many fill values more each output is owed.
 
     A reduction that reads indices has to be given every element, stored or not.
@@ -52,9 +57,11 @@ def parts_of(work: Work, block: Block, tile: int) -> tuple[tuple[Part, ...], int
         if lacks and not work.accumulator.uses_index:
             owed += depth
             continue
-        known = known_objects(work.layout, work.sources, block, tile, number)
+        known = expected_objects(
+            work.layout, work.sources, work.listings, block, tile, number, missed
+        )
         shares, cells = [float(not lacks)] * len(known), None
-        if any(known):
+        if not lacks and any(map(_sparse, work.sources, known)):
             shares, cells = _held(work, known, tile, number)
         read = depth if cells is None else sum(map(work.layout.depth, cells))
         owed += depth - read
@@ -63,8 +70,16 @@ def parts_of(work: Work, block: Block, tile: int) -> tuple[tuple[Part, ...], int
     return tuple(parts), owed
 
 
+def _sparse(source: Source, known: Expected) -> bool:
+    """Whether so little is stored of a leaf that its other objects may be left out."""
+    if not isinstance(known, Listed) or known.size:
+        return False
+    share = known.stored.mean()
+    return bool(share < 1 and (source.remote or share <= SPARSE))
+
+
 def _held(
-    work: Work, known: Sequence[Known | None], tile: int, part: int
+    work: Work, known: Sequence[Expected], tile: int, part: int
 ) -> tuple[list[float], tuple[Place, ...] | None]:
     """Return what share of each input's objects a leaf has, and the cells that are to be read.
 
@@ -75,13 +90,16 @@ def _held(
     cuts = [piece.cut(work.cells_along(axis)) for axis, piece in enumerate(pieces)]
     stored, shares = np.zeros([len(along) for along in cuts], bool), []
     for source, one in zip(work.sources, known, strict=True):
-        if one is None:
+        if not isinstance(one, Listed) or not _sparse(source, one):
             stored[...] = True
             shares.append(1.0)
             continue
-        objects = list(map(_objects, pieces, cuts, source.object_shape, one.first))
-        stored |= one.stored[np.ix_(*objects)]
-        shares.append(float(one.stored[np.ix_(*map(np.unique, objects))].mean()))
+        objects, there = (
+            list(map(_objects, pieces, cuts, source.object_shape, one.first)),
+            one.stored,
+        )
+        stored |= there[np.ix_(*objects)]
+        shares.append(float(there[np.ix_(*map(np.unique, objects))].mean()))
     extents = np.ix_(*([cut.stop - cut.start for cut in along] for along in cuts))
     sizes = reduce(np.multiply, extents, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from chunkfold.blocks import Block
-from chunkfold.gaps import Stored
+from chunkfold.gaps import ListingTerms, Stored, with_objects
 from chunkfold.kernels import Accumulator, Packing
 from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
 from chunkfold.memory import Memory
+from chunkfold.missed import NOTHING, Missed, count
+from chunkfold.packed import unapplied
 from chunkfold.source import Source
+from chunkfold.stored import Listing
 from chunkfold.tree import Tree
 from chunkfold.units import size_text
 
@@ -51,8 +52,12 @@ class Plan:
     """Threads of a worker that read and decode for all of these."""
     tree: Tree
     """Over the blocks of a tile that has most of them."""
-    stored: Sequence[np.ndarray | None]
-    """For each input the bytes of its stored objects, or None if they are not known."""
+    listings: tuple[Listing | None, ...]
+    """For each input what is stored of it, or None if its store cannot be listed."""
+    packings: tuple[Packing | None, ...] = ()
+    """How values are made of each input's elements, if they are not what is stored."""
+    mask_and_scale: bool = False
+    """Whether they were to be."""
 
     @property
     def source(self) -> Source:
@@ -80,8 +85,23 @@ class Plan:
     @property
     def unpacked(self) -> list[tuple[Source, Packing | None, str]]:
         """Each input, how values are made of its elements, and their dtype."""
-        accumulator = self.accumulator
-        return list(zip(self.sources, accumulator.packings, accumulator.value, strict=True))
+        packings = self.packings or (None,) * len(self.sources)
+        return list(zip(self.sources, packings, self.accumulator.value, strict=True))
+
+    def unapplied(self, source: Source) -> list[str]:
+        """Say which attributes of an input are not applied: see `chunkfold.packed`."""
+        return list(unapplied(source, "mask_and_scale", mask_and_scale=self.mask_and_scale))
+
+    @cached_property
+    def terms(self) -> tuple[ListingTerms | None, ...]:
+        """For each input what is known of all of its objects, None if it could not be listed."""
+        return tuple(
+            None if listing is None else ListingTerms.of(listing) for listing in self.listings
+        )
+
+    def sent(self, block: Block) -> Block:
+        """Return a block as workers are given it: with what is known of its objects."""
+        return with_objects(block, self.layout, self.sources, self.listings, self.terms)
 
     @cached_property
     def missing(self) -> Mapping[str, tuple[int, int]]:
@@ -90,22 +110,38 @@ class Plan:
         Of those that are selected, where it is known.
         """
         return {
-            source.name: Stored(self.layout, sizes, source.object_shape, source.remote).missing
-            for source, sizes in zip(self.sources, self.stored, strict=True)
-            if sizes is not None
+            source.name: Stored(
+                self.layout, listing.sizes, source.object_shape, source.remote
+            ).missing
+            for source, listing in zip(self.sources, self.listings, strict=True)
+            if listing is not None
         }
 
-    def remarks(self) -> Iterator[str]:
-        """Say what results do not show: that nothing is selected, what fill values stand for."""
+    def found_missing(self, missed: Mapping[str, Missed]) -> Mapping[str, tuple[int, int]]:
+        """Return the same after a run, of inputs too that could not be listed."""
+        asked = {
+            source.name: (
+                count(missed.get(source.name, NOTHING)),
+                self.layout.objects(source.object_shape, source.object_grid),
+            )
+            for source in self.sources
+        }
+        return asked | dict(self.missing)
+
+    def remarks(self, missing: Mapping[str, tuple[int, int]] | None = None) -> Iterator[str]:
+        """Say what results do not show: that nothing is selected, what fill values stand for.
+
+        `missing` is what was found missing, if the plan was carried out.
+        """
         if not self.layout.elements:
             yield f"there is nothing to reduce: what is selected has shape {self.layout.shape}"
         named = {source.name: source for source in self.sources}  # once, if it is both inputs
-        for name, (missing, objects) in self.missing.items():
-            if missing:
+        for name, (lacking, objects) in (self.missing if missing is None else missing).items():
+            if lacking:
                 source = named[name]
                 kind = "shards" if source.array.shards else "chunks"
                 yield (
-                    f"{missing:,} of {objects:,} {kind} of {name} are not stored: "
+                    f"{lacking:,} of {objects:,} {kind} of {name} are not stored: "
                     f"their elements are its fill value, {source.fill}"
                 )
 
@@ -119,6 +155,15 @@ class Plan:
                     "they cross leaves"
                 )
 
+    def _described(self) -> Iterator[list[str]]:
+        """Say of each input what it is, and what its elements stand for."""
+        for source, packing, value in self.unpacked:
+            told = self.unapplied(source)
+            if packing is not None:
+                read = f"unpacked to {value}: {packing}"
+                told.insert(0, read if packing.makes_floats else f"read as {packing}")
+            yield [*source.described(), *(f"          {one}" for one in told)]
+
     @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
@@ -131,7 +176,7 @@ class Plan:
         layout = self.layout
         reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
         lines = [
-            *itertools.chain.from_iterable(itertools.starmap(_described, self.unpacked)),
+            *itertools.chain.from_iterable(self._described()),
             (
                 f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
@@ -157,9 +202,3 @@ class Plan:
             ),
         ]
         return "\n".join(lines)
-
-
-def _described(source: Source, packing: Packing | None, value: str) -> Iterator[str]:
-    yield from source.described()
-    if packing is not None:
-        yield f"          unpacked to {value}: {packing}"

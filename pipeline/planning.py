@@ -20,6 +20,7 @@ from chunkfold.leaves import layouts_of, leaf_elements
 from chunkfold.memory import projected, ring_slots
 from chunkfold.planned import Plan
 from chunkfold.source import Source
+from chunkfold.stored import Listing
 from chunkfold.tree import Tree, fan_in
 from chunkfold.units import size_text
 
@@ -47,7 +48,7 @@ def make_plan(
     *,
     axis: int | Sequence[int] | None = None,
     selection: Selection = None,
-    stored: Sequence[np.ndarray | None] | None = None,
+    listings: Sequence[Listing | None] | None = None,
     workers: int = 1,
     threads: int = 1,
     readers: int = READERS[0],
@@ -60,8 +61,8 @@ def make_plan(
     ----------
     axis
         Axes of the selection to reduce, as NumPy counts them; None for all.
-    stored
-        For each input the bytes of its stored objects (see `stored_sizes`), or None if unknown.
+    listings
+        For each input what is stored of it, or None if that is not known.
     workers, threads, readers
         Workers, and of each the blocks that it runs at once and the threads that read for them, at
         most.
@@ -86,7 +87,7 @@ def make_plan(
         _planned,
         sources=sources,
         bound=bound,
-        stored=stored or [None] * len(sources),
+        listings=tuple(listings or [None] * len(sources)),
         workers=workers,
         threads=threads,
         readers=readers,
@@ -141,7 +142,7 @@ def _planned(
     layout: Layout,
     sources: tuple[Source, ...],
     bound: Bound,
-    stored: Sequence[np.ndarray | None],
+    listings: tuple[Listing | None, ...],
     workers: int,
     threads: int,
     readers: int,
@@ -156,13 +157,12 @@ def _planned(
             f"{size_text(leaf_bytes)}, but plans have room for {MOST_LEAVES:,}: select less, or "
             "use larger chunks"
         )
-    holdings = Holdings.of(layout, sources, stored)
+    holdings = Holdings.of(layout, sources, listings)
     if any(source.remote for source in sources):
         readers = READERS[1]
     partial_bytes = accumulator.nbytes * layout.most_outputs
     costs = _costs(layout, accumulator, holdings)
     blocks = cut_blocks(costs, holdings.absent, workers, partial_bytes) if layout.elements else ()
-    blocks = holdings.noted(blocks)
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
@@ -187,7 +187,7 @@ def _planned(
         threads=at_once,
         readers=reading,
         tree=tree,
-        stored=stored,
+        listings=listings,
     )
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from chunkfold.blocks import Block
 from chunkfold.cells import elements_of
+from chunkfold.expected import Expected
 from chunkfold.grid import Piece
 from chunkfold.kernels import Box
 from chunkfold.kernels.geometry import FOLDS
-from chunkfold.objects import Known
-from chunkfold.parts import Part, Place, parts_of
+from chunkfold.parts import Missed, Part, Place, parts_of
 from chunkfold.slabs import shifted, slabs, slabs_of_cells
 from chunkfold.source import Source
 from chunkfold.work import Work
@@ -35,8 +35,8 @@ class Read:
     """Decoded bytes of all inputs that are stored of it, as far as it is known."""
     absent: bool
     """Whether nothing of it is stored."""
-    known: tuple[Known | None, ...]
-    """Of each input, which of the leaf's objects are stored, if that is known."""
+    known: tuple[Expected, ...]
+    """Of each input what is known of the leaf's objects."""
     in_turn: bool
     """Whether its chunks stand one after another in staging memory, not each where it is in the
     region: so they are decoded in place, whatever their shape."""
@@ -82,10 +82,10 @@ class Share:
     """In which its outputs are read: a buffer holds an element of each of a window's."""
 
 
-def shares_of(work: Work, block: Block, buffer_bytes: int) -> Iterator[Share]:
-    """Yield what a block has to do, tile by tile."""
+def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> Iterator[Share]:
+    """Yield what a block has to do, tile by tile; for `missed` see `parts_of`."""
     for tile in range(*block.tiles):
-        parts, owed = parts_of(work, block, tile)
+        parts, owed = parts_of(work, block, tile, missed)
         windows = windows_within(work, tile, parts, buffer_bytes) if parts or not owed else []
         yield Share(tile, parts, owed, windows)
 

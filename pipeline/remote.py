@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from chunkfold.listing import listed
+from chunkfold.expected import State
+from chunkfold.listing import Entry, listed, nanoseconds
 from chunkfold.objects import Span, StoredObject
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
@@ -126,8 +127,17 @@ class RemoteObjects:
                 found = None
         yield found
 
-    def entries(self, marks: Sequence[str] = ()) -> Iterator[tuple[str, int]]:
-        """Yield key and size of every object below the path.
+    def state(self, key: str) -> State | None:
+        """Ask for the size and the time of an object."""
+        path = f"{self.path}/{key}" if self.path else key
+        with said_shortly():
+            try:
+                return TRIES(_head, self.store, path)
+            except FileNotFoundError:
+                return None
+
+    def entries(self, marks: Sequence[str] = ()) -> Iterator[Entry]:
+        """Yield key, size and time of every object below the path.
 
         As `listing.listed`.
 
@@ -145,8 +155,18 @@ class _Remote:
     store: Any
     path: str
     size: int
+    modified: int
+    """When it had been written, by the first answer."""
     held: dict[Span, Any] = field(default_factory=dict)
     """What was brought of it."""
+    requests: int = 1
+    """Answers that this is made of: another version may have come with the later ones."""
+
+    def state(self) -> State:
+        if self.requests == 1:
+            return State(self.size, self.modified)
+        with said_shortly():
+            return TRIES(_head, self.store, self.path)
 
     def fetch(self, spans: Sequence[Span]) -> None:
         wanted = [span for span in spans if span not in self.held and span[1]]
@@ -154,6 +174,7 @@ class _Remote:
             return
         with said_shortly():
             found = TRIES(_ranges, self.store, self.path, wanted)
+        self.requests += 1
         self.held = dict(zip(wanted, found, strict=True))
 
     def read(self, span: Span) -> memoryview:
@@ -181,24 +202,37 @@ def _opened(store: Any, path: str, whole: int, index: Span | None) -> _Remote:
         offset, nbytes = index or (0, PIECE_BYTES)
         wanted: Any = {"suffix": nbytes} if offset < 0 else (offset, offset + nbytes)
         result = obstore.get(store, path, options={"range": wanted})
-        size, first = result.meta["size"], result.bytes()
+        state, first = _state(result.meta), result.bytes()
+        size, modified = state
     except NotSupportedError:  # Azure knows no suffixes, plain servers no ranges
         return _whole(store, path)
     at = size - len(first) if offset < 0 else offset
     if index is not None:
-        return _Remote(store, path, size, {(at, len(first)): first})
+        return _Remote(store, path, size, modified, {(at, len(first)): first})
     rest = [
         (start, min(PIECE_BYTES, size - start)) for start in range(len(first), size, PIECE_BYTES)
     ]
     pieces = [first, *(_ranges(store, path, rest) if rest else [])]
-    return _Remote(store, path, size, {(0, size): b"".join(map(memoryview, pieces))})
+    content = b"".join(map(memoryview, pieces))
+    return _Remote(store, path, size, modified, {(0, size): content}, len(pieces))
 
 
 def _whole(store: Any, path: str) -> _Remote:
     import obstore
 
-    content = obstore.get(store, path).bytes()
-    return _Remote(store, path, len(content), {(0, len(content)): content})
+    result = obstore.get(store, path)
+    content, modified = result.bytes(), _state(result.meta).modified
+    return _Remote(store, path, len(content), modified, {(0, len(content)): content})
+
+
+def _head(store: Any, path: str) -> State:
+    import obstore
+
+    return _state(obstore.head(store, path))
+
+
+def _state(meta: Any) -> State:
+    return State(meta["size"], nanoseconds(meta["last_modified"]))
 
 
 def _ranges(store: Any, path: str, spans: Sequence[Span]) -> Sequence[Any]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from chunkfold.bad_chunks import Skipped, together
 from chunkfold.kernels import Device
 from chunkfold.kernels.profile import Profile, merged
+from chunkfold.missed import Missed
+from chunkfold.missed import together as missed_together
 from chunkfold.units import size_text
 
 MOST_BLOCKS = 1000
@@ -100,6 +102,10 @@ class Report:
     devices: Mapping[str, DeviceReport]
     """By UUID."""
     skipped: Skipped = field(default_factory=dict)
+    laws: Mapping[str, bool] = field(default_factory=dict)
+    """Of monoids whose laws were tried on data: whether any element changed an accumulator."""
+    missed: Mapping[str, Missed] = field(default_factory=dict)
+    """By input: its objects that are not stored, where only asking for them could tell."""
 
 
 def bounded(timeline: Sequence[BlockTimes]) -> tuple[BlockTimes, ...]:
@@ -116,9 +122,16 @@ def merge(reports: Iterable[Report]) -> Report:
     elements = 0
     devices: dict[str, DeviceReport] = {}
     skipped: list[Skipped] = []
+    missed: dict[str, list[Missed]] = {}
+    laws: dict[str, bool] = {}
     for report in reports:
         elements += report.elements
         skipped.append(report.skipped)
+        for name, moved in report.laws.items():
+            laws[name] = laws.get(name, False) or moved
+        for name, runs in report.missed.items():
+            missed.setdefault(name, []).append(runs)
         for uuid, entry in report.devices.items():
             devices[uuid] = devices[uuid] + entry if uuid in devices else entry
-    return Report(elements, devices, together(skipped))
+    found = {name: missed_together(parts) for name, parts in missed.items()}
+    return Report(elements, devices, together(skipped), laws, found)

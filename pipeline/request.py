@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,6 +21,7 @@ from chunkfold.packed import packing_of
 from chunkfold.planned import Plan
 from chunkfold.planning import make_plan
 from chunkfold.source import Source
+from chunkfold.stored import Listing
 
 MODES = ("exact", "fast")
 _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
@@ -43,6 +44,7 @@ class Request:
     """Bytes."""
     packings: tuple[Packing | None, ...]
     """How values are made of each source's elements, if they are not what is stored."""
+    mask_and_scale: bool = False
 
     @classmethod
     def of(
@@ -72,8 +74,19 @@ class Request:
         sources, monoids = _sources(source), tuple(_monoids(op, skipna=skipna))
         axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
-        nbytes = _bytes(memory)
-        return cls(sources, monoids, axis, selection, dtype, ddof, mode, nbytes, packings)
+        nbytes = memory_bytes(memory)
+        return cls(
+            sources,
+            monoids,
+            axis,
+            selection,
+            dtype,
+            ddof,
+            mode,
+            nbytes,
+            packings,
+            bool(mask_and_scale),
+        )
 
     def bound(self, *, fp64: bool = True) -> Bound:
         """Bind the reductions to the sources' dtypes, for devices that have float64 or not."""
@@ -109,24 +122,32 @@ class Request:
         """
         make_plan(self.sources, bound, axis=self.axis, selection=self.selection)
 
-    def stored(self) -> list[np.ndarray | None]:
-        """Find out what is stored of each source: see `chunkfold.stored`."""
-        return [source.stored() for source in self.sources]
+    def listings(self) -> list[Listing | None]:
+        """List what is stored of each source: see `chunkfold.stored`."""
+        return [source.listing() for source in self.sources]
 
-    def plan(self, bound: Bound, stored: Sequence[np.ndarray | None], **terms: Any) -> Plan:
+    def plan(self, bound: Bound, listings: Sequence[Listing | None], **terms: Any) -> Plan:
         """Plan it for what is stored, on a crew's terms (see `make_plan`)."""
-        return make_plan(
+        planned = make_plan(
             self.sources,
             bound,
             axis=self.axis,
             selection=self.selection,
-            stored=stored,
+            listings=listings,
             memory=self.memory,
             **terms,
         )
+        return replace(planned, packings=self.packings, mask_and_scale=self.mask_and_scale)
 
 
-def _bytes(memory: int | str | None) -> int | None:
+def memory_bytes(memory: int | str | None) -> int | None:
+    """Return the bytes of an amount of memory.
+
+    Raises
+    ------
+    PlanError
+        If it is none.
+    """
     if memory is None:
         return None
     plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)

@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from chunkfold.backend import Backend
 from chunkfold.bad_chunks import Skipped
 from chunkfold.block import Folded
 from chunkfold.engine import Engine
-from chunkfold.errors import ChunkError, PlanError
+from chunkfold.errors import ChunkError, LawsWarning, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.partial import Partial, assembled
+from chunkfold.nans import since_elements_are
 from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport, Report, merge
 from chunkfold.work import Work
@@ -59,11 +60,13 @@ class Run:
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._values: Mapping[str, Any] = {}
+        self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
         _refuse_empty(plan, bound)
         self._work = Work(
             self.id,
             plan.sources,
+            plan.terms,
             plan.layout,
             plan.leaf_bytes,
             plan.accumulator,
@@ -123,6 +126,22 @@ class Run:
         """Elements left out for each bad chunk (`on_bad_chunk="skip"`)."""
         return self._report.skipped
 
+    @property
+    def missing(self) -> Mapping[str, tuple[int, int]]:
+        """Of each input how many of its selected chunks, or shards, are not stored, of how many.
+
+        Where the store can be listed as planned; else those that were asked for and not there.
+        """
+        return self.plan.found_missing(self._report.missed)
+
+    def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
+        """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
+        yield from self.plan.remarks(self.missing)
+        for why, since in ((True, "since elements are"), (None, "perhaps since elements are")):
+            names = ", ".join(name for name, of_nan in self._nan.items() if of_nan is why)
+            if names:
+                yield f"there is NaN in {names}, {since}: {flag} takes those for absent"
+
     def __repr__(self) -> str:
         state = "running" if not self.done() else "failed" if self._error else "done"
         return f"<Run {self.id} of {', '.join(self.plan.ops)}: {state}>"
@@ -157,6 +176,7 @@ class Run:
             for source in self.plan.sources:
                 source.check_unchanged()
             self._report = merge(folded.report for _, folded in roots)
+            self._warn_of_laws()
             self._values = self._assembled(roots)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
@@ -169,6 +189,17 @@ class Run:
                 self._emit(RunFinished(self.id, self._seconds, failure, self.skipped))
             finally:
                 self._ended.set()
+
+    def _warn_of_laws(self) -> None:
+        """Say which monoids' laws were tried in vain: what changes nothing proves nothing."""
+        for name, moved in self._report.laws.items():
+            if not moved:
+                message = (
+                    f"monoid {name!r}: it is not shown that its op commutes and associates: no "
+                    "element that was tried, of the data or near the numbers that it names, "
+                    "changes its accumulator"
+                )
+                warnings.warn(message, LawsWarning, stacklevel=1)
 
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
         """Put every root where it belongs among the outputs, then finish them all at once."""
@@ -184,6 +215,7 @@ class Run:
         results = {}
         for statistic in self._bound.statistics:
             done = statistic.finish(whole, layout.shape, layout.reduced)
+            self._nan[statistic.name] = since_elements_are(statistic, whole, done)
             result = done.reshape(self._result_shape() + done.shape[1:])
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -15,18 +15,18 @@ from zarr.buffer.cpu import NDBuffer
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.bad_chunks import BadChunk
-from chunkfold.cells import InTurn
+from chunkfold.cells import InTurn, cells_of, view
 from chunkfold.direct import Direct, Region
-from chunkfold.errors import ClusterError, SourceError, runs_short, unreadable
+from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short, unreadable
+from chunkfold.expected import Expected
 from chunkfold.grid import Cells
-from chunkfold.objects import Known
 from chunkfold.remote import (
     TRIES,
     message_of,
     without_secrets,
 )
-from chunkfold.route import direct_of, fill_value
-from chunkfold.stored import stored_sizes
+from chunkfold.route import direct_of, fill_value, objects_of
+from chunkfold.stored import Listing, list_objects
 
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
@@ -88,6 +88,11 @@ class Source:
         return tuple(max(1, size) for size in self.array.shards or self.array.chunks)
 
     @property
+    def object_grid(self) -> tuple[int, ...]:
+        """Number of stored objects along each axis, whether they are stored or not."""
+        return tuple(-(-n // size) for n, size in zip(self.shape, self.object_shape, strict=True))
+
+    @property
     def fill(self) -> Any:
         """The value of elements that are not stored."""
         return fill_value(self.array)
@@ -104,9 +109,9 @@ class Source:
         """Decoded bytes of the whole array."""
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
-    def stored(self) -> np.ndarray | None:
-        """Return the bytes of each stored object; see `chunkfold.stored`."""
-        return stored_sizes(self.array)
+    def listing(self) -> Listing | None:
+        """List what is stored of it; None where the store cannot tell."""
+        return list_objects(self.array)
 
     def described(self) -> list[str]:
         """Say what it is, for the plan."""
@@ -119,6 +124,22 @@ class Source:
             f"          {self.dtype}, shape {self.shape}, {cells}; {route}",
         ]
 
+    def reopened(self) -> Source:
+        """Return it as it is now: others may have written since it was opened.
+
+        Raises
+        ------
+        SourceError
+            If there is no array any more.
+        ClusterError
+            If the machine has no files or memory left to look.
+        """
+        try:
+            return replace(self, array=as_stored(self.array))
+        except Exception as error:
+            kind = ClusterError if runs_short(error) else SourceError
+            raise kind(f"{self.name}: cannot be opened again ({error})") from error
+
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.
 
@@ -126,7 +147,7 @@ class Source:
 
         Raises
         ------
-        SourceError
+        ChangedError
             If its metadata are gone or others.
         ClusterError
             If the machine has no files or memory left to look.
@@ -135,11 +156,11 @@ class Source:
             now = as_stored(self.array)
         except Exception as error:
             if runs_short(error):
-                raise ClusterError(f"{self.name}: cannot be opened again: {error}") from error
-            raise SourceError(f"{self.name}: vanished while it was read ({error})") from error
+                raise ClusterError(f"{self.name}: cannot be opened again ({error})") from error
+            raise ChangedError(f"{self.name}: vanished while it was read ({error})") from error
         # As text: NaN and NaT, as fill values, equal nothing.
         if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
-            raise SourceError(f"{self.name}: its metadata changed while it was read")
+            raise ChangedError(f"{self.name}: its metadata changed while it was read")
 
     @cached_property
     def direct(self) -> Direct | None:
@@ -154,23 +175,46 @@ class Source:
         """
         return None if self.direct is None else (self.direct.object_shape, self.direct.shape)
 
-    def read(self, region: Sequence[slice], out: np.ndarray, known: Known | None = None) -> None:
+    def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None = None) -> None:
         """Decode a region into `out`, whose dtype is the region's.
 
         Its shape is the region's too; or it has one axis, where `in_turn` allows it: what is taken
         of each chunk then stands behind what is of the one before.
 
-        `known` says which of its objects are stored, if that is known.
+        `known` is what is known of its objects.
 
         Raises
         ------
         ChunkError
             If any chunk of it cannot be read or decoded.
+        ChangedError
+            If an object of it is not the one that is known.
         """
         if self.direct is not None:
             self.direct.read(self.name, region, out, known)
-        else:
+            return
+        try:
             self._read_by_zarr(region, out)
+        finally:  # also of one that was written to meanwhile, and could not be decoded
+            self._check_objects(region, out, known)
+
+    def _check_objects(
+        self, region: Sequence[slice], out: np.ndarray, known: Expected | None
+    ) -> None:
+        """See that objects that zarr read are those that are known; fill others that it found."""
+        objects = objects_of(self.array)
+        if known is None or objects is None:
+            return
+        for place, _, within in cells_of(region, self.object_shape):
+            if known.lacks(place):
+                view(out, within)[...] = self.fill
+                continue
+            key = self.array.metadata.encode_chunk_key(place)
+            try:
+                known.check(place, objects.state(key))
+            except Exception as error:
+                bad = BadChunk(self.name, "object", key, (), objects.where, str(error))
+                raise unreadable(bad, error) from error
 
     def each(self, regions: Iterable[Region], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.

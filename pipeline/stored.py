@@ -1,4 +1,4 @@
-"""Find out which objects of an array are stored, and how large they are."""
+"""Find out which objects of an array are stored, how large they are, and how new."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -17,8 +18,8 @@ from chunkfold.listing import PAGE, Entry
 from chunkfold.objects import LocalObjects
 from chunkfold.route import objects_of
 
-Found = tuple[tuple[int, ...], int]
-"""Place of a stored object in their grid, and its bytes."""
+Found = tuple[tuple[int, ...], int, int]
+"""Place of a stored object in their grid, its bytes, and when it was written, in nanoseconds."""
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 """As keys spell it; longer ones might be too large for int64."""
 _FEW = 4
@@ -29,14 +30,26 @@ _OF_A_LOT = 64
 """Keys that are looked at to part them."""
 MOST_OBJECTS = 1 << 26
 """Objects, stored or not, beyond which a table of them would take gigabytes."""
+_AT_ONCE = 1 << 16
+"""Entries of a listing that are laid over the grid at a time."""
 
 
-def stored_sizes(array: Any) -> np.ndarray | None:
-    """Return the bytes of each stored object (chunk or shard), int64 over the grid of objects.
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """What is stored of an array when it is listed."""
 
-    What is not stored has 0, what is stored at least 1. None where the store cannot tell: then
-    every object must be asked for. Keys that are no object's are passed over: an array that was
-    cut leaves some behind.
+    sizes: np.ndarray
+    """Bytes of each object (chunk or shard), uint32 or uint64 over the grid of objects: 0 where
+    nothing is stored, at least 1 where something is."""
+    newest: int
+    """When the newest of them was written: nanoseconds since 1970, by the store's clock."""
+
+
+def list_objects(array: Any) -> Listing | None:
+    """List what is stored of an array.
+
+    None where the store cannot tell: then every object must be asked for. Keys that are no
+    object's are passed over: an array that was cut leaves some behind.
     """
     objects = objects_of(array)
     key, unit = array.metadata.encode_chunk_key, array.shards or array.chunks
@@ -74,7 +87,7 @@ def _in_folders(folder: str, left: tuple[int, ...], place: tuple[int, ...]) -> I
             except (FileNotFoundError, NotADirectoryError):
                 continue
             if not stat.S_ISDIR(status.st_mode):
-                yield place + within, status.st_size
+                yield place + within, status.st_size, status.st_mtime_ns
         return
     for entry in _entries(folder):
         if not _NUMBER.fullmatch(entry.name):
@@ -82,15 +95,15 @@ def _in_folders(folder: str, left: tuple[int, ...], place: tuple[int, ...]) -> I
         here = (*place, int(entry.name))
         if len(left) > 1:
             yield from _in_folders(f"{folder}{entry.name}/", left[1:], here)
-        elif (size := _size(entry)) is not None:
-            yield here, size
+        elif (found := _status(entry)) is not None:
+            yield here, found.st_size, found.st_mtime_ns
 
 
 def _in_folder(folder: str) -> Iterator[Entry]:
     """Find the files of a folder."""
     for entry in _entries(folder):
-        if (size := _size(entry)) is not None:
-            yield entry.name, size
+        if (status := _status(entry)) is not None:
+            yield entry.name, status.st_size, status.st_mtime_ns
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
@@ -102,10 +115,10 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
         yield from entries
 
 
-def _size(entry: os.DirEntry[str]) -> int | None:
-    """Return the bytes of a file; None of a folder, or if it is gone."""
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return the status of a file; None of a folder, or if it is gone."""
     try:
-        return None if entry.is_dir() else entry.stat().st_size
+        return None if entry.is_dir() else entry.stat()
     except FileNotFoundError:
         return None
 
@@ -121,21 +134,26 @@ def _placed(entries: Iterable[Entry], prefix: str, separator: str, ndim: int) ->
     """Read places off keys."""
     numbers = re.escape(separator).join([f"({_NUMBER.pattern})"] * ndim)
     key = re.compile(re.escape(prefix) + numbers)
-    for name, size in entries:
+    for name, size, modified in entries:
         if spelled := key.fullmatch(name):
-            yield tuple(map(int, spelled.groups())), size
+            yield tuple(map(int, spelled.groups())), size, modified
 
 
-def _on_grid(found: Iterable[Found], grid: tuple[int, ...]) -> np.ndarray:
-    """Lay sizes out over the grid."""
-    # Never all as objects: a million would take a quarter of a gigabyte, not 41 MB.
-    rows = itertools.chain.from_iterable((*place, size) for place, size in found)
-    table = np.fromiter(rows, np.int64).reshape(-1, len(grid) + 1)
-    table = table[(table[:, :-1] < grid).all(axis=1)]
+def _on_grid(found: Iterable[Found], grid: tuple[int, ...]) -> Listing:
+    """Lay what was found over the grid."""
+    sizes, newest, found = np.zeros(grid, np.uint32), 0, iter(found)
     strides = np.array([math.prod(grid[n + 1 :]) for n in range(len(grid))], np.int64)
-    sizes = np.zeros(grid, np.int64)
-    sizes.reshape(-1)[table[:, :-1] @ strides] = np.maximum(table[:, -1], 1)
-    return sizes
+    # Never all as objects: ten million would take gigabytes.
+    while some := list(itertools.islice(found, _AT_ONCE)):
+        rows = itertools.chain.from_iterable((*place, *rest) for place, *rest in some)
+        table = np.fromiter(rows, np.int64).reshape(-1, len(grid) + 2)
+        table = table[(table[:, :-2] < grid).all(axis=1)]
+        places, here, modified = table[:, :-2] @ strides, table[:, -2], table[:, -1]
+        if here.max(initial=0) > np.iinfo(sizes.dtype).max:
+            sizes = sizes.astype(np.uint64)
+        sizes.reshape(-1)[places] = np.maximum(here, 1)
+        newest = max(newest, int(modified.max(initial=0)))
+    return Listing(sizes, newest)
 
 
 def _marks(key: Any, grid: tuple[int, ...]) -> list[str]:

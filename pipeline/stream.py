@@ -23,7 +23,7 @@ class Stream:
 
     def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
         self.owned, self.work, self.block = owned, work, block
-        self.totals = Totals(work.run, watch)
+        self.totals = Totals(work.run, watch, missed=[set() for _ in work.sources])
         self.fills = Powers(
             owned.opened,
             [np.full(1, source.fill, source.dtype) for source in work.sources],
@@ -33,7 +33,9 @@ class Stream:
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         """Most that is staged at a time of one input."""
         turn = owned.turn()
-        ahead, self.shares = itertools.tee(shares_of(work, block, self.buffer_bytes))
+        ahead, self.shares = itertools.tee(
+            shares_of(work, block, self.buffer_bytes, self.totals.missed)
+        )
         """What there is to do, tile by tile."""
         self._strands = Strands(owned, work, self.totals, self.buffer_bytes, turn)
         windows = (

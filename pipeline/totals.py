@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,8 @@ class Totals:
 
     run: str
     watch: Watch
+    missed: Sequence[set[tuple[int, ...]]] = ()
+    """For each input the objects that are not stored, where only asking tells."""
     elements: int = 0
     nbytes: int = 0
     """Decoded bytes, of what is stored."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from chunkfold.gaps import ListingTerms
 from chunkfold.kernels import Accumulator, Tuning
 from chunkfold.layout import Layout
 from chunkfold.source import Source
@@ -17,6 +18,8 @@ class Work:
 
     run: str
     sources: tuple[Source, ...]
+    listings: tuple[ListingTerms | None, ...]
+    """For each input what is known of all of its objects; None if it could not be listed."""
     layout: Layout
     leaf_bytes: int
     """Most decoded bytes of a leaf of one input."""

@@ -7,7 +7,7 @@ import itertools
 import os
 import signal
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -35,6 +35,7 @@ from chunkfold.staffing import readers_each
 _Read = TypeVar("_Read")
 PLUGIN = "chunkfold-device"
 _ASK_EVERY_S = 0.25
+_RUNS_KNOWN = 64
 """How often a block that waits for its turn asks whether its run goes on, in seconds."""
 RESOURCE = "chunkfold-device"
 """Every device worker declares one, so that on mixed clusters blocks go to device workers only."""
@@ -52,6 +53,10 @@ class WorkerDevice:
     _tunings: dict[object, dict[frozenset[str], Tuning]] = field(default_factory=dict)
     """By reduction, and by the kernels that were tried."""
     _buffers: list[StagingBuffer] = field(default_factory=list)
+    trying: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the laws of a run's monoids are tried."""
+    tried: deque[str] = field(default_factory=lambda: deque(maxlen=_RUNS_KNOWN))
+    """Latest runs of which that is done."""
     _turns: Iterator[int] = field(default_factory=itertools.count)
     _pools: dict[int, Readers] = field(default_factory=dict)
     """By their threads."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from distributed import Client
 
-from chunkfold.api import submit
+from chunkfold.api import ON_BAD_CHUNK, check_terms, submit
 from chunkfold.bad_chunks import Skipped
-from chunkfold.errors import SourceError
+from chunkfold.errors import ChunkError, MonoidError, PlanError, RangeError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
-from chunkfold.opening import open_all, open_source
+from chunkfold.opening import Unopened, open_each, open_source
 from chunkfold.packed import packing_of
+from chunkfold.run import Run
 from chunkfold.source import Source
+from chunkfold.stored import Listing
 
 OPS = ("count", "min", "max", "mean", "std", "histogram")
 """Of which an array has those that are defined for its dtype; NaN and NaT are left out."""
@@ -27,30 +29,33 @@ class Description:
     """What an array is, and what is in it."""
 
     name: str
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    chunks: tuple[int, ...]
-    nbytes: int
+    dtype: np.dtype | None = None
+    """None if it cannot be opened; so are shape, chunks and bytes."""
+    shape: tuple[int, ...] | None = None
+    chunks: tuple[int, ...] | None = None
+    nbytes: int | None = None
     """Bytes of all elements, decoded."""
-    stored: np.ndarray | None
-    """Bytes of each object (chunk or shard), int64 over their grid; 0: it is not stored. None where
-    the store cannot be listed."""
-    statistics: Mapping[str, Any]
+    stored: np.ndarray | None = None
+    """Bytes of each object (chunk or shard) over their grid, 0 where none is stored; None where the
+    store cannot be listed."""
+    statistics: Mapping[str, Any] = field(default_factory=dict)
     """By the names of `OPS`."""
-    skipped: Skipped
+    skipped: Skipped = field(default_factory=dict)
     """Elements left out for each chunk that could not be read."""
     reason: str = ""
     """Why there are no statistics, if there are none."""
+    bad: bool = False
+    """Whether that is since it cannot be opened or read, not since there is nothing to reduce."""
 
     @property
-    def elements(self) -> int:
-        """Number of elements, missing ones among them."""
-        return int(np.prod(self.shape, dtype=object))
+    def elements(self) -> int | None:
+        """Number of elements, missing ones among them; None if that is not known."""
+        return None if self.shape is None else int(np.prod(self.shape, dtype=object))
 
     @property
     def missing(self) -> int | None:
         """Elements that are NaN or NaT; None if they were not counted."""
-        if "count" not in self.statistics:
+        if "count" not in self.statistics or self.elements is None:
             return None
         return self.elements - sum(self.skipped.values()) - int(self.statistics["count"])
 
@@ -58,12 +63,40 @@ class Description:
 def describe(source: Any, **given: Any) -> list[Description]:
     """Describe an array, or every array of a group; parameters as `describe_array`.
 
+    An array of a group that cannot be opened or read has a reason, and the others are described.
+
     Raises
     ------
     ChunkfoldError
-        If there is nothing there, or an array cannot be read.
+        If there is nothing there, the only array cannot be read, or `on_bad_chunk` is "stop" and a
+        chunk of any is bad.
     """
-    return [describe_array(array, **given) for array in open_all(source)]
+    members = open_each(source)
+    return [described(one, alone=len(members) == 1, **given) for one in members]
+
+
+def described(member: Source | Unopened, *, alone: bool = False, **given: Any) -> Description:
+    """Describe an array of a group, or say why not; parameters as `describe_array`.
+
+    Raises
+    ------
+    ChunkfoldError
+        If it is `alone` and cannot be read; if a chunk is bad, unless those are skipped; or if
+        anything is wrong that would be with every array.
+    """
+    if isinstance(member, Unopened):
+        reason = _reason(member.name, member.error)
+        return Description(member.name, reason=reason, bad=not member.gone)
+    on_bad_chunk = given.get("on_bad_chunk", ON_BAD_CHUNK[0])
+    check_terms(memory=given.get("memory"), on_bad_chunk=on_bad_chunk, client=given.get("client"))
+    try:
+        # Of a group's arrays the last one is read long after all were opened.
+        member = member.reopened()
+        return describe_array(member, **given)
+    except (SourceError, PlanError, MonoidError, RangeError) as error:
+        if alone or (isinstance(error, ChunkError) and on_bad_chunk == ON_BAD_CHUNK[0]):
+            raise
+        return _of(member, reason=_reason(member.name, error), bad=True)
 
 
 def describe_array(
@@ -83,7 +116,7 @@ def describe_array(
     Parameters
     ----------
     source
-        As `chunkfold.opening.open_all` finds them.
+        As `chunkfold.opening.open_each` finds them.
     mask_and_scale, memory, on_bad_chunk, client, on_event
         As `chunkfold.reduce` has them.
 
@@ -92,41 +125,56 @@ def describe_array(
     ChunkfoldError
         Whatever ended the read.
     """
-    statistics: Mapping[str, Any] = {}
-    skipped: Skipped = {}
-    reason = _why_not(source)
-    packing = packing_of(source) if mask_and_scale else None
+    reason, packing = _why_not(source), packing_of(source) if mask_and_scale else None
     if reason:
-        stored = source.stored()
-    else:
-        run = submit(
-            source,
-            [op for op in OPS if is_defined(as_monoid(op), [source.dtype], [packing])],
-            skipna=True,
-            mask_and_scale=mask_and_scale,
-            memory=memory,
-            on_bad_chunk=on_bad_chunk,
-            client=client,
-            on_event=on_event,
-        )
-        statistics, skipped = run.result(), run.skipped
-        (stored,) = run.plan.stored
-    return Description(
-        source.name,
-        source.dtype,
-        source.shape,
-        tuple(source.array.chunks),
-        source.nbytes,
-        stored,
-        statistics,
-        skipped,
-        reason,
+        return _of(source, listing=source.listing(), reason=reason)
+    run = submit(
+        source,
+        [op for op in OPS if is_defined(as_monoid(op), [source.dtype], [packing])],
+        skipna=True,
+        mask_and_scale=mask_and_scale,
+        memory=memory,
+        on_bad_chunk=on_bad_chunk,
+        client=client,
+        on_event=on_event,
     )
+    statistics, reason = _statistics(run)
+    (listing,) = run.plan.listings
+    return _of(
+        source,
+        listing=listing,
+        statistics=statistics,
+        skipped=run.skipped,
+        reason=reason,
+        bad=bool(reason),
+    )
+
+
+def _statistics(run: Run) -> tuple[Mapping[str, Any], str]:
+    """Wait for statistics, or for the reason that there are none: all of it was left out."""
+    try:
+        return run.result(), ""
+    except ChunkError:
+        if sum(run.skipped.values()) < run.plan.layout.elements:
+            raise
+        return {}, "none of its chunks can be read: all were skipped"
+
+
+def _of(source: Source, *, listing: Listing | None = None, **found: Any) -> Description:
+    chunks = tuple(source.array.chunks)
+    stored = None if listing is None else listing.sizes
+    return Description(
+        source.name, source.dtype, source.shape, chunks, source.nbytes, stored, **found
+    )
+
+
+def _reason(name: str, error: Exception) -> str:
+    return str(error).removeprefix(f"{name}: ")
 
 
 def _why_not(source: Source) -> str:
     try:
         open_source(source)
     except SourceError as error:
-        return str(error).removeprefix(f"{source.name}: ")
+        return _reason(source.name, error)
     return "" if source.nbytes else "it has no elements"

@@ -22,20 +22,25 @@ _RANGE = (float, float, int)
 
 
 def parse_selection(text: str | None) -> Selection:
-    """Read a selection as it stands in NumPy's brackets.
+    """Read a selection as it stands between NumPy's brackets.
 
     Raises
     ------
     PlanError
-        If an entry is neither an integer, a slice nor an ellipsis.
+        If an entry is neither an integer, a slice nor an ellipsis, such as a list.
 
     >>> parse_selection("0:10:2, ..., -1")
     (slice(0, 10, 2), Ellipsis, -1)
     """
     if text is None:
         return None
+    if "[" in text or "]" in text:  # dropped, '[0, 2]' would be one element, not two rows
+        raise PlanError(
+            f"selection {text!r}: lists of positions are not understood, nor are brackets around "
+            "all of it: give each axis an integer or start:stop:step, as in '0:31, ..., 5'"
+        )
     entries: list[Any] = []
-    for entry in text.strip().strip("[]").split(","):
+    for entry in text.split(","):
         word = entry.strip()
         try:
             if word == "...":

@@ -74,7 +74,7 @@ def run_facts(run: Run) -> dict[str, Any]:
         "rounding": list(run.plan.rounding),
         "elements": run.plan.layout.elements,
         "skipped": skipped_json(run.skipped),
-        "not_stored": {name: missing for name, (missing, _) in run.plan.missing.items()},
+        "not_stored": {name: missing for name, (missing, _) in run.missing.items()},
         "bytes": run.plan.nbytes,
         "seconds": round(run.seconds, 6),
         "blocks": len(run.plan.blocks),
@@ -95,6 +95,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 "cell": list(source.cell),
                 "direct": source.direct is not None,
                 "unpacked": None if packing is None else f"{value}: {packing}",
+                "not_applied": plan.unapplied(source),
             }
             for source, packing, value in plan.unpacked
         ],
@@ -121,9 +122,9 @@ def description_json(description: Description) -> dict[str, Any]:
     stored = description.stored
     return {
         "name": description.name,
-        "dtype": str(description.dtype),
-        "shape": list(description.shape),
-        "chunks": list(description.chunks),
+        "dtype": None if description.dtype is None else str(description.dtype),
+        "shape": jsonable(description.shape),
+        "chunks": jsonable(description.chunks),
         "elements": description.elements,
         "bytes": description.nbytes,
         "stored_bytes": None if stored is None else int(stored.sum()),
@@ -133,6 +134,7 @@ def description_json(description: Description) -> dict[str, Any]:
         "statistics": {name: jsonable(value) for name, value in description.statistics.items()},
         "skipped": skipped_json(description.skipped),
         "reason": description.reason,
+        "bad": description.bad,
     }
 
 

@@ -121,7 +121,7 @@ def description_table(descriptions: Sequence[Description]) -> Table:
         "histogram",
     )  # fmt: skip
     for one in descriptions:
-        row = [escape(one.name), escape(str(one.dtype))]
+        row = [escape(one.name), "" if one.dtype is None else escape(str(one.dtype))]
         row += [_extents(one.shape), _extents(one.chunks), _stored(one)]
         if one.reason:
             made.add_row(*row, *[""] * 5, escape(one.reason.partition(";")[0]))
@@ -134,14 +134,16 @@ def description_table(descriptions: Sequence[Description]) -> Table:
     return made
 
 
-def _extents(shape: Sequence[int]) -> str:
+def _extents(shape: Sequence[int] | None) -> str:
+    if shape is None:
+        return ""
     return "x".join(map(str, shape)) or "scalar"
 
 
 def _stored(one: Description) -> str:
     """Say how many bytes are stored, and how much of the array, if not all."""
     if one.stored is None:
-        return "?"
+        return "" if one.reason else "?"
     share = float(np.mean(one.stored > 0)) if one.stored.size else 0.0
     part = "" if share in (0.0, 1.0) else f", {share:.0%} of it"
     return size_text(int(one.stored.sum())) + part

@@ -32,18 +32,21 @@ CASES = [
     ("uint8", Packing(missing=(255, 0))),
     ("int8", Packing(0.5, -3.0, (255,), stored="uint8")),
     (">u4", Packing(1e-3, missing=(-(2**31),), stored="int32")),
-    ("int64", Packing(missing=(-(2**63), 2**53 + 1))),
+    ("int64", Packing(missing=(2 - 2**63, 2**53 + 1, 7))),
+    (">u8", Packing(0.5, missing=(2**64 - 2,))),
     ("float16", Packing(missing=(-9984.0,))),
     (">f4", Packing(3.0, 0.1, (float(np.float32(1e20)),))),
     ("float64", Packing(missing=(-999.0, float("inf")))),
 ]
+LONG = ("int64", "uint64")
 
 
 def unpacked(array: np.ndarray, packing: Packing, dtype: type[np.floating]) -> np.ndarray:
-    """Unpack as the conventions have it."""
+    """Unpack as the conventions have it; elements are missing that are, once they are floats."""
     native = array.astype(array.dtype.newbyteorder("="))
     held = native.view(packing.stored or native.dtype)
-    missing = np.array([x in packing.missing for x in held.tolist()], bool)
+    nothing = {float(x) for x in packing.missing}
+    missing = np.array([float(x) in nothing for x in held.tolist()], bool)
     return np.where(
         missing, dtype(np.nan), held.astype(dtype) * dtype(packing.scale) + dtype(packing.offset)
     )
@@ -54,8 +57,10 @@ def with_missing(dtype: str, packing: Packing, count: int, seed: int, share: flo
     array = values(np.dtype(dtype).newbyteorder("=").name, count, seed)
     array = array // 2**13 if array.dtype == np.int64 else array
     held = array.view(packing.stored or array.dtype)
+    near = [0, 1, -1, 510, 511, -511, -512, 1022, 1023] if held.dtype.name in LONG else [0]
     for missing in packing.missing:
-        held[rng.random(count) < share] = missing
+        places = rng.random(count) < share
+        held[places] = held.dtype.type(missing) + rng.choice(near, count).astype(held.dtype)[places]
     return array.astype(dtype)
 
 

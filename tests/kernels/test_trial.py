@@ -95,10 +95,10 @@ def test_kernels_that_answer_wrongly_are_not_used(
 ):
     """A state that ends as one more gives another answer for every number of launches.
 
-    It does so beyond the elements that laws are tried on, else it would be no monoid.
+    It does so for an element (37) that laws are not tried on, else it would be no monoid.
     """
     more = Accumulate(
-        {"t": "int64", "far": "int32"}, {"t": 0, "far": 0}, "s.t += x; s.far |= i > 99;",
+        {"t": "int64", "far": "int32"}, {"t": 0, "far": 0}, "s.t += x; s.far |= x * x == 1369;",
         {"s": "s.t + s.far"},
     )  # fmt: skip
     wrong = Monoid("wrong", fields={"s": "int64"}, zero=0, lift="x", op="add", accumulate=more)

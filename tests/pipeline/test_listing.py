@@ -15,7 +15,7 @@ from zarr.storage import ObjectStore
 
 from chunkfold import listing, stored
 from chunkfold.listing import listed
-from chunkfold.stored import stored_sizes
+from chunkfold.stored import list_objects
 
 PAGE = 8
 
@@ -26,6 +26,12 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "PAGE", PAGE)
     monkeypatch.setattr(stored, "PAGE", PAGE)
     monkeypatch.setattr(listing, "_FROM_ANY_KEY", ("MemoryStore", "LocalStore"))
+
+
+def sizes_of(array: zarr.Array) -> np.ndarray:
+    listing = list_objects(array)
+    assert listing is not None
+    return listing.sizes
 
 
 @pytest.fixture
@@ -51,7 +57,7 @@ def test_marks_change_nothing_of_what_is_listed(path: str, keys: set[str], data:
     if path:
         obstore.put(store, f"{path}0/1", b"of another")
     marks = sorted(data.draw(st.sets(st.sampled_from([*sorted(keys), "", "5", "9/"]))))
-    found = list(listed(store, path, marks))
+    found = [(key, size) for key, size, _ in listed(store, path, marks)]
     assert sorted(found) == [(key, n + 1) for n, key in enumerate(sorted(keys))]
 
 
@@ -62,9 +68,9 @@ def test_a_large_array_is_listed_in_lots_that_are_alike(lots: list):
     )
     array[...] = 1
     array[3, 4:9] = 0  # what is fill is not stored
-    assert (stored_sizes(array) == array[...]).all()
+    assert (sizes_of(array) == array[...]).all()
     assert len(lots) == stored._LOTS
-    keys = sorted(key for key, _ in listed(store, "a"))
+    keys = sorted(key for key, *_ in listed(store, "a"))
     sizes = [sum(behind < key <= (last or "~") for key in keys) for behind, last in lots]
     assert max(sizes) <= 3 * len(keys) / len(lots)
 
@@ -75,9 +81,9 @@ def test_a_store_that_lists_in_no_order_is_listed_at_one_go(tmp_path: Path, lots
     )
     array[...] = 1
     store = ObjectStore(LocalStore(str(tmp_path)))
-    first = [key for key, _ in listed(store.store, "a")][:PAGE]
+    first = [key for key, *_ in listed(store.store, "a")][:PAGE]
     assert first != sorted(first), "folders are in order here, so this shows nothing"
-    assert np.all(stored_sizes(zarr.open_array(store, path="a")) == 1)
+    assert np.all(sizes_of(zarr.open_array(store, path="a")) == 1)
     assert not lots
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray as xr
+import xarray
 import zarr
 
 import chunkfold as cf
 from chunkfold import planning
 from chunkfold.errors import PackedWarning
 from chunkfold.kernels import Packing
-from chunkfold.opening import open_source
-from chunkfold.packed import packing_attributes, packing_of
+from chunkfold.opening import open_each, open_source
+from chunkfold.packed import packing_attributes, packing_of, unapplied
 
 pytestmark = pytest.mark.unoptimised
 
@@ -52,6 +52,14 @@ def coded(number: float) -> str:
         ("f4", {"_FillValue": coded(float("nan")), "missing_value": "NaN"}, None),
         ("f4", {"missing_value": 1e300}, None),
         ("M8[s]", {"_FillValue": -1}, None),
+        ("i8", {"_FillValue": 2.0**63}, Packing(missing=(2**63 - 1,))),
+        ("i8", {"_FillValue": 2.0**64}, None),
+        (
+            "i8",
+            {"_Unsigned": "true", "_FillValue": 2.0**64},
+            Packing(missing=(2**64 - 1,), stored="uint64"),
+        ),
+        ("i4", {"_FillValue": -(2.0**31) - 1}, None),
         ("bool", {"_FillValue": 0}, None),
         ("f4", {"missing_value": 10**400}, None),
         ("i2", {"missing_value": 10**400}, None),
@@ -60,6 +68,60 @@ def coded(number: float) -> str:
 )
 def test_packing_is_what_attributes_say(dtype: str, attributes: dict, packing):
     assert packing_of(open_source(array_of(dtype, attributes))) == packing
+
+
+DEFAULTS = {
+    "i1": -127,
+    "u1": 255,
+    "i2": -32767,
+    "u2": 65535,
+    "i4": -2147483647,
+    "u4": 4294967295,
+    "i8": -9223372036854775806,
+    "u8": 18446744073709551614,
+}
+"""What netCDF fills arrays with, if it is told nothing else."""
+
+
+def around(number: int, dtype: str) -> np.ndarray:
+    """Return the ends of a dtype, and numbers near one of which some round to the same float64."""
+    ends, near = np.iinfo(dtype), (0, 1, 2, 98, 509, 510, 511, 1021, 1022, 1023, 1024)
+    numbers = {number + n for n in near} | {number - n for n in near} | {0, ends.min, ends.max}
+    return np.array(sorted(n for n in numbers if ends.min <= n <= ends.max), dtype)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("name", ["_FillValue", "missing_value"])
+@pytest.mark.parametrize("written", [int, float])
+@pytest.mark.parametrize("dtype", DEFAULTS)
+def test_missing_is_what_xarray_masks(tmp_path, dtype: str, written, name: str, zarr_format: int):
+    """Attributes lose digits: a float64 holds none of netCDF's fills of 64 bits."""
+    data = around(DEFAULTS[dtype], dtype)
+    array = zarr.open_group(tmp_path, mode="w", zarr_format=zarr_format).create_array(
+        "a",
+        shape=data.shape,
+        dtype=dtype,
+        fill_value=None if zarr_format == 2 else 0,
+        attributes={name: written(DEFAULTS[dtype]), "_ARRAY_DIMENSIONS": ["x"]},
+        dimension_names=["x"] if zarr_format == 3 else None,
+    )
+    array[...] = data
+    with xarray.open_zarr(tmp_path, consolidated=False) as opened:
+        want = opened["a"].values
+    packing = packing_of(open_source(array))
+    assert np.isnan(want).any()
+    assert packing is not None
+    np.testing.assert_array_equal(packing.values(data), want)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_fills_that_float64_does_not_hold_are_left_out(dtype: str):
+    data = around(DEFAULTS[dtype], dtype)
+    given = {"_FillValue": float(DEFAULTS[dtype])}
+    array = zarr.create_array({}, data=data, chunks=(4,), attributes=given)
+    there = data[data.astype(float) != given["_FillValue"]].astype(float)
+    got = cf.reduce(array, ["count", "min", "max"], mask_and_scale=True, skipna=True)
+    assert got == {"count": there.size, "min": there.min(), "max": there.max()}
 
 
 def test_the_fill_value_of_format_2_is_missing():
@@ -77,7 +139,7 @@ def test_of_two_fill_values_that_one_is_missing_which_is_to_xarray(
 ):
     """Format 2's own comes before `_FillValue`; format 3's never stands for nothing."""
     _written_by_hand(tmp_path, zarr_format, named, fill, dtype)
-    want = xr.open_zarr(tmp_path, consolidated=False)["a"]
+    want = xarray.open_zarr(tmp_path, consolidated=False)["a"]
     got = cf.reduce(tmp_path / "a", ["sum", "count"], mask_and_scale=True, skipna=True)
     assert (got["sum"], got["count"]) == (want.sum(), want.count())
 
@@ -105,12 +167,12 @@ def _written_by_hand(
 def test_what_xarray_writes_is_missing_where_it_reads_it(
     tmp_path: Path, zarr_format: int, fill: int | None
 ):
-    values = xr.DataArray(np.array([0, -7, 1], "i2"), dims="x", name="a")
+    values = xarray.DataArray(np.array([0, -7, 1], "i2"), dims="x", name="a")
     if fill is not None:
         values = values.astype("f4").where(values != fill)
         values.encoding = {"dtype": "i2", "_FillValue": fill}
     values.to_dataset().to_zarr(tmp_path / "s", zarr_format=zarr_format)
-    want = xr.open_zarr(tmp_path / "s")["a"]
+    want = xarray.open_zarr(tmp_path / "s")["a"]
     got = cf.reduce(tmp_path / "s" / "a", ["sum", "count"], mask_and_scale=True, skipna=True)
     assert (got["sum"], got["count"]) == (want.sum(), want.count())
 
@@ -185,6 +247,78 @@ def test_attributes_that_are_not_applied_can_be_told():
         "_FillValue -7, folded as any number"
     ]
     assert list(packing_attributes(open_source(array_of("i2", {}, zarr_format=2)))) == []
+
+
+WHY = "refuses them: scale_factor is '0.1 K', no finite float64: mend it)"
+NO_TEXT = "which is not the text 'true' or 'false': folded as int8"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "attributes", "before", "after"),
+    [
+        ("i2", {"scale_factor": 0.1}, ["not applied: scale_factor 0.1 (FLAG applies them)"], []),
+        (
+            "i2",
+            {"scale_factor": "0.1 K", "_FillValue": -1},
+            ["not applied: scale_factor '0.1 K'; _FillValue -1, folded as any number (FLAG " + WHY],
+            None,
+        ),
+        ("i2", {"_FillValue": float("nan"), "missing_value": "NaN"}, [], []),
+        (
+            "bool",
+            {"_FillValue": 0},
+            *[["never applied: _FillValue 0, for bool has no missing numbers"]] * 2,
+        ),
+        (
+            "i1",
+            {"_Unsigned": "true"},
+            ["not applied: _Unsigned true, folded as int8 (FLAG applies them)"],
+            [],
+        ),
+        ("u1", {"_Unsigned": "true"}, [], []),
+        *(
+            ("i1", {"_Unsigned": said}, *[[f"never applied: _Unsigned {said!r}, {NO_TEXT}"]] * 2)
+            for said in ("True", True, 1)
+        ),
+        (
+            "f4",
+            {"valid_range": [0, 9], "valid_min": 0, "add_offset": 2},
+            [
+                "not applied: add_offset 2 (FLAG applies them)",
+                "never applied: valid_range [0, 9], valid_min 0, numbers beyond folded as any",
+            ],
+            ["never applied: valid_range [0, 9], valid_min 0, numbers beyond folded as any"],
+        ),
+        ("str", {"_FillValue": "", "valid_min": "a"}, [], []),
+    ],
+)
+def test_what_a_flag_does_and_does_not_is_told_alike(dtype, attributes, before, after):
+    source = open_each(array_of(dtype, attributes))[0]
+    assert list(unapplied(source, "FLAG", mask_and_scale=False)) == before
+    if after is None:
+        with pytest.raises(cf.PlanError, match=r"scale_factor is '0\.1 K', no finite float64"):
+            packing_of(source)
+        return
+    assert list(unapplied(source, "FLAG", mask_and_scale=True)) == after
+    if dtype == "str":
+        return
+    for asked, told in ((False, before), (True, after)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", PackedWarning)
+            cf.submit(source, "count", mask_and_scale=asked).result()
+        flag = "mask_and_scale=True"
+        assert [str(one.message) for one in caught] == [
+            f"{source.name}: {one.replace('FLAG', flag)}" for one in told
+        ]
+        lines = str(cf.plan(source, "count", mask_and_scale=asked)).splitlines()
+        for one in told:
+            assert lines.count(" " * 10 + one.replace("FLAG", "mask_and_scale")) == 1
+
+
+def test_integers_of_another_sign_are_planned_so():
+    source = array_of("i1", {"_Unsigned": "true"})
+    assert "read as uint8" in str(cf.plan(source, "max", mask_and_scale=True))
+    assert "read as" not in str(cf.plan(source, "max"))
 
 
 def test_what_is_not_applied_is_told_where_it_was_asked():

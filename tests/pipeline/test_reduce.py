@@ -436,28 +436,26 @@ def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):
     never.set()
 
 
-def test_an_array_that_vanishes_or_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch):
-    import shutil
-
+def test_metadata_that_vanish_or_change_while_an_array_is_read_are_an_error(tmp_path, monkeypatch):
     from chunkfold.direct import Direct
 
     real = Direct.each
-    layout = {"shape": (100,), "chunks": (10,), "dtype": "i8"}
-
     once = threading.Lock()  # released by nobody: the readers are several, the accident is one
 
-    def replaced(self, *given):
+    def changed(self, *given):
         yield from real(self, *given)
-        if not once.acquire(blocking=False):
-            return
-        zarr.create_array(str(tmp_path / "a.zarr"), **layout | {"shape": (50,)}, overwrite=True)
+        if once.acquire(blocking=False):
+            zarr.open_array(str(tmp_path / "a.zarr")).update_attributes({"units": "K"})
 
     def removed(self, *given):
         yield from real(self, *given)
-        shutil.rmtree(tmp_path / "a.zarr", ignore_errors=True)
+        (tmp_path / "a.zarr/zarr.json").unlink(missing_ok=True)
 
-    for accident, match in ((replaced, "metadata changed"), (removed, "vanished")):
-        zarr.create_array(str(tmp_path / "a.zarr"), **layout, overwrite=True)[...] = 1
+    for accident, match in ((changed, "metadata changed"), (removed, "vanished")):
+        made = zarr.create_array(
+            str(tmp_path / "a.zarr"), shape=(100,), chunks=(10,), dtype="i8", overwrite=True
+        )
+        made[...] = 1
         monkeypatch.setattr(Direct, "each", accident)
         with pytest.raises(cf.SourceError, match=f"a.zarr: .*{match}"):
             cf.reduce(tmp_path / "a.zarr")
@@ -570,6 +568,15 @@ def test_axes_go_by_name_too():
         cf.plan(source, "sum", axis="latitude")
     with pytest.raises(cf.PlanError, match="no axis 'time'; its axes have no names"):
         cf.plan(stored(array, chunks=(1, 3, 2)), "sum", axis="time")
+
+
+def test_axes_of_the_same_name_are_told_apart_by_number():
+    array = np.arange(24).reshape(2, 3, 4)
+    source = stored(array, chunks=(1, 3, 2), dimension_names=("x", "y", "x"))
+    with pytest.raises(cf.PlanError, match=r"has 2 axes that are called 'x': .* number, 0 or 2$"):
+        cf.plan(source, "sum", axis="x")
+    same(cf.reduce(source, "sum", axis=("y", 2)), array.sum(axis=(1, 2)))
+    same(cf.reduce(source, "sum", axis="x", selection=1), array[1].sum(axis=1))
 
 
 @given(st.data())

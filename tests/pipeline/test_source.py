@@ -30,8 +30,9 @@ def test_an_array_has_not_vanished_where_no_file_can_be_opened(store: Path):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-        with pytest.raises(cf.ClusterError, match=r"a: cannot be opened again: .*Too many open"):
-            source.check_unchanged()
+        for look in (source.check_unchanged, source.reopened):
+            with pytest.raises(cf.ClusterError, match=r"a: cannot be opened again .*Too many open"):
+                look()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 

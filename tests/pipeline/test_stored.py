@@ -21,13 +21,13 @@ from chunkfold import blocks, parts, planning, stored
 from chunkfold.blocks import cut_blocks, even_runs
 from chunkfold.direct import Direct
 from chunkfold.errors import ChunkError
-from chunkfold.gaps import SPARSE, Holdings, known_objects
+from chunkfold.gaps import SPARSE, Holdings, ListingTerms, expected_objects, with_objects
 from chunkfold.grid import Cells, select
 from chunkfold.kernels import Combiner, as_monoid, bind
 from chunkfold.layout import Layout
 from chunkfold.opening import open_source
 from chunkfold.planning import make_plan
-from chunkfold.stored import stored_sizes
+from chunkfold.stored import Listing, list_objects
 
 pytestmark = pytest.mark.unoptimised
 
@@ -37,6 +37,11 @@ def _small_leaves(monkeypatch):
     """Many leaves and blocks, although the arrays are small."""
     monkeypatch.setattr(planning, "LEAF_BYTES", 256)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
+
+
+def stored_sizes(made: zarr.Array) -> np.ndarray | None:
+    listing = list_objects(made)
+    return listing and listing.sizes
 
 
 def sparse(path: Path, array: np.ndarray, kept: np.ndarray, **kwargs) -> tuple:
@@ -434,7 +439,7 @@ def test_blocks_share_stored_bytes_not_leaves(tmp_path: Path):
     made, _ = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 64), compressors=None)
     source = open_source(made)
     bound = bind([as_monoid("sum")], [source.dtype])
-    plan = make_plan((source,), bound, stored=[source.stored()], workers=4)
+    plan = make_plan((source,), bound, listings=[source.listing()], workers=4)
     held = [int((~block.absent_parts(0)).sum()) for block in plan.blocks]
     assert sum(held) == 100
     assert len(held) >= 16
@@ -471,24 +476,24 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
     store = ObjectStore(obstore.store.MemoryStore()) if remote else {}
     source = open_source(zarr.create_array(store, shape=(20, 30), chunks=(3, 4), dtype="f8"))
     assert source.remote == remote
-    holdings = Holdings.of(layout, [source], [sizes])
+    listing = Listing(sizes.astype(np.uint32), 0)
+    terms = [ListingTerms.of(listing)]
+    holdings = Holdings.of(layout, [source], [listing])
     made = cut_blocks(np.full(holdings.absent.shape, 900), holdings.absent, 2, 0)
-    for block in holdings.noted(made):
+    for block in made:
+        sent = with_objects(block, layout, [source], [listing], terms)
         for tile in range(*block.tiles):
             for part in range(*block.parts):
                 box = layout.leaf_objects(tile, part, (3, 4))
                 there = sizes[box] > 0
-                (known,) = known_objects(layout, [source], block, tile, part)
-                most = 1 if remote else SPARSE
-                noted = there.any() and not there.all() and there.mean() <= most
-                assert (known is not None) == noted
-                if known is not None:
-                    np.testing.assert_array_equal(known.stored, there)
-                    assert (
-                        holdings.decoded[tile, part]
-                        == 8 * layout.leaf_elements()[tile, part] * there.mean()
-                    )
+                if there.any():
+                    (known,) = expected_objects(layout, [source], terms, sent, tile, part, [set()])
+                    np.testing.assert_array_equal(known.sizes, sizes[box])
+                assert holdings.absent[tile, part] == (not there.any())
+                left_out = remote or there.mean() <= SPARSE
+                assert holdings.decoded[tile, part] == pytest.approx(
+                    8 * layout.leaf_elements()[tile, part] * (there.mean() if left_out else 1)
+                )
                 rows = [piece.source for piece in layout.leaf(tile, part)]
                 touched = {(r // 3, c // 4) for r in range(20)[rows[0]] for c in range(30)[rows[1]]}
-                box = layout.leaf_objects(tile, part, (3, 4))
                 assert touched <= {(r, c) for r in range(7)[box[0]] for c in range(8)[box[1]]}

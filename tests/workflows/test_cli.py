@@ -462,3 +462,12 @@ def test_help_has_examples_and_is_quick_to_import(here):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("set()\n")
     assert all(f"\n  {command} " in done.stdout for command in COMMANDS)
+
+
+def test_nan_is_told_beside_the_results(tmp_path: Path, here):
+    zarr.create_array(str(tmp_path / "a"), data=np.array([1.0, np.nan]))
+    code, out, err = here("reduce", tmp_path / "a", "--op", "mean", "--json")
+    assert code == 0
+    assert json.loads(out)["results"] == {"mean": "NaN"}
+    told = "there is NaN in mean, since elements are: --skipna takes those for absent"
+    assert told in " ".join(err.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -138,3 +139,91 @@ def test_the_command_shows_a_row_for_each_array(store: Path, here: Callable):
     entries = json.loads(told)
     assert [entry["missing"] for entry in entries] == [0]
     assert entries[0]["statistics"]["histogram"][0]["count"] > 0
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A group with a good array at either end, and between them one of each kind of bad one."""
+    path = tmp_path / "g.zarr"
+    group = zarr.open_group(path, mode="w")
+    for name in ("a", "all bad", "broken", "packed", "part bad", "removed", "z"):
+        group.create_array(name, data=np.arange(6.0), chunks=(3,))
+    zarr.consolidate_metadata(path)
+    for spoiled in ("all bad/c/0", "all bad/c/1", "part bad/c/0"):
+        (path / spoiled).write_bytes(b"spoiled")
+    (path / "broken/zarr.json").write_text("{ not")
+    zarr.open_array(path / "packed", mode="a").attrs["scale_factor"] = "a tenth"
+    shutil.rmtree(path / "removed")
+    zarr.open_array(path / "z", mode="a").append(np.full(3, 9.0))
+    return path
+
+
+def test_each_array_of_a_group_has_statistics_or_a_reason(damaged: Path):
+    given = {"on_bad_chunk": "skip", "mask_and_scale": True}
+    found = {one.name.removeprefix(f"{damaged}/"): one for one in describe(damaged, **given)}
+    reasons = {
+        "a": "",
+        "all bad": "none of its chunks can be read: all were skipped",
+        "broken": "cannot be opened (JSONDecodeError",
+        "packed": "scale_factor is 'a tenth', no finite float64: mend it",
+        "part bad": "",
+        "removed": "is gone, but the consolidated metadata of its group name it",
+        "z": "",
+    }
+    assert list(found) == list(reasons)
+    for name, reason in reasons.items():
+        assert found[name].reason.startswith(reason)
+        assert bool(found[name].statistics) == (not reason)
+        assert found[name].bad == (bool(reason) and name != "removed")
+    assert sum(found["all bad"].skipped.values()) == 6
+    assert found["part bad"].statistics["min"] == 3
+    assert found["z"].shape == (9,)
+    assert found["z"].statistics["max"] == 9
+
+
+def test_what_is_wrong_for_all_arrays_or_the_only_one_is_an_error(damaged: Path):
+    with pytest.raises(cf.PlanError, match="memory is '0'"):
+        describe(damaged, on_bad_chunk="skip", memory="0")
+    with pytest.raises(cf.PlanError, match="on_bad_chunk is 'none'"):
+        describe(damaged, on_bad_chunk="none")
+    with pytest.raises(ChunkError, match="all bad: cannot read chunk"):
+        describe(damaged)
+    with pytest.raises(cf.PlanError, match="scale_factor is 'a tenth'"):
+        describe(damaged / "packed", mask_and_scale=True)
+    (alone,) = describe(damaged / "all bad", on_bad_chunk="skip")
+    assert alone.bad
+
+
+def test_arrays_may_change_before_they_are_read(tmp_path: Path, monkeypatch):
+    """Of a group's arrays the last is read long after all were opened."""
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w")
+    for name in ("a", "b"):
+        group.create_array(name, data=np.arange(6.0), chunks=(3,))
+    each = Direct.each
+
+    def appended(self: Direct, name: str, *given):
+        last = zarr.open_array(tmp_path / "g.zarr/b", mode="a")
+        if name.endswith("/a") and last.shape == (6,):
+            last.append(np.full(3, 9.0))
+        yield from each(self, name, *given)
+
+    monkeypatch.setattr(Direct, "each", appended)
+    first, last = describe(tmp_path / "g.zarr")
+    assert (first.statistics["count"], last.statistics["count"]) == (6, 9)
+
+
+def test_the_command_ends_with_3_if_an_array_is_bad(damaged: Path, here: Callable):
+    with cf.LocalOpenCLCluster(dashboard_address=None) as cluster:
+        on = ("--scheduler", cluster.scheduler_address, "--on-bad-chunk", "skip", "--json")
+        code, told, said = here("describe", damaged, *on)
+        shutil.rmtree(damaged / "broken")
+        shutil.rmtree(damaged / "all bad")
+        shutil.rmtree(damaged / "part bad")
+        well, shown, _ = here("describe", damaged, *on[:-1])
+    assert (code, well) == (3, 0)
+    entries = {entry["name"].removeprefix(f"{damaged}/"): entry for entry in json.loads(told)}
+    assert len(entries) == 7
+    assert entries["broken"]["shape"] is None
+    assert entries["z"]["statistics"]["max"] == 9
+    assert "broken: cannot be opened" in said
+    assert "removed" in shown

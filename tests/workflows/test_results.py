@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -35,7 +36,13 @@ def test_plans_for_machines_say_how_values_are_made():
     assert told == [None, "float64: stored * 0.01 - 3.0; missing: -1"]
 
 
-@pytest.mark.parametrize("text", ["0:1:2:3", "a", "1,,2", "1.5"])
+@pytest.mark.parametrize("text", ["[0,2]", "[0:2]", "0, [1]", "[[0, 2]]", "]0["])
+def test_lists_are_not_taken_for_positions(text: str):
+    with pytest.raises(PlanError, match=f"selection '{re.escape(text)}': lists of positions are"):
+        parse_selection(text)
+
+
+@pytest.mark.parametrize("text", ["0:1:2:3", "a", "1,,2", "1.5", "(0, 2)", "", "True"])
 def test_a_bad_selection_is_quoted(text: str):
     with pytest.raises(PlanError, match="selection"):
         parse_selection(text)

@@ -17,6 +17,7 @@ import click
 
 from chunkfold.errors import (
     BusyError,
+    ChangedError,
     ChunkError,
     ChunkfoldError,
     ClusterError,
@@ -34,7 +35,7 @@ EXIT_FAULT = 1
 EXIT_ERROR = 2
 """Bad input, which the next try will find as bad; a device that is missing or unfit."""
 EXIT_SKIPPED = 3
-"""Results are there, but chunks that could not be read are not in them."""
+"""Results are there, but chunks, or arrays of a group, that could not be read are not in them."""
 EXIT_FAILED = 4
 """A chunk cannot be read, or a worker, a cluster or a deadline failed."""
 EXIT_BUSY = 5
@@ -48,7 +49,15 @@ _AGAIN_S = 0.01
 _CODES: dict[type[ChunkfoldError], int] = {
     BusyError: EXIT_BUSY,
     **dict.fromkeys(
-        (ChunkError, ClusterError, IncompleteError, TimeLimitError, WorkerLostError), EXIT_FAILED
+        (
+            ChangedError,
+            ChunkError,
+            ClusterError,
+            IncompleteError,
+            TimeLimitError,
+            WorkerLostError,
+        ),
+        EXIT_FAILED,
     ),
 }
 COMMANDS = {
@@ -137,8 +146,9 @@ def cli() -> None:
     \b
     Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
     2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
-    skip); 4 a chunk cannot be read, or a worker, cluster or deadline failed; 5 another run of the
-    same job is under way; 130 interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
+    skip), or arrays of a group that describe could not read; 4 a chunk cannot be read, or a
+    worker, cluster or deadline failed; 5 another run of the same job is under way;
+    130 interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
     """
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from chunkfold.bad_chunks import together
-from chunkfold.opening import open_all
+from chunkfold.opening import open_each
+from chunkfold.source import Source
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.describe import describe_array
+from chunkfold.workflows.describe import Description, described
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import description_json
 from chunkfold.workflows.style import description_table, show, tell_skipped
@@ -40,7 +41,8 @@ def command(
 
     SOURCE is a path or URL. Of every array: dtype, shape, what is stored, how many elements are
     missing (NaN or NaT), and of the others minimum, maximum, mean, standard deviation and a
-    histogram, in one read.
+    histogram, in one read. An array of a group that cannot be opened or read has a row that says
+    why; the others are described, and the exit code is 3.
 
     \b
     Examples:
@@ -49,17 +51,19 @@ def command(
       chunkfold describe store.zarr/temperature --json
       chunkfold describe s3://bucket/store.zarr --on-bad-chunk skip
     """
-    arrays = open_all(source)
-    options.tell_packed(arrays, quiet=quiet or mask_and_scale)
-    made: list[Any] = []
+    members = open_each(source)
+    arrays = [one for one in members if isinstance(one, Source)]
+    options.tell_packed(arrays, mask_and_scale=mask_and_scale, quiet=quiet)
+    made: list[Description] = []
     given: Any = {
         "mask_and_scale": mask_and_scale, "memory": memory, "on_bad_chunk": on_bad_chunk,
     }  # fmt: skip
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         try:
-            for array in arrays:
+            for one in members:
                 with run_progress(err, quiet=quiet) as watch, options.or_skipped(on_bad_chunk):
-                    made.append(describe_array(array, client=client, on_event=watch, **given))
+                    alone = len(members) == 1
+                    made.append(described(one, alone=alone, client=client, on_event=watch, **given))
         finally:
             # Before the cluster is closed, which takes longer than a small array; and where one
             # cannot be read, those before it.
@@ -69,5 +73,10 @@ def command(
                 show(out, description_table(made))
     skipped = together(one.skipped for one in made)
     if skipped:
-        tell_skipped(skipped, sum(one.elements for one in made))
+        tell_skipped(skipped, sum(one.elements or 0 for one in made))
+    bad = [one for one in made if one.bad]
+    for unread in bad:
+        if not unread.skipped:
+            err.print(f"{unread.name}: {unread.reason}", markup=False)
+    if skipped or bad:
         click.get_current_context().exit(EXIT_SKIPPED)

@@ -53,7 +53,7 @@ def command(
     pair = open_source(first), open_source(second)
     given: Any = {"mask_and_scale": mask_and_scale, "selection": chosen, "memory": memory}
     check(pair, "first_mismatch", **given)
-    options.tell_packed(pair, quiet=quiet or mask_and_scale)
+    options.tell_packed(pair, mask_and_scale=mask_and_scale, quiet=quiet)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
             found = diff(*pair, client=client, on_event=watch, **given)

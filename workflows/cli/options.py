@@ -44,7 +44,8 @@ select = click.option(
     "--select",
     "selection",
     metavar="INDEX",
-    help="Take a part: as in NumPy's brackets, '0:100, ..., 3'.",
+    help="Take a part, by an integer or a slice for each axis, as between NumPy's brackets: "
+    "'0:100, ..., 3'.",
 )
 on_bad_chunk = click.option(
     "--on-bad-chunk",
@@ -189,10 +190,10 @@ def or_skipped(on_bad_chunk: str) -> Iterator[None]:
 
 
 def tell_packed(
-    sources: Iterable[Source], remedy: str = "--mask-and-scale applies them", *, quiet: bool
+    sources: Iterable[Source], flag: str = "--mask-and-scale", *, mask_and_scale: bool, quiet: bool
 ) -> None:
     """Say where stored numbers are folded that stand for others, and what helps."""
-    for told in () if quiet else not_applied(sources, remedy):
+    for told in () if quiet else not_applied(sources, flag, mask_and_scale=mask_and_scale):
         err.print(told, markup=False)
 
 

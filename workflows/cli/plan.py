@@ -40,7 +40,6 @@ def command(
     """
     opened = [open_source(source) for source in sources]
     given = options.arguments(**reduction)
-    options.tell_packed(opened, quiet=bool(given.get("mask_and_scale")))
     if scheduler is None:
         workers = len(posts(chosen_devices(list(specs) or None)))
         made = plan(opened, workers=workers, threads=THREADS, **given)

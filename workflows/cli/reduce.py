@@ -96,7 +96,7 @@ def command(
     for file in (output, manifest, report, performance):
         refuse_sources(file, opened)
     quiet = quiet or json_lines
-    options.tell_packed(opened, quiet=quiet or given["mask_and_scale"])
+    options.tell_packed(opened, mask_and_scale=given["mask_and_scale"], quiet=quiet)
     record = Record(" and ".join(source.name for source in opened), _settings())
     with (
         reported(record, report),
@@ -141,7 +141,7 @@ def command(
 
 def _tell(run: Run) -> None:
     """Say what was read, where and how fast."""
-    for told in run.plan.remarks():
+    for told in run.remarks("--skipna"):
         err.print(told, markup=False, soft_wrap=True)
     rate = size_text(run.plan.nbytes / run.seconds)
     err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")

@@ -78,7 +78,6 @@ def command(
     if check:
         for key, plan in plan_job(job).items():
             out.print(f"{key}\n{plan}\n", markup=False)
-            _tell_packed(job, plan.sources, quiet=quiet)
         return
 
     def tell(client: Client) -> None:
@@ -100,8 +99,8 @@ def command(
 
 
 def _tell_packed(job: Job, sources: Iterable[Source], *, quiet: bool) -> None:
-    remedy = "mask_and_scale = true applies them"
-    options.tell_packed(sources, remedy, quiet=quiet or job.reduce.mask_and_scale)
+    given = {"mask_and_scale": job.reduce.mask_and_scale, "quiet": quiet}
+    options.tell_packed(sources, "mask_and_scale = true", **given)
 
 
 def _print(outcome: Outcome) -> None:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from chunkfold.errors import JobError
-from chunkfold.opening import is_zarr, open_all
+from chunkfold.opening import Unopened, is_zarr, open_each
 from chunkfold.remote import LISTED, message_of, open_store, said_shortly, without_secrets
 from chunkfold.source import Source
 
@@ -32,29 +32,39 @@ def job_sources(
         If a pattern matches nothing, an array cannot be opened, or two have the same name.
     """
     found: dict[str, Source] = {}
+    for address, name, member in _members(patterns, out):
+        # "*/lat" is "lat" of the only store too, whose arrays stand at the top.
+        if any(fnmatchcase(at, one) for one in exclude for at in (name, f"/{name}")):
+            continue
+        if isinstance(member, Unopened):
+            if member.gone:
+                continue
+            raise member.error
+        if name != name.encode(errors="replace").decode():
+            raise JobError(f"{member.name!r} is no UTF-8: no output can hold that name")
+        if _is_below(out, address) and _is_below(member.name, out):
+            continue  # an earlier output of the job, in a group of its sources
+        if name in found and found[name].name != member.name:
+            raise JobError(
+                f"{found[name].name} and {member.name} would both be written as {name!r}: "
+                "name the folder above them with a pattern, or run two jobs"
+            )
+        found[name] = member
+    if not found:
+        raise JobError(f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources")
+    return found
+
+
+def _members(patterns: Sequence[str], out: str) -> Iterator[tuple[str, str, Source | Unopened]]:
+    """Yield the address of what patterns match, and every array in it, by name."""
     for pattern in patterns:
         for address, key in _matches(pattern):
             if address != pattern and address.rstrip("/") == out.rstrip("/"):
                 continue
-            for source in open_all(address):
-                inner = _below(address, source)
+            for member in open_each(address):
+                inner = _below(address, member)
                 name = "/".join(part for part in (key, inner) if part) or _last(address)
-                # "*/lat" is "lat" of the only store too, whose arrays stand at the top.
-                if any(fnmatchcase(at, one) for one in exclude for at in (name, f"/{name}")):
-                    continue
-                if name != name.encode(errors="replace").decode():
-                    raise JobError(f"{source.name!r} is no UTF-8: no output can hold that name")
-                if _is_below(out, address) and _is_below(source.name, out):
-                    continue  # an earlier output of the job, in a group of its sources
-                if name in found and found[name].name != source.name:
-                    raise JobError(
-                        f"{found[name].name} and {source.name} would both be written as {name!r}: "
-                        "name the folder above them with a pattern, or run two jobs"
-                    )
-                found[name] = source
-    if not found:
-        raise JobError(f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources")
-    return found
+                yield address, name, member
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -129,7 +139,7 @@ def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:
     yield from sorted(found)
 
 
-def _below(address: str, source: Source) -> str:
+def _below(address: str, source: Source | Unopened) -> str:
     """Return the path of an array within the group that was named; empty if it was the array."""
     return source.name[len(without_secrets(address)) :].strip("/")
 

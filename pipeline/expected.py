@@ -1,0 +1,125 @@
+"""What is known of stored objects before they are read, and what is compared when they are.
+
+Planning lists what is stored. An object that is gone, has another size or was written later does
+not belong to the array that was planned: the result would mix two states of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from chunkfold.errors import ChangedError
+
+_SECOND = 1_000_000_000
+Place = Sequence[int]
+"""Of an object in the grid of objects."""
+
+
+class State(NamedTuple):
+    """How an object stands in its store."""
+
+    size: int
+    """Bytes."""
+    modified: int
+    """When it was last written: nanoseconds since 1970, by the store's clock."""
+
+
+class Expected(Protocol):
+    """What is known of the objects of a leaf."""
+
+    @property
+    def listed(self) -> bool:
+        """Whether a listing told of them, so that there is something to compare."""
+
+    def lacks(self, place: Place) -> bool:
+        """Whether an object is known not to be stored: then it is not asked for."""
+
+    def check(self, place: Place, found: State | None) -> None:
+        """Compare an object that was asked for with what is known; None: it is not there.
+
+        Raises
+        ------
+        ChangedError
+            If it is not the one that was listed.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Of a box of objects, what the listing said when the run was planned."""
+
+    first: tuple[int, ...]
+    """The box's first object."""
+    sizes: np.ndarray
+    """Bytes of each, of the box's shape; 0 where nothing is stored."""
+    size: int
+    """Of every object of the box, if all are stored and of one size; else 0."""
+    newest: int
+    """When the newest object of the array had been written, in nanoseconds since 1970."""
+    by_seconds: bool
+    """Whether the store tells times of single objects in whole seconds, as HTTP does."""
+    listed: ClassVar[bool] = True
+
+    @cached_property
+    def stored(self) -> np.ndarray:
+        """Which objects are stored: bool, of the box's shape."""
+        return self.sizes > 0
+
+    def _size(self, place: Place) -> int:
+        if self.size:
+            return self.size
+        return int(self.sizes[tuple(n - m for n, m in zip(place, self.first, strict=True))])
+
+    def lacks(self, place: Place) -> bool:
+        """Whether an object is known not to be stored."""
+        return not self._size(place)
+
+    def check(self, place: Place, found: State | None) -> None:
+        """Compare an object with its entry of the listing."""
+        if found is None:
+            raise ChangedError("it was stored when the run was planned, and is gone")
+        size = self._size(place)
+        if max(found.size, 1) != size:  # the listing marks empty objects by a 1
+            raise ChangedError(
+                f"it had {size:,} bytes when the run was planned, and has {found.size:,}"
+            )
+        unit = _SECOND if self.by_seconds else 1
+        if found.modified // unit > self.newest // unit:
+            raise ChangedError(
+                f"it was written at {_written(found.modified)}, after the run was planned: the "
+                f"newest object was of {_written(self.newest)} then"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Unlisted:
+    """Of objects of a store that cannot be listed: which of them turn out not to be stored."""
+
+    missed: set[tuple[int, ...]]
+    """Those that were asked for and not there."""
+    listed: ClassVar[bool] = False
+
+    def lacks(self, place: Place) -> bool:  # noqa: ARG002 # nothing is known
+        """Nothing is known: every object is asked for."""
+        return False
+
+    def check(self, place: Place, found: State | None) -> None:
+        """Note an object that is not there."""
+        if found is None:
+            self.missed.add(tuple(place))
+
+
+def _written(nanoseconds: int) -> str:
+    """Write a time in UTC, to the millisecond.
+
+    >>> _written(1_700_000_000_123_456_789)
+    '2023-11-14T22:13:20.123Z'
+    """
+    when = datetime.fromtimestamp(nanoseconds // 1_000_000 / 1000, UTC)
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03}Z"

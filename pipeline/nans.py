@@ -1,0 +1,37 @@
+"""Why results are NaN: since elements are, or for other reasons."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chunkfold.kernels.limbs import SPECIALS
+from chunkfold.kernels.partial import Partial
+from chunkfold.kernels.statistic import Statistic
+from chunkfold.kernels.sums import exact_sums
+
+_OF_NAN_ALONE = ("min", "max", "minmax", "norminf", "norm1", "norm2", "sumsq")
+"""Of anything else these are numbers, or infinite."""
+
+
+def since_elements_are(statistic: Statistic, whole: Partial, done: np.ndarray) -> bool | None:
+    """Whether results are NaN or NaT since elements are, which `skipna` would leave out.
+
+    None if that may be, but infinities may have done it too, such as those of both signs in a sum.
+    Outputs of nothing, or of no more elements than `ddof`, are NaN anyway.
+    """
+    if statistic.monoid.skipna or done.dtype.kind not in "fcmM":
+        return False
+    counts = np.broadcast_to(np.asarray(whole.count), whole.outputs)
+    odd = np.isnan(done.reshape(whole.outputs, -1)).any(axis=1) & (counts > statistic.ddof)
+    if not odd.any():
+        return False
+    if done.dtype.kind in "mM" or statistic.name in _OF_NAN_ALONE:
+        return True
+    sums = [
+        exact_sums(whole, slot, statistic.limbs[name])
+        for name, slot in statistic.slots.items()
+        if name in statistic.limbs
+    ]
+    if not sums or any(one.terms for one in sums):
+        return None
+    return any(bool((one.wide.tables[odd, -SPECIALS] > 0).any()) for one in sums)

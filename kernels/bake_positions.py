@@ -47,12 +47,13 @@ def positions(accumulator: Accumulator) -> str:
     looks = "\n".join(_look(c, part, accumulator) for c, part in parts)
     nearer = " || ".join(_nearer(c, part) for c, part in parts)
     notes = joined(_note(number, *named) for number, named in enumerate(parts))
+    places = 0 if _may_be_farthest(accumulator) else len(parts)
     return f"""\
 #define CHF_POSITIONS CHF_CPU
 #if CHF_STRIP || CHF_LANES > 1
 #define CHF_PLACES 0
 #else
-#define CHF_PLACES {len(parts)}
+#define CHF_PLACES {places}
 #endif
 #if CHF_POSITIONS || CHF_PLACES
 typedef struct {{ {members} }} nearest_t;
@@ -73,6 +74,15 @@ static void chf_note(nearest_t *nearest, uint *where, const nearest_t *found, ui
 }}
 #endif
 #endif"""
+
+
+def _may_be_farthest(accumulator: Accumulator) -> bool:
+    """Whether an element may be as far as none at all, and stand behind absent ones.
+
+    Batches that are no nearer than the farthest are not told apart, and the first of them may then
+    have nothing but what is absent. Of floats no element but NaN is as far.
+    """
+    return "time" in accumulator.value and any(part.skipna for part in accumulator.components)
 
 
 def _vector(field: BoundField) -> str:

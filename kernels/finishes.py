@@ -57,12 +57,19 @@ def time_mean(fields: Fields, context: Context) -> np.ndarray:
 
 def lowest(fields: Fields, context: Context) -> np.ndarray:
     """Turn keys back into values."""
-    return from_order(fields["lo"], context.dtype)
+    return _present(from_order(fields["lo"], context.dtype, high=False), fields)
 
 
 def highest(fields: Fields, context: Context) -> np.ndarray:
     """Turn keys back into values."""
-    return from_order(fields["hi"], context.dtype)
+    return _present(from_order(fields["hi"], context.dtype, high=True), fields)
+
+
+def _present(values: np.ndarray, fields: Fields) -> np.ndarray:
+    """Make NaT of what is of no element, where elements are counted."""
+    if "n" in fields:
+        values[fields["n"] == 0] = "NaT"
+    return values
 
 
 def lowest_and_highest(fields: Fields, context: Context) -> np.ndarray:

@@ -10,7 +10,6 @@ import numpy as np
 from chunkfold.kernels import finishes
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.context import Finish
-from chunkfold.kernels.integer_products import DISTANCE
 from chunkfold.kernels.integers import by_dtype
 from chunkfold.kernels.monoid import Monoid
 
@@ -27,9 +26,7 @@ def _named(**fields: dict[str, Any]) -> Any:
 
 def _extreme(name: str, finish: Finish, **fields: dict[str, Any]) -> Monoid:
     """Return an extreme; of times, for which every key is a value's, it counts elements too."""
-    times = Monoid(
-        name, **_named(**fields, n=_COUNT), kinds="mM", on_empty="error", finish=finish
-    )
+    times = Monoid(name, **_named(**fields, n=_COUNT), kinds="mM", on_empty="error", finish=finish)
     return Monoid(
         name,
         **_named(**fields),
@@ -115,17 +112,4 @@ NORMINF = Monoid(
     kinds="f",
     finish=finishes.highest,
     instead={"biu": by_dtype(_norminf)},
-)
-_APART: Any = {"inputs": 2, "op": "max", "casts": False, "on_empty": "error"}
-MAX_ABS_DIFF = Monoid(
-    "max_abs_diff",
-    **_APART,
-    fields={"hi": "order"},
-    zero="lowest",
-    lift="order_high(fabs(x0 - x1))",
-    kinds="f",
-    finish=finishes.highest,
-    instead={
-        "biu": Monoid("max_abs_diff", **_APART, fields={"d": "uint64"}, zero=0, lift=DISTANCE)
-    },
 )

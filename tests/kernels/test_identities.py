@@ -1,4 +1,4 @@
-"""Extremes and their positions where elements are what identities are, or absent: what NumPy says."""
+"""What is found where elements are what identities are, or absent: what NumPy says."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("dtype", "skipna", "shape"), CASES)
-def test_what_identities_are_is_found(
-    opened: OpenedDevice, dtype: str, skipna: bool, shape: str
-):
+def test_what_identities_are_is_found(opened: OpenedDevice, dtype: str, skipna: bool, shape: str):
     kind = kind_of(dtype)
     array = rows_of(kind)
     ops = SKIPPING if skipna else OPS

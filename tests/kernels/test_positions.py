@@ -139,7 +139,9 @@ def test_the_farthest_of_all_times_is_found_behind_absent_ones(
     """It is as far as where nothing was found."""
     array = np.full(200_000, np.iinfo("i8").min)
     array[190_000:] = far
-    assert positions(opened, [op], array.view("M8[ns]"), (0,), tuned=tuned)[op].tolist() == [190_000]
+    assert positions(opened, [op], array.view("M8[ns]"), (0,), tuned=tuned)[op].tolist() == [
+        190_000
+    ]
 
 
 def test_only_positions_pass_elements_over():

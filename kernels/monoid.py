@@ -100,7 +100,7 @@ class Monoid:
     adapt: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place from the elements' dtype, where texts depend on it."""
     pair: Callable[[Sequence[np.dtype]], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place of two inputs that are apart (kernels/apart.py): `x0` and `x1`
+    """Makes what to fold in its place of two inputs that are apart (kernels/apart.py): x0 and x1
     have dtypes of their own."""
     exact: Monoid | None = field(default=None, kw_only=True)
     """What to fold in its place where results are to be exact, for elements of its kinds."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.bake_vectors import (
@@ -16,25 +14,14 @@ from chunkfold.kernels.bake_vectors import (
 )
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
-
-_FIRST = {"min": "first(a.{m}, b.{m}, a.{i}, b.{i})", "max": "first(b.{m}, a.{m}, a.{i}, b.{i})"}
-"""Op of an index, by that of what it is the index of."""
+from chunkfold.kernels.indices import is_position
 
 
 def has_positions(accumulator: Accumulator) -> bool:
     """Whether an accumulator is of nothing but first positions of extremes, and on vectors."""
     return all(
-        _is_position(part) and on_vectors(part, accumulator) for part in accumulator.components
+        is_position(part) and on_vectors(part, accumulator) for part in accumulator.components
     )
-
-
-def _is_position(part: Component) -> bool:
-    if part.state is not None or len(part.fields) != 2:
-        return False
-    extreme, index = part.fields
-    first = _FIRST.get(extreme.op, "").format(m=extreme.name, i=index.name)
-    ordered = "int" in extreme.dtype and not re.search(r"\bi\b", extreme.lift)
-    return ordered and (index.lift, index.op) == ("i", first)
 
 
 def positions(accumulator: Accumulator) -> str:

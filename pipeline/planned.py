@@ -13,6 +13,7 @@ import numpy as np
 from chunkfold.blocks import Block
 from chunkfold.gaps import Stored
 from chunkfold.kernels import Accumulator, Packing
+from chunkfold.kernels.indices import takes_first
 from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
 from chunkfold.memory import Memory
@@ -119,6 +120,16 @@ class Plan:
                     "they cross leaves"
                 )
 
+    def _one_by_one(self) -> Iterator[str]:
+        """Say what is made and folded although it is not stored: it takes as long as if it were."""
+        parts = self.accumulator.components
+        names = dict.fromkeys(part.origin for part in parts if not takes_first(part))
+        if names and self.absent:
+            yield (
+                f"          fill values of {self.absent:,} of them are made and folded one by one: "
+                f"{', '.join(names)} may read each index"
+            )
+
     @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
@@ -139,6 +150,7 @@ class Plan:
             f"answer    {self.answer}",
             f"leaves    {layout.leaves:,} of at most {size_text(self.leaf_bytes)}"
             + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),
+            *self._one_by_one(),
             *(f"          {told}" for told in self.remarks()),
             *self._repeated(),
             (

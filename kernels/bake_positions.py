@@ -67,9 +67,10 @@ def _may_be_farthest(accumulator: Accumulator) -> bool:
     """Whether an element may be as far as none at all, and stand behind absent ones.
 
     Batches that are no nearer than the farthest are not told apart, and the first of them may then
-    have nothing but what is absent. Of floats no element but NaN is as far.
+    have nothing but what is absent. Of floats' keys none but NaN's is as far.
     """
-    return "time" in accumulator.value and any(part.skipna for part in accumulator.components)
+    keys = ("rank_low(x)", "rank_high(x)") if "time" not in accumulator.value else ()
+    return any(part.skipna and part.fields[0].lift not in keys for part in accumulator.components)
 
 
 def _vector(field: BoundField) -> str:

@@ -26,7 +26,6 @@ SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
 """Kinds of URLs that obstore reads."""
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
 """Of these, those of stores that can be listed and written to."""
-MISSING = "this kind of URL needs another package ({}): pip install obstore fsspec"
 PATIENCE: dict[str, Any] = {
     "max_retries": 8,
     "retry_timeout": timedelta(seconds=60),
@@ -48,6 +47,7 @@ _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for public data AWS_SKIP_SIGNATURE=true",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
 }
+_SCHEME = re.compile(r"(\w+)://")
 _OF_THE_CLOUD = "169.254.169.254"
 """Where machines of a cloud have credentials: who asks there found them nowhere else."""
 PIECE_BYTES = 8 << 20
@@ -232,10 +232,24 @@ def message_of(error: Exception) -> str:
     return without_secrets(re.sub(r" in [\d.]+(ns|µs|us|ms|s)\b", "", line))
 
 
-def hint(scheme: str, message: str) -> str:
+def missing_of(error: ImportError) -> str:
+    """Say which package a URL needs, other than those that are installed.
+
+    >>> missing_of(ImportError("Install s3fs to access S3"))
+    'this kind of URL needs another package (Install s3fs to access S3)'
+    """
+    own = error.name in ("obstore", "fsspec")
+    remedy = ": pip install 'chunkfold[remote]'" if own else ""
+    return f"this kind of URL needs another package ({error}){remedy}"
+
+
+def hint(address: str, message: str) -> str:
     """Say what may help where a store could not be opened; empty if nothing is known to."""
+    scheme = "".join(_SCHEME.findall(address)[-1:]).lower()
     if _OF_THE_CLOUD in message and scheme[:2] in _CREDENTIALS:
         return f"; no credentials were found: set {_CREDENTIALS[scheme[:2]]}"
+    if "argument: 'fo'" in message:
+        return f"; name what it is in behind '::', after {address.partition('://')[0]}://PATH"
     if "Protocol not known" in message:
         return "; use a path, or a URL of file, s3, gs, az, http, https, or what else fsspec has"
     return ""
@@ -248,10 +262,14 @@ def without_secrets(text: str) -> str:
     'GET https://host:8/a.zarr/ failed'
     >>> without_secrets("http://me:hu/s@h@host/a and s3://bucket/a@b")
     'http://host/a and s3://bucket/a@b'
+    >>> without_secrets("zip://v::https://me:hush@host/s.zip?token=hush")
+    'zip://v::https://host/s.zip'
     """
     text = re.sub(r"(://[^\s'\"?#]*)[?#][^\s'\"]*", r"\1", text)
     # A password may have any character in it, also where it must not; a port has digits only.
-    return re.sub(r"(?<=://)(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@", "", text)
+    # What stands before the next URL of a chain is a path.
+    path = r"(?!(?:(?!::|[\s'\"]).)*::(?:\w+::)*\w+://)"
+    return re.sub(rf"(?<=://){path}(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@", "", text)
 
 
 def is_passing(error: BaseException) -> bool:

@@ -72,13 +72,14 @@ class Source:
     @property
     def remote(self) -> bool:
         """Whether reading it is waiting for a network more than anything."""
-        return not isinstance(self.array.store, (LocalStore, MemoryStore, ZipStore))
+        store = self.array.store  # archives behind a network are a kind of ZipStore
+        return not isinstance(store, (LocalStore, MemoryStore)) and type(store) is not ZipStore
 
     @property
     def local_path(self) -> str | None:
         """Where it is on a local disk; None if it is elsewhere."""
         store = self.array.store
-        if isinstance(store, ZipStore):
+        if type(store) is ZipStore:
             return str(store.path)
         return f"{store.root}/{self.array.path}" if isinstance(store, LocalStore) else None
 

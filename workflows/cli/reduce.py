@@ -66,7 +66,8 @@ def command(
 ) -> None:
     """Reduce the Zarr array SOURCE and print the results.
 
-    SOURCE is a path or URL.
+    SOURCE is a path or URL, into a zip archive too (store.zip/temperature), or a chain as fsspec
+    has them (reference://temperature::refs.json).
     A second SOURCE of equal shape is for reductions of two: dot, sum_sq_diff, max_abs_diff,
     first_mismatch.
 

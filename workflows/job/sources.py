@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from chunkfold.addresses import below, last_of
 from chunkfold.errors import JobError
 from chunkfold.opening import is_zarr, open_all
 from chunkfold.remote import LISTED, message_of, open_store, said_shortly, without_secrets
@@ -37,8 +38,8 @@ def job_sources(
             if address != pattern and address.rstrip("/") == out.rstrip("/"):
                 continue
             for source in open_all(address):
-                inner = _below(address, source)
-                name = "/".join(part for part in (key, inner) if part) or _last(address)
+                inner = below(without_secrets(address), source.name)
+                name = "/".join(part for part in (key, inner) if part) or last_of(address)
                 # "*/lat" is "lat" of the only store too, whose arrays stand at the top.
                 if any(fnmatchcase(at, one) for one in exclude for at in (name, f"/{name}")):
                     continue
@@ -127,12 +128,3 @@ def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:
         shown = without_secrets("/".join((base, *parts)))
         raise JobError(f"source {shown} cannot be listed ({message_of(error)})") from error
     yield from sorted(found)
-
-
-def _below(address: str, source: Source) -> str:
-    """Return the path of an array within the group that was named; empty if it was the array."""
-    return source.name[len(without_secrets(address)) :].strip("/")
-
-
-def _last(address: str) -> str:
-    return address.rstrip("/").rpartition("/")[2]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -14,15 +13,11 @@ from typing import Any
 import zarr
 
 from chunkfold.addresses import Folder, beside, local_path, located, on_disk, within
-from chunkfold.codecs import package_of
+from chunkfold.codecs import unknown_codec, why_undecodable
 from chunkfold.errors import DeviceError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.remote import hint, message_of, missing_of, without_secrets
 from chunkfold.source import AnyArray, Source, as_stored
-
-# A README or a script beside arrays is nobody's fault.
-warnings.filterwarnings("ignore", message=".* is not recognized as a component of a Zarr hierarchy")
-
 
 _LOOKED_AT = 4096
 """Bytes at a file's beginning that tell what it is."""
@@ -44,7 +39,7 @@ def open_source(source: Any) -> Source:
     ------
     SourceError
         If there is nothing there, it is a group (its arrays are named), it is no Zarr, or its
-        dtype cannot be reduced.
+        dtype cannot be reduced, or a codec of it is not installed.
     """
     found = source if isinstance(source, Source) else _array(source)
     if isinstance(source, (str, os.PathLike)):
@@ -53,6 +48,8 @@ def open_source(source: Any) -> Source:
         stored_name(found.dtype)
     except (DeviceError, TypeError) as error:
         raise SourceError(f"{found.name}: {error}") from None
+    if why := why_undecodable(found.array.metadata.to_dict()):
+        raise SourceError(f"{found.name}: {why}")
     return found
 
 
@@ -72,7 +69,8 @@ def open_all(source: Any) -> list[Source]:
     try:
         found = _arrays_in(node, name)
     except Exception as error:
-        raise SourceError(f"{name}: cannot be listed ({message_of(error)})") from error
+        why = unknown_codec(error) or message_of(error)
+        raise SourceError(f"{name}: cannot be listed ({why})") from error
     if not found:
         raise SourceError(f"{name}: is a Zarr group without arrays")
     return found
@@ -158,9 +156,8 @@ def _opened(address: str, name: str) -> AnyArray | zarr.Group:
 
 def _why_not(address: str, path: Path | None, error: Exception) -> str:
     """Say why nothing could be opened at an address, which is a local path or None."""
-    missing = re.search(r"codec[^']*'+([\w.]+)'", str(error))
-    if type(error).__name__ == "UnknownCodecError" and missing:
-        return f"its codec {missing[1]!r} is not installed; {package_of(missing[1])}"
+    if missing := unknown_codec(error):
+        return missing
     found = None if path is None else on_disk(path)
     if path is not None and found is not None:
         if kind := _kind_of_file(path, found):
@@ -226,7 +223,7 @@ def _inside(group: zarr.Group, name: str | None) -> str:
     try:
         arrays = _arrays_in(group, name or "")
     except Exception as error:  # noqa: BLE001 # plain web servers do not list
-        return f"name one of its arrays: it cannot be listed ({message_of(error)})"
+        return f"name one of its arrays: it cannot be listed ({unknown_codec(error) or message_of(error)})"
     if not arrays:
         return "there are no arrays in it"
     shown = ", ".join(

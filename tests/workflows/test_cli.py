@@ -352,11 +352,16 @@ def test_threads_that_are_still_at_work_do_not_change_the_exit_code(tmp_path: Pa
     assert (done.returncode, done.stdout) == (2, "left in order\n"), done.stderr
 
 
+CLOSED = "OSError: [Errno 9] standard output is closed: results cannot be printed\n"
+
+
 @pytest.mark.parametrize(
     ("words", "streams", "code", "said"),
     [
-        ("--version", ">&-", 0, ""),
-        ("reduce STORE/a -q", "<&- >&- 2>&-", 0, ""),
+        ("--version", ">&-", 4, CLOSED),
+        ("describe STORE/a -q", ">&-", 4, CLOSED),
+        ("reduce STORE/a -q", "<&- >&- 2>&-", 4, ""),
+        ("reduce STORE/nothing", ">&- 2>&-", 2, ""),
         ("reduce STORE/a", "2>&-", 0, "sum 719400.0\n"),
         ("reduce STORE/a", "2>/dev/full", 0, "sum 719400.0\n"),
         ("reduce STORE/nothing", "2>/dev/full", 2, ""),
@@ -373,6 +378,25 @@ def test_a_stream_that_fails_is_told_by_the_exit_code(store, words, streams, cod
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout + done.stderr) == (code, said)
+
+
+def test_warnings_of_zarr_do_not_reach_the_screen(tmp_path: Path):
+    codecs = [zarr.codecs.numcodecs.BZ2()]
+    made = zarr.create_array(tmp_path / "a", shape=(8,), dtype="f4", compressors=codecs)
+    made[...] = 2
+    done = chunkfold("reduce", tmp_path / "a", "-q")
+    assert (done.stdout, done.stderr) == ("sum 16.0\n", "")
+
+
+def test_other_warnings_are_sentences(tmp_path: Path, here):
+    group = zarr.open_group(tmp_path / "g", mode="w")
+    group.create_array("a", data=np.ones((2, 3)), dimension_names=("x", "y"))
+    group.create_array("x", data=np.ones(2), dimension_names=("x",))
+    (tmp_path / "g/x/c/0").write_bytes(b"cut")
+    words = ("reduce", tmp_path / "g/a", "-q", "--axis", 1, "--out", tmp_path / "o.zarr")
+    code, _, said = here(*words)
+    assert (code, said.count("\n")) == (0, 1)
+    assert said.startswith(f"warning: {tmp_path}/g/a: its coordinate 'x' is left out, it cannot be")
 
 
 def interrupted_once(words: Sequence[str], begun: Callable[[int], object]) -> str:

@@ -120,16 +120,17 @@ def command(
             record.runs[opened[0].name] = run
             with options.or_skipped(on_bad_chunk):
                 results = run.result()
-        # Before the cluster is closed, which takes longer than a small reduction.
-        if as_json:
-            click.echo(json.dumps(run_json(run)))
-        else:
-            print_results(results, run.plan.layout.elements)
+        # Before the cluster is closed, which takes longer than a small reduction; to the output
+        # first, since standard output may fail.
         if output is not None:
             reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
             write_results(output, {"": reduced}, overwrite=overwrite)
             if not quiet:
                 err.print(f"wrote {output}", markup=False)
+        if as_json:
+            click.echo(json.dumps(run_json(run)))
+        else:
+            print_results(results, run.plan.layout.elements)
         if not quiet:
             _tell(run)
         if profile:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from zarr.storage import FsspecStore, ObjectStore, ZipStore
 
-from chunkfold.archives import RemoteZip, archive_in
+from chunkfold.archives import archive_at, archive_in
 from chunkfold.remote import SCHEMES, open_store, said_shortly
 
 Folder: TypeAlias = "Path | zipfile.Path"
@@ -134,7 +134,7 @@ def located(address: str) -> tuple[Any, str]:
     if _by_obstore(address if zipped is None else zipped[0]):
         with said_shortly():
             if zipped is not None:
-                return RemoteZip(zipped[0]), zipped[1]
+                return archive_at(zipped[0]), zipped[1]
             return archive_in(address) or (ObjectStore(open_store(address), read_only=True), "")
     return _chain(address) if "::" in address else address, ""
 

@@ -72,18 +72,30 @@ def _object(url: str) -> tuple[Any, str]:
     return open_store(folder), name
 
 
+def archive_at(url: str) -> RemoteZip:
+    """Return the archive at a URL.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no object.
+    """
+    import obstore
+
+    # A server that refuses says why if it is asked for bytes, but not to a HEAD.
+    obstore.get_range(*_object(url), start=0, length=1)
+    return RemoteZip(url)
+
+
 def archive_in(url: str) -> tuple[RemoteZip, str] | None:
     """Return the archive that lies on the way of a URL, and the path in it; None if none does.
 
     A folder may be called `s.zip`, too: whether that is an object, the server is asked.
     """
-    import obstore
-
     found = _ON_THE_WAY.fullmatch(url)
     if found is None:
         return None
     try:
-        obstore.head(*_object(found["file"]))
+        return archive_at(found["file"]), found["inner"] or ""
     except FileNotFoundError:
         return None
-    return RemoteZip(found["file"]), found["inner"] or ""

@@ -29,6 +29,7 @@ from chunkfold.kernels.errors import (
     MonoidError,
     RangeError,
 )
+from chunkfold.refusals import refusal
 
 __all__ = [
     "BuildError",
@@ -72,9 +73,11 @@ _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     """Return what to raise where a chunk cannot be read.
 
-    A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
-    is not to be left out.
+    A ChunkError, but where the machine has no files or memory left, or a server refuses all chunks:
+    then the chunk may be well, and is not to be left out.
     """
+    if refused := refusal(cause):
+        return SourceError(f"{chunk.array}: {refused}")
     seen: BaseException | None = cause
     while seen is not None:
         if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT):

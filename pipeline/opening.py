@@ -16,7 +16,8 @@ from chunkfold.addresses import Folder, beside, local_path, located, on_disk, wi
 from chunkfold.codecs import unknown_codec, why_undecodable
 from chunkfold.errors import DeviceError, SourceError
 from chunkfold.kernels.dtypes import stored_name
-from chunkfold.remote import hint, message_of, missing_of, without_secrets
+from chunkfold.refusals import denial
+from chunkfold.remote import hint, message_of, missing_of, nothing_at, without_secrets
 from chunkfold.source import AnyArray, Source, as_stored
 
 _LOOKED_AT = 4096
@@ -165,6 +166,10 @@ def _why_not(address: str, path: Path | None, error: Exception) -> str:
         if found.is_dir() and not is_zarr(found):
             what = "an archive" if isinstance(found, zipfile.Path) and not found.at else "a folder"
             return f"{what}, but not a Zarr array or group{_stores_in(found, ', though')}"
+    if told := denial(error):
+        return without_secrets(told)
+    if path is None and isinstance(error, FileNotFoundError):
+        return nothing_at(address) or "there is no Zarr array or group"
     message = message_of(error)
     what = "cannot be opened as a Zarr array" if path is None else "not a Zarr array or group"
     return f"{what} ({type(error).__name__}: {message})" + hint(address, message)
@@ -223,7 +228,8 @@ def _inside(group: zarr.Group, name: str | None) -> str:
     try:
         arrays = _arrays_in(group, name or "")
     except Exception as error:  # noqa: BLE001 # plain web servers do not list
-        return f"name one of its arrays: it cannot be listed ({unknown_codec(error) or message_of(error)})"
+        why = unknown_codec(error) or message_of(error)
+        return f"name one of its arrays: it cannot be listed ({why})"
     if not arrays:
         return "there are no arrays in it"
     shown = ", ".join(

@@ -20,6 +20,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from chunkfold.listing import listed
 from chunkfold.objects import Span, StoredObject
+from chunkfold.refusals import RefusedError, denial, refusal
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
 SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
@@ -217,17 +218,20 @@ def said_shortly() -> Iterator[None]:
     """Leave the first line of what obstore says, without secrets: the others help debug it."""
     try:
         yield
-    except (FileNotFoundError, ImportError):
+    except (FileNotFoundError, ImportError, RefusedError):
         raise
     except Exception as error:  # noqa: BLE001 # obstore has dozens
-        raise OSError(message_of(error)) from None
+        kind = RefusedError if refusal(error) else OSError
+        raise kind(message_of(error)) from None
 
 
 def message_of(error: Exception) -> str:
-    """Return the first line of what an error says, without secrets.
+    """Return the first line of what an error says, or what a server means by it; without secrets.
 
     What servers say beside the status, and how long it took, is not the same each time.
     """
+    if told := denial(error):
+        return without_secrets(told)
     line = re.sub(r"(status code: \d+ [A-Za-z' -]*\w).*", r"\1", str(error).partition("\n")[0])
     return without_secrets(re.sub(r" in [\d.]+(ns|µs|us|ms|s)\b", "", line))
 
@@ -241,6 +245,23 @@ def missing_of(error: ImportError) -> str:
     own = error.name in ("obstore", "fsspec")
     remedy = ": pip install 'chunkfold[remote]'" if own else ""
     return f"this kind of URL needs another package ({error}){remedy}"
+
+
+def nothing_at(url: str) -> str:
+    """Say why nothing may be found at a URL: there is no such bucket; empty if there is one.
+
+    To readers of keys a bucket that is not there has none of them.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() not in LISTED or "::" in rest:
+        return ""
+    import obstore
+
+    try:
+        next(iter(obstore.list(open_store(url), chunk_size=1)), None)
+    except Exception as error:  # noqa: BLE001 # it may be that they cannot be listed
+        return without_secrets(refusal(error))
+    return ""
 
 
 def hint(address: str, message: str) -> str:

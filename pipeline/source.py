@@ -22,6 +22,7 @@ from chunkfold.direct import Direct, Region
 from chunkfold.errors import SourceError, unreadable
 from chunkfold.grid import Cells
 from chunkfold.objects import Known
+from chunkfold.refusals import refusal
 from chunkfold.remote import (
     TRIES,
     message_of,
@@ -145,7 +146,8 @@ class Source:
         try:
             now = as_stored(self.array)
         except Exception as error:
-            raise SourceError(f"{self.name}: vanished while it was read ({error})") from error
+            why = refusal(error) or f"vanished while it was read ({message_of(error)})"
+            raise SourceError(f"{self.name}: {why}") from error
         # As text: NaN and NaT, as fill values, equal nothing.
         if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
             raise SourceError(f"{self.name}: its metadata changed while it was read")

@@ -1,4 +1,4 @@
-"""Codecs that are not installed: said when an array is opened, wherever in its metadata they are."""
+"""Codecs that are not installed: said when an array is opened, wherever it names them."""
 
 from __future__ import annotations
 

@@ -288,6 +288,23 @@ def test_where_a_chunk_cannot_be_read_the_way_on_is_named(tmp_path: Path, here, 
     assert "goes on without it" not in said
 
 
+def test_what_a_server_refuses_for_all_chunks_is_no_reason_to_skip_any(
+    tmp_path: Path, here, monkeypatch
+):
+    made = zarr.create_array(tmp_path / "bucket/v", shape=(8,), chunks=(4,), dtype="f8")
+    made[...] = 1
+    with served(tmp_path) as web:
+        web.failing = lambda path, _: "400 ExpiredToken" if "/c/" in path else ""
+        monkeypatch.setenv("AWS_ENDPOINT_URL", web.url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAHUSH")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+        for words in ((), ("--on-bad-chunk", "skip")):
+            code, out, said = here("reduce", "s3://bucket/v", "-q", *words)
+            assert (code, out) == (2, "")
+            assert said.startswith("SourceError: s3://bucket/v: the credentials have expired")
+            assert ("skip" in said, "hush" in said.lower()) == (False, False)
+
+
 def test_other_packages_add_commands(tmp_path: Path, capfd: pytest.CaptureFixture, monkeypatch):
     """By the entry point; what is no command is said to be none."""
     code = (

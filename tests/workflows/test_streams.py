@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or that cannot write a name: told, spelled, never a traceback."""
+"""Standard streams that are closed, or cannot write a name: told, spelled, never a traceback."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def named(words: str, store: Path) -> list[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        "--help", "reduce --help", "reduce STORE/bins -q", "describe STORE/bins -q", "plan STORE/bins",
-        "plan STORE/bins --json", "diff STORE/bins STORE/bins -q", "devices", "devices --json",
+        "--help", "reduce --help", "reduce STORE/bins -q", "describe STORE/bins -q",
+        "plan STORE/bins", "plan STORE/bins --json", "diff STORE/bins STORE/bins -q", "devices",
+        "devices --json",
         "normalize STORE/h\u00f6he --channels 0 -q", "run --schema",
     ],
 )  # fmt: skip

@@ -53,7 +53,7 @@ def _go_on(_: OSError) -> None:
     """What is told beside the results is not worth a run."""
 
 
-_DRAWN: dict[str, str] = dict(zip("▁▂▃▄▅▆▇█━╸╺…µ×°", "_.:-=+*#---.ux*", strict=True))
+_DRAWN: dict[str, str] = dict(zip("▁▂▃▄▅▆▇█━╸╺…µ×°", "_.:-=+*#---.ux*", strict=True))  # noqa: RUF001
 """What stands for characters that we draw with where they cannot be written: one for each."""
 _SPELLED = "chunkfold.spelled"
 """Name of `_spelled`, as streams know it."""

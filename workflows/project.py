@@ -17,7 +17,7 @@ from chunkfold.workflows.reduced import Reduced, check_results, refuse_own_axes,
 def project(
     source: Any,
     out: str | Path,
-    op: Op | Sequence[Op],
+    op: Op | Sequence[Op] = "sum",
     *,
     axis: int | str | Sequence[int | str],
     overwrite: bool = False,

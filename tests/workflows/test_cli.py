@@ -245,7 +245,6 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("diff", "STORE/a", "STORE"), "is a Zarr group, not an array"),
         (("diff", "STORE/a"), "Missing argument 'SECOND'"),
         (("project", "STORE/a", "STORE/p.zarr", "--op", "max"), "name the axes to reduce"),
-        (("project", "STORE/a", "STORE/p.zarr", "--axis", "0"), "name a reduction"),
         (
             ("project", "STORE/a", "http://b/p.zarr", "--op", "max", "--axis", "0"),
             "outputs are local, or",

@@ -412,7 +412,13 @@ def test_other_warnings_are_sentences(tmp_path: Path, here):
     words = ("reduce", tmp_path / "g/a", "-q", "--axis", 1, "--out", tmp_path / "o.zarr")
     code, _, said = here(*words)
     assert (code, said.count("\n")) == (0, 1)
-    assert said.startswith(f"warning: {tmp_path}/g/a: its coordinate 'x' is left out, it cannot be")
+    sentence = f"{tmp_path}/g/a: its coordinate 'x' is left out, it cannot be"
+    assert said.startswith(f"warning: {sentence}")
+    *_, told = here(*words, "--overwrite", "--json-lines")
+    events = [json.loads(line) for line in told.splitlines()]
+    assert [one["message"][: len(sentence)] for one in events if one["event"] == "Warned"] == [
+        sentence
+    ]
 
 
 def interrupted_once(words: Sequence[str], begun: Callable[[int], object]) -> str:

@@ -179,9 +179,14 @@ def _tell(error: Exception) -> None:
 
 def _warned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     """Tell a warning as a sentence; what zarr warns of concerns those who write arrays."""
-    if category.__module__.partition(".")[0] != "zarr":
-        err.print("[bold yellow]warning:[/]", end=" ")
-        err.print(str(message), markup=False, soft_wrap=True)
+    if category.__module__.partition(".")[0] == "zarr":
+        return
+    said = " ".join(str(message).split())
+    if "--json-lines" in sys.argv:
+        sys.stderr.write(json.dumps({"event": "Warned", "message": said}) + "\n")
+        return
+    err.print("[bold yellow]warning:[/]", end=" ")
+    err.print(said, markup=False, soft_wrap=True)
 
 
 def main() -> None:

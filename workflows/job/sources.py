@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
+import zipfile
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from chunkfold.addresses import below, last_of
+from chunkfold.addresses import below, last_of, on_disk
 from chunkfold.errors import JobError
 from chunkfold.opening import is_zarr, open_all
 from chunkfold.remote import LISTED, message_of, open_store, said_shortly, without_secrets
@@ -82,6 +83,10 @@ def _matches(pattern: str) -> Iterator[tuple[str, str]]:
 
 def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
     root = Path(base or "/")
+    found = on_disk(root)
+    if isinstance(found, zipfile.Path):
+        yield from _zipped(found, parts)
+        return
     if not root.is_dir():
         raise JobError(f"source {'/'.join((base, *parts))} matches nothing: {root} is no folder")
     keys = sorted(glob.glob("/".join(parts), root_dir=root, recursive=True))  # noqa: PTH207 # ** follows links there
@@ -89,6 +94,23 @@ def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
         path = root / key
         if path.suffix == ".zip" or is_zarr(path):
             yield key
+    for n in (n for n, part in enumerate(parts[:-1], 1) if part.endswith(".zip")):
+        for key in sorted(glob.glob("/".join(parts[:n]), root_dir=root)):  # noqa: PTH207
+            archive = on_disk(root / key)
+            if isinstance(archive, zipfile.Path):
+                yield from (f"{key}/{inner}" for inner in _zipped(archive, parts[n:]))
+
+
+def _zipped(folder: zipfile.Path, parts: Sequence[str]) -> Iterator[str]:
+    """Yield what parts of a pattern match in an archive, or in a folder of one."""
+    part, *rest = parts
+    for entry in sorted(folder.iterdir(), key=str) if folder.is_dir() else ():
+        if not fnmatchcase(entry.name, part):
+            continue
+        if rest:
+            yield from (f"{entry.name}/{inner}" for inner in _zipped(entry, rest))
+        elif is_zarr(entry):
+            yield entry.name
 
 
 def _once(root: Path, keys: Sequence[str]) -> list[str]:

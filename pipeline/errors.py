@@ -31,6 +31,7 @@ from chunkfold.kernels.errors import (
     MonoidError,
     RangeError,
 )
+from chunkfold.refusals import refusal
 
 __all__ = [
     "BuildError",
@@ -84,8 +85,11 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     """Return what to raise where a chunk cannot be read.
 
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
-    is not to be left out. Nor is one that was written while it was read.
+    is not to be left out. Nor is one that was written while it was read, nor where a server refuses
+    all chunks.
     """
+    if refused := refusal(cause):
+        return SourceError(f"{chunk.array}: {refused}")
     for seen in _caused(cause):
         if isinstance(seen, ChangedError):
             return ChangedError(

@@ -21,13 +21,13 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from chunkfold.expected import State
 from chunkfold.listing import Entry, listed, nanoseconds
 from chunkfold.objects import Span, StoredObject
+from chunkfold.refusals import RefusedError, denial, refusal
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
 SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
 """Kinds of URLs that obstore reads."""
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
 """Of these, those of stores that can be listed and written to."""
-MISSING = "this kind of URL needs another package ({}): pip install obstore fsspec"
 PATIENCE: dict[str, Any] = {
     "max_retries": 8,
     "retry_timeout": timedelta(seconds=60),
@@ -49,6 +49,7 @@ _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for public data AWS_SKIP_SIGNATURE=true",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
 }
+_SCHEME = re.compile(r"(\w+)://")
 _OF_THE_CLOUD = "169.254.169.254"
 """Where machines of a cloud have credentials: who asks there found them nowhere else."""
 PIECE_BYTES = 8 << 20
@@ -251,25 +252,59 @@ def said_shortly() -> Iterator[None]:
     """Leave the first line of what obstore says, without secrets: the others help debug it."""
     try:
         yield
-    except (FileNotFoundError, ImportError):
+    except (FileNotFoundError, ImportError, RefusedError):
         raise
     except Exception as error:  # noqa: BLE001 # obstore has dozens
-        raise OSError(message_of(error)) from None
+        kind = RefusedError if refusal(error) else OSError
+        raise kind(message_of(error)) from None
 
 
 def message_of(error: Exception) -> str:
-    """Return the first line of what an error says, without secrets.
+    """Return the first line of what an error says, or what a server means by it; without secrets.
 
     What servers say beside the status, and how long it took, is not the same each time.
     """
+    if told := denial(error):
+        return without_secrets(told)
     line = re.sub(r"(status code: \d+ [A-Za-z' -]*\w).*", r"\1", str(error).partition("\n")[0])
     return without_secrets(re.sub(r" in [\d.]+(ns|µs|us|ms|s)\b", "", line))
 
 
-def hint(scheme: str, message: str) -> str:
+def missing_of(error: ImportError) -> str:
+    """Say which package a URL needs, other than those that are installed.
+
+    >>> missing_of(ImportError("Install s3fs to access S3"))
+    'this kind of URL needs another package (Install s3fs to access S3)'
+    """
+    own = error.name in ("obstore", "fsspec")
+    remedy = ": pip install 'chunkfold[remote]'" if own else ""
+    return f"this kind of URL needs another package ({error}){remedy}"
+
+
+def nothing_at(url: str) -> str:
+    """Say why nothing may be found at a URL: there is no such bucket; empty if there is one.
+
+    To readers of keys a bucket that is not there has none of them.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() not in LISTED or "::" in rest:
+        return ""
+    import obstore
+
+    try:
+        next(iter(obstore.list(open_store(url), chunk_size=1)), None)
+    except Exception as error:  # noqa: BLE001 # it may be that they cannot be listed
+        return without_secrets(refusal(error))
+    return ""
+
+
+def hint(address: str, message: str) -> str:
     """Say what may help where a store could not be opened; empty if nothing is known to."""
+    scheme = "".join(_SCHEME.findall(address)[-1:]).lower()
     if _OF_THE_CLOUD in message and scheme[:2] in _CREDENTIALS:
         return f"; no credentials were found: set {_CREDENTIALS[scheme[:2]]}"
+    if "argument: 'fo'" in message:
+        return f"; name what it is in behind '::', after {address.partition('://')[0]}://PATH"
     if "Protocol not known" in message:
         return "; use a path, or a URL of file, s3, gs, az, http, https, or what else fsspec has"
     return ""
@@ -282,10 +317,14 @@ def without_secrets(text: str) -> str:
     'GET https://host:8/a.zarr/ failed'
     >>> without_secrets("http://me:hu/s@h@host/a and s3://bucket/a@b")
     'http://host/a and s3://bucket/a@b'
+    >>> without_secrets("zip://v::https://me:hush@host/s.zip?token=hush")
+    'zip://v::https://host/s.zip'
     """
     text = re.sub(r"(://[^\s'\"?#]*)[?#][^\s'\"]*", r"\1", text)
     # A password may have any character in it, also where it must not; a port has digits only.
-    return re.sub(r"(?<=://)(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@", "", text)
+    # What stands before the next URL of a chain is a path.
+    path = r"(?!(?:(?!::|[\s'\"]).)*::(?:\w+::)*\w+://)"
+    return re.sub(rf"(?<=://){path}(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@", "", text)
 
 
 def is_passing(error: BaseException) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,10 +17,12 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.cells import InTurn, cells_of, view
+from chunkfold.codecs import codec_names
 from chunkfold.direct import Direct, Region
 from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short, unreadable
 from chunkfold.expected import Expected
 from chunkfold.grid import Cells
+from chunkfold.refusals import refusal
 from chunkfold.remote import (
     TRIES,
     message_of,
@@ -27,6 +30,16 @@ from chunkfold.remote import (
 )
 from chunkfold.route import direct_of, fill_value, objects_of
 from chunkfold.stored import Listing, list_objects
+
+# Of those who read nobody can help these; workers import this, too, before they open an array.
+for _told in (
+    ".* is not recognized as a component of a Zarr hierarchy",  # as a README or a script
+    "Numcodecs codecs are not in the Zarr version 3 specification",
+    "The (data type|codec) .* (does|is) not .* Zarr V3 specification",
+    "Combining a `sharding_indexed` codec disables partial reads",
+    "Consolidated metadata is currently not part in the Zarr format 3 specification",
+):
+    warnings.filterwarnings("ignore", message=_told)
 
 AnyArray: TypeAlias = "zarr.Array[Any]"
 
@@ -72,13 +85,14 @@ class Source:
     @property
     def remote(self) -> bool:
         """Whether reading it is waiting for a network more than anything."""
-        return not isinstance(self.array.store, (LocalStore, MemoryStore, ZipStore))
+        store = self.array.store  # archives behind a network are a kind of ZipStore
+        return not isinstance(store, (LocalStore, MemoryStore)) and type(store) is not ZipStore
 
     @property
     def local_path(self) -> str | None:
         """Where it is on a local disk; None if it is elsewhere."""
         store = self.array.store
-        if isinstance(store, ZipStore):
+        if type(store) is ZipStore:
             return str(store.path)
         return f"{store.root}/{self.array.path}" if isinstance(store, LocalStore) else None
 
@@ -157,7 +171,10 @@ class Source:
         except Exception as error:
             if runs_short(error):
                 raise ClusterError(f"{self.name}: cannot be opened again ({error})") from error
-            raise ChangedError(f"{self.name}: vanished while it was read ({error})") from error
+            if refused := refusal(error):
+                raise SourceError(f"{self.name}: {refused}") from error
+            why = message_of(error)
+            raise ChangedError(f"{self.name}: vanished while it was read ({why})") from error
         # As text: NaN and NaT, as fill values, equal nothing.
         if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
             raise ChangedError(f"{self.name}: its metadata changed while it was read")
@@ -237,7 +254,7 @@ class Source:
         except Exception as error:
             store = without_secrets(str(self.array.store_path))
             reason = f"{type(error).__name__}: {message_of(error)}"
-            codecs = tuple(type(codec).__name__ for codec in self.array.compressors)
+            codecs = codec_names(self.array.metadata.to_dict())
             bad = BadChunk(self.name, *self._named_cell(region), codecs, store, reason)
             raise unreadable(bad, error) from error
 

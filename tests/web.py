@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 Failing = Callable[[str, int], str]
-"""Of a path, and how often it was asked for before: "", "503", "cut" or "hang"."""
+"""Of a path, and how often it was asked for before: "", "503", "cut" or "hang"; or a status and the
+code that S3 gives it, as "400 ExpiredToken"."""
 
 
 @dataclass
@@ -53,6 +54,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.do_GET()
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(self.web.failing(self.path, 0) or "405 MethodNotAllowed")
+
     def do_GET(self) -> None:
         with self.web.lock:
             before = self.web.asked[self.path]
@@ -75,6 +80,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if failure == "503":
             self._send(503, b"")
+            return
+        if " " in failure:
+            status, code = failure.split()
+            said = f"<Error><Code>{code}</Code><Message>said by {code}</Message></Error>"
+            self._send(int(status), f'<?xml version="1.0" encoding="UTF-8"?>\n{said}'.encode())
             return
         file = self.web.folder / self.path.lstrip("/")
         if not file.is_file():

@@ -10,9 +10,9 @@ from typing import Any
 from chunkfold.errors import PlanError
 from chunkfold.remote import (
     LISTED,
-    MISSING,
     hint,
     message_of,
+    missing_of,
     open_store,
     said_shortly,
     without_secrets,
@@ -44,16 +44,15 @@ def _opened(out: str) -> tuple[Any, str]:
         with said_shortly():
             return open_store(f"{scheme}://{folder}"), name
     except ImportError as error:
-        raise PlanError(f"output {without_secrets(out)}: {MISSING.format(error)}") from error
+        raise PlanError(f"output {without_secrets(out)}: {missing_of(error)}") from error
     except OSError as error:
         raise _unwritable(out, error) from error
 
 
 def _unwritable(out: str, error: Exception) -> PlanError:
     message = message_of(error)
-    scheme = out.partition("://")[0].lower()
     return PlanError(
-        f"output {without_secrets(out)} cannot be written: {message}" + hint(scheme, message)
+        f"output {without_secrets(out)} cannot be written: {message}" + hint(out, message)
     )
 
 

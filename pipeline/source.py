@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import warnings
@@ -19,7 +20,15 @@ from chunkfold.bad_chunks import BadChunk
 from chunkfold.cells import InTurn, cells_of, view
 from chunkfold.codecs import codec_names
 from chunkfold.direct import Direct, Region
-from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short, unreadable
+from chunkfold.errors import (
+    ChangedError,
+    ChunkError,
+    ChunkfoldError,
+    ClusterError,
+    SourceError,
+    runs_short,
+    unreadable,
+)
 from chunkfold.expected import Expected
 from chunkfold.grid import Cells
 from chunkfold.refusals import refusal
@@ -212,8 +221,11 @@ class Source:
             return
         try:
             self._read_by_zarr(region, out)
-        finally:  # also of one that was written to meanwhile, and could not be decoded
-            self._check_objects(region, out, known)
+        except ChunkfoldError:  # perhaps as it was written to meanwhile, and then that is why
+            with contextlib.suppress(ChunkError):
+                self._check_objects(region, out, known)
+            raise
+        self._check_objects(region, out, known)
 
     def _check_objects(
         self, region: Sequence[slice], out: np.ndarray, known: Expected | None

@@ -18,7 +18,7 @@ from zarr.storage import MemoryStore, ZipStore
 
 import chunkfold as cf
 from chunkfold.addresses import below, beside, last_of, within
-from chunkfold.opening import open_all, open_beside, open_source
+from chunkfold.opening import open_beside, open_each, open_source
 from tests.web import served
 
 VALUES = np.arange(24.0).reshape(6, 4)
@@ -103,7 +103,7 @@ def test_every_address_that_a_message_names_opens(folder: Path, address: str, of
     named = named_in(str(found.value))
     assert len(named) == offers, (str(found.value), named)
     for offer in named:
-        assert open_all(offer), offer
+        assert open_each(offer), offer
 
 
 def test_a_group_without_an_address_names_its_arrays_as_python_does():

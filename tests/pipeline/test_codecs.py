@@ -13,7 +13,7 @@ from zarr.codecs.numcodecs import BZ2
 
 import chunkfold as cf
 from chunkfold.codecs import codec_names
-from chunkfold.opening import open_all, open_source
+from chunkfold.opening import Unopened, open_each, open_source
 
 PCODEC = {"name": "numcodecs.pcodec", "configuration": {"level": 8}}
 ZFPY = {"name": "numcodecs.zfpy", "configuration": {"mode": 4}}
@@ -74,12 +74,15 @@ def test_a_codec_that_is_not_installed_is_named_before_anything_is_read(
     assert not isinstance(found.value, cf.ChunkError)
 
 
-def test_a_group_that_cannot_be_listed_for_a_codec_says_which(tmp_path: Path):
+def test_an_array_of_a_group_says_which_codec_keeps_it_from_being_opened(tmp_path: Path):
     zarr.open_group(tmp_path / "g.zarr", mode="w")
     edited(tmp_path / "g.zarr/a", lambda m: m["codecs"].append(MINE))
-    for opens in (open_all, open_source):
-        with pytest.raises(cf.SourceError, match="its codec 'my-codec/v1' is not installed; "):
-            opens(tmp_path / "g.zarr")
+    said = f"{tmp_path}/g.zarr/a: its codec 'my-codec/v1' is not installed; "
+    (one,) = open_each(tmp_path / "g.zarr")
+    assert isinstance(one, Unopened)
+    assert str(one.error).startswith(said)
+    with pytest.raises(cf.SourceError, match=said):
+        open_source(tmp_path / "g.zarr/a")
 
 
 def test_all_codecs_of_a_chunk_are_named(tmp_path: Path):

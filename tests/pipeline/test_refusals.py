@@ -10,7 +10,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold import planning
-from chunkfold.opening import open_all, open_source
+from chunkfold.opening import open_each, open_source
 from chunkfold.workflows.outputs import check_output
 from tests.web import Web, served
 
@@ -42,7 +42,7 @@ def s3(tmp_path: Path, monkeypatch) -> Iterator[Web]:
 
 
 @pytest.mark.parametrize(("answer", "meaning"), REFUSALS)
-@pytest.mark.parametrize("opens", [open_source, open_all])
+@pytest.mark.parametrize("opens", [open_source, open_each])
 @pytest.mark.parametrize("url", ["s3://bucket/v", "s3://bucket/s.zip/v", "zip://v::s3://bucket/s"])
 def test_what_is_refused_when_opened_is_said(s3: Web, answer: str, meaning: str, opens, url: str):
     s3.failing = lambda *_: answer

@@ -10,18 +10,23 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from zarr.storage import FsspecStore, ObjectStore, ZipStore
+from zarr.storage import FsspecStore, ZipStore
 
 from chunkfold.archives import archive_at, archive_in
-from chunkfold.remote import SCHEMES, open_store, said_shortly
+from chunkfold.errors import PlanError
+from chunkfold.remote import SCHEMES, open_store, said_shortly, without_secrets
+from chunkfold.remote_store import RemoteStore
+from chunkfold.settings import StorageOptions, absent_statuses
 
 Folder: TypeAlias = "Path | zipfile.Path"
 """A folder, or one in an archive; a file likewise."""
+NO_OPTIONS: StorageOptions = MappingProxyType({})
 _IN_FILES = re.compile(r"(?i)(?:file|local)://")
 _ARCHIVE = re.compile(
     r"zip://(?P<inner>(?:(?!::).)*)(?:::(?P<outer>.*))?", re.IGNORECASE | re.DOTALL
@@ -114,29 +119,43 @@ def on_disk(path: Path) -> Folder | None:
     return found if found.exists() else None
 
 
-def located(address: str) -> tuple[Any, str]:
+def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, str]:
     """Return the store, or what zarr takes for one, that an address names, and the path in it.
+
+    `options` are of stores that obstore opens.
 
     Raises
     ------
+    PlanError
+        If options are wrong, or there are some of another kind of address.
     ImportError
         If it takes a package that is not installed.
     Exception
         Whatever the libraries raise.
     """
-    path = local_path(address)
+    path, zipped = local_path(address), _zipped(address)
+    if options and (path is not None or zipped is not None or not _by_obstore(address)):
+        raise PlanError(
+            f"storage_options are given ({', '.join(options)}), but "
+            f"{without_secrets(address)!r} is no URL of {', '.join(SCHEMES)}: leave them out"
+        )
     if path is not None:
         found = on_disk(path)
         if isinstance(found, zipfile.Path):
             return ZipStore(str(found.root.filename)), found.at.strip("/")
         return str(path), ""
-    zipped = _zipped(address)
+    absent = absent_statuses(options)
     if _by_obstore(address if zipped is None else zipped[0]):
         with said_shortly():
             if zipped is not None:
                 return archive_at(zipped[0]), zipped[1]
-            return archive_in(address) or (ObjectStore(open_store(address), read_only=True), "")
+            return archive_in(address) or (_remote(address, options, absent), "")
     return _chain(address) if "::" in address else address, ""
+
+
+def _remote(url: str, options: StorageOptions, absent: Collection[int]) -> RemoteStore:
+    others = {name: value for name, value in options.items() if name != "absent_status"}
+    return RemoteStore(open_store(url, **others), absent=absent)
 
 
 def _by_obstore(url: str) -> bool:

@@ -31,7 +31,7 @@ from chunkfold.kernels.errors import (
     MonoidError,
     RangeError,
 )
-from chunkfold.refusals import refusal
+from chunkfold.refusals import ABSENT, refusal, status_of
 
 __all__ = [
     "BuildError",
@@ -96,7 +96,12 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
                 f"{chunk.array}: {chunk.kind} {chunk.key!r} changed while it was read: {seen}; "
                 "run it again when nobody writes to it"
             )
-    return ClusterError(str(chunk)) if runs_short(cause) else ChunkError(str(chunk), chunk)
+    if runs_short(cause):
+        return ClusterError(str(chunk))
+    remedy = ""
+    if (status := next(filter(None, map(status_of, _caused(cause))), None)) in ABSENT:
+        remedy = f"; a server that answers so for what is not stored: --absent-status {status}"
+    return ChunkError(f"{chunk}{remedy}", chunk)
 
 
 def runs_short(error: BaseException) -> bool:

@@ -12,13 +12,14 @@ from typing import Any
 
 import zarr
 
-from chunkfold.addresses import Folder, beside, local_path, located, on_disk, within
+from chunkfold.addresses import NO_OPTIONS, Folder, beside, local_path, located, on_disk, within
 from chunkfold.codecs import unknown_codec, why_undecodable
-from chunkfold.errors import DeviceError, SourceError
+from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.members import Member, members_of, open_as_it_is
 from chunkfold.refusals import denial
 from chunkfold.remote import hint, message_of, missing_of, nothing_at, without_secrets
+from chunkfold.settings import StorageOptions
 from chunkfold.source import AnyArray, Source, as_stored
 
 _LOOKED_AT = 4096
@@ -32,10 +33,11 @@ def is_zarr(folder: Folder) -> bool:
     return any((folder / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
 
 
-def open_source(source: Any) -> Source:
+def open_source(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     """Open what a user names: a path or URL of a Zarr array, or a zarr.Array.
 
     A source that is open already is seen to be one that can be reduced, and not opened again.
+    `options` are `storage_options` as `chunkfold.reduce` has them.
 
     Raises
     ------
@@ -43,9 +45,10 @@ def open_source(source: Any) -> Source:
         If there is nothing there, it is a group (its arrays are named), it is no Zarr, or its
         dtype cannot be reduced, or a codec of it is not installed.
     """
-    found = source if isinstance(source, Source) else _array(source)
+    found = source if isinstance(source, Source) else _array(source, options)
     if isinstance(source, (str, os.PathLike)):
-        found = replace(found, address=os.path.expanduser(os.fspath(source)))  # noqa: PTH111
+        address = os.path.expanduser(os.fspath(source))  # noqa: PTH111
+        found = replace(found, address=address, options=options)
     try:
         stored_name(found.dtype)
     except (DeviceError, TypeError) as error:
@@ -99,7 +102,7 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
             path = str(PurePosixPath(array.path).parent / name)
             return zarr.open_array(store=array.store, path=path, mode="r")
         place = beside(address, name)
-        node = _opened(place, without_secrets(place)) if place else None
+        node = _opened(place, without_secrets(place), source.options) if place else None
     except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often nothing is there
         return None
     return node if isinstance(node, zarr.Array) else None
@@ -116,8 +119,8 @@ def open_node(source: Any) -> AnyArray | zarr.Group:
     return _named(source)[0]
 
 
-def _array(source: Any) -> Source:
-    node, name = _named(source)
+def _array(source: Any, options: StorageOptions) -> Source:
+    node, name = _named(source, options)
     if isinstance(node, zarr.Group):
         inside = _inside(node, None if isinstance(source, zarr.Group) else name)
         raise SourceError(f"{name}: is a Zarr group, not an array; {inside}")
@@ -144,7 +147,7 @@ def _said(error: Exception) -> str:
     return f"cannot be opened ({type(error).__name__}: {message_of(error)})"
 
 
-def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
+def _named(source: Any, options: StorageOptions = NO_OPTIONS) -> tuple[AnyArray | zarr.Group, str]:
     """Open an array or a group; return what messages call it, too."""
     if isinstance(source, zarr.Group):
         return source, str(source.store_path)
@@ -157,27 +160,28 @@ def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
     if isinstance(source, (str, os.PathLike)):
         address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
         name = without_secrets(address)
-        return _opened(address, name), name
+        return _opened(address, name, options), name
     raise SourceError(
         f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}: "
         "name the store that it was read from, as in 'store.zarr/air'"
     )
 
 
-def _opened(address: str, name: str) -> AnyArray | zarr.Group:
+def _opened(address: str, name: str, options: StorageOptions) -> AnyArray | zarr.Group:
     """Open an array or a group; `name` is what messages call its address."""
-    path = local_path(address)
+    path, store = local_path(address), None
     try:
         if path is not None and on_disk(path) is None:
             raise SourceError(f"{name}: no such path{_nearest(path)}")
-        store, inner = located(address)
+        store, inner = located(address, options)
         return open_as_it_is(store, inner)
-    except SourceError:
+    except (SourceError, PlanError):
         raise
     except ImportError as error:
         raise SourceError(f"{name}: {missing_of(error)}") from error
     except Exception as error:
-        raise SourceError(f"{name}: {_why_not(address, path, error)}") from error
+        cause = getattr(store, "refused", None) or error
+        raise SourceError(f"{name}: {_why_not(address, path, cause)}") from error
 
 
 def _why_not(address: str, path: Path | None, error: Exception) -> str:

@@ -57,6 +57,21 @@ _ANSWER = re.compile(
 )
 
 
+ABSENT = (403, 410)
+"""Statuses by which servers may answer for what they do not have, beside 404."""
+_STATUS = re.compile(r"status code: (\d{3})")
+
+
+def status_of(error: BaseException) -> int | None:
+    """Return the status of the answer that an error tells of; None if it tells of none.
+
+    >>> status_of(OSError("Server returned non-2xx status code: 403 Forbidden"))
+    403
+    """
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else None
+
+
 class RefusedError(PermissionError):
     """A server refuses all of a store's objects."""
 

@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from chunkfold.expected import State
 from chunkfold.listing import Entry, listed, nanoseconds
 from chunkfold.objects import Span, StoredObject
-from chunkfold.refusals import RefusedError, denial, refusal
+from chunkfold.refusals import RefusedError, denial, refusal, status_of
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
 SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
@@ -56,8 +56,10 @@ PIECE_BYTES = 8 << 20
 """Objects larger than two of these are read in pieces, several at once."""
 
 
-def open_store(url: str) -> Any:
+def open_store(url: str, **options: Any) -> Any:
     """Return obstore's store of a URL, with credentials from the usual places.
+
+    `options` are obstore's own of such a store, which go before those.
 
     S3's come from AWS_* variables, or wherever else boto3 looks if it is installed and those are
     not set; Google's and Azure's from the variables and files that their own tools read.
@@ -77,7 +79,9 @@ def open_store(url: str) -> Any:
         given |= _boto_credentials()
     elif scheme in _AZURE and "@" not in url:
         given |= _azure_account()
-    return from_url(url, **given)
+    if "client_options" in options:
+        options["client_options"] = {**given["client_options"], **options["client_options"]}
+    return from_url(url, **(given | options))
 
 
 def _boto_credentials() -> dict[str, Any]:
@@ -105,6 +109,8 @@ class RemoteObjects:
 
     store: Any
     path: str
+    absent: frozenset[int] = frozenset()
+    """Statuses of answers that mean that an object is not stored, beside 404."""
 
     @property
     def where(self) -> str:
@@ -124,9 +130,17 @@ class RemoteObjects:
         with said_shortly():
             try:
                 found = TRIES(_opened, self.store, path, whole, index)
-            except FileNotFoundError:
+            except Exception as error:  # obstore has dozens
+                if not self._means_absent(error):
+                    raise
                 found = None
         yield found
+
+    def _means_absent(self, error: Exception) -> bool:
+        """Whether an answer means that an object is not stored."""
+        if isinstance(error, FileNotFoundError):
+            return True
+        return status_of(error) in self.absent and not refusal(error)
 
     def state(self, key: str) -> State | None:
         """Ask for the size and the time of an object."""
@@ -134,7 +148,9 @@ class RemoteObjects:
         with said_shortly():
             try:
                 return TRIES(_head, self.store, path)
-            except FileNotFoundError:
+            except Exception as error:  # obstore has dozens
+                if not self._means_absent(error):
+                    raise
                 return None
 
     def entries(self, marks: Sequence[str] = ()) -> Iterator[Entry]:

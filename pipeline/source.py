@@ -7,7 +7,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -38,6 +38,7 @@ from chunkfold.remote import (
     without_secrets,
 )
 from chunkfold.route import direct_of, fill_value, objects_of
+from chunkfold.settings import StorageOptions
 from chunkfold.stored import Listing, list_objects
 
 # Of those who read nobody can help these; workers import this, too, before they open an array.
@@ -62,6 +63,8 @@ class Source:
     """How messages call it."""
     address: str | None = None
     """Path or URL that it was named by, secrets and all; None if it was given as an array."""
+    options: StorageOptions = field(default_factory=dict)
+    """By which its store was opened."""
 
     def __repr__(self) -> str:
         return f"<Source {self.name}: {self.dtype}, shape {self.shape}>"
@@ -292,4 +295,5 @@ class Source:
 
 def as_stored(array: AnyArray) -> AnyArray:
     """Open an array anew: one that was just made may say its dtype in other words."""
-    return zarr.open_array(store=array.store, path=array.path, mode="r")
+    given: Any = {"zarr_format": array.metadata.zarr_format}  # never guessed again
+    return zarr.open_array(store=array.store, path=array.path, mode="r", **given)

@@ -26,6 +26,8 @@ class Web:
     folder: Path
     failing: Failing = lambda _path, _before: ""
     ranges: bool = True
+    absent: tuple[int, bytes] = (404, b"")
+    """Status and body of the answer for what there is not."""
     delay_s: float = 0.0
     asked: Counter[str] = field(default_factory=Counter)
     spans: list[tuple[str, str]] = field(default_factory=list)
@@ -88,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         file = self.web.folder / self.path.lstrip("/")
         if not file.is_file():
-            self._send(404, b"")
+            self._send(*self.web.absent)
             return
         body, code, headers = file.read_bytes(), 200, {}
         found = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))

@@ -19,6 +19,7 @@ from chunkfold.workflows.project import check_projection, project
 @click.command()
 @click.argument("source")
 @click.argument("out")
+@options.absent_status
 @options.reduction
 @options.keepdims
 @options.cluster

@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from zarr.storage import FsspecStore, ZipStore
@@ -26,7 +25,7 @@ from chunkfold.settings import StorageOptions, absent_statuses
 
 Folder: TypeAlias = "Path | zipfile.Path"
 """A folder, or one in an archive; a file likewise."""
-NO_OPTIONS: StorageOptions = MappingProxyType({})
+NO_OPTIONS: StorageOptions = {}
 _IN_FILES = re.compile(r"(?i)(?:file|local)://")
 _ARCHIVE = re.compile(
     r"zip://(?P<inner>(?:(?!::).)*)(?:::(?P<outer>.*))?", re.IGNORECASE | re.DOTALL

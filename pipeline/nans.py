@@ -19,7 +19,7 @@ def since_elements_are(statistic: Statistic, whole: Partial, done: np.ndarray) -
     None if that may be, but infinities may have done it too, such as those of both signs in a sum.
     Outputs of nothing, or of no more elements than `ddof`, are NaN anyway.
     """
-    if statistic.monoid.skipna or done.dtype.kind not in "fcmM":
+    if statistic.monoid.skipna or done.dtype.kind not in "fcmM" or not done.size:
         return False
     counts = np.broadcast_to(np.asarray(whole.count), whole.outputs)
     odd = np.isnan(done.reshape(whole.outputs, -1)).any(axis=1) & (counts > statistic.ddof)

@@ -14,6 +14,7 @@ import zarr
 from zarr.storage import ObjectStore, ZipStore
 
 from chunkfold.codecs import package_of
+from chunkfold.decodable import why_not_decoded
 from chunkfold.errors import DeviceError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.members import Member, members_of, open_as_it_is
@@ -30,6 +31,10 @@ from chunkfold.source import AnyArray, Source, as_stored
 
 # A README or a script beside arrays is nobody's fault.
 warnings.filterwarnings("ignore", message=".* is not recognized as a component of a Zarr hierarchy")
+
+
+_NOT_FOR_US = ("PermissionDeniedError", "UnauthenticatedError")
+"""What obstore calls it: of stores that may not be listed it is what nothing at all looks like."""
 
 
 def is_zarr(folder: Path) -> bool:
@@ -94,18 +99,34 @@ def open_each(source: Any) -> list[Source | Unopened]:
 
 
 def open_beside(source: Source, name: str) -> AnyArray | None:
-    """Open an array of the group that a source is in; None if there is none of that name."""
-    array, address = source.array, source.local_path or source.address or ""
+    """Open an array of the group that a source is in; None if there is none of that name.
+
+    Nobody named it: it is one only if all that can come of decoding it is data.
+
+    Raises
+    ------
+    SourceError
+        If something else is there, or it cannot be opened.
+    """
     try:
-        if array.path:
-            beside = str(PurePosixPath(array.path).parent / name)
-            return zarr.open_array(store=array.store, path=beside, mode="r")
-        folder, slash, _ = address.rstrip("/").rpartition("/")
-        beside = f"{folder}{slash}{name}"
-        node = _opened(beside, without_secrets(beside)) if folder else None
-    except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often nothing is there
+        node = _beside(source, name)
+    except Exception as error:
+        if isinstance(error, OSError) or type(error).__name__ in _NOT_FOR_US:
+            return None
+        raise SourceError(_not_installed(error) or _said(error)) from error
+    if not isinstance(node, zarr.Array):
         return None
-    return node if isinstance(node, zarr.Array) else None
+    if reason := why_not_decoded(node):
+        raise SourceError(f"it is not decoded: {reason}")
+    return node
+
+
+def _beside(source: Source, name: str) -> AnyArray | zarr.Group | None:
+    array, address = source.array, source.local_path or source.address or ""
+    if array.path:
+        return open_as_it_is(array.store, str(PurePosixPath(array.path).parent / name))
+    folder, slash, _ = address.rstrip("/").rpartition("/")
+    return open_as_it_is(_store(f"{folder}{slash}{name}")) if folder else None
 
 
 def open_node(source: Any) -> AnyArray | zarr.Group:
@@ -132,7 +153,10 @@ def _arrays_in(group: zarr.Group, name: str) -> list[Source | Unopened]:
 
 def _member(member: Member, name: str) -> Source | Unopened:
     if isinstance(member.found, zarr.Array):
-        return Source(member.found, name)
+        try:
+            return Source(member.found, name)
+        except SourceError as error:
+            return Unopened(name, error)
     if member.found is None:
         gone = SourceError(f"{name}: is gone, but the consolidated metadata of its group name it")
         return Unopened(name, gone, gone=True)

@@ -16,6 +16,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.cells import InTurn, cells_of, view
+from chunkfold.decodable import refuse_code
 from chunkfold.direct import Direct, Region
 from chunkfold.errors import ChangedError, SourceError, unreadable
 from chunkfold.expected import Expected
@@ -40,6 +41,9 @@ class Source:
     """How messages call it."""
     address: str | None = None
     """Path or URL that it was named by, secrets and all; None if it was given as an array."""
+
+    def __post_init__(self) -> None:
+        refuse_code(self.array, self.name)
 
     def __repr__(self) -> str:
         return f"<Source {self.name}: {self.dtype}, shape {self.shape}>"

@@ -93,12 +93,7 @@ class Reduced:
                 into.create_array(name, data=part, **described)
         for one in along:
             if one.name not in into:
-                into.create_array(
-                    one.name,
-                    data=one.values,
-                    attributes=one.attributes,
-                    dimension_names=list(one.axes),
-                )
+                one.write(into)
 
     def _alive(self) -> list[int]:
         return [n for n, axis in enumerate(self.plan.layout.axes) if not axis.dropped]

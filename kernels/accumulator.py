@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,10 +10,9 @@ import numpy as np
 
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.indices import reads_index, takes_first
 from chunkfold.kernels.packing import Packing
 from chunkfold.kernels.texts import COLLECTIVES
-
-_INDEX = re.compile(r"\bi\b")
 
 
 @dataclass(frozen=True)
@@ -218,7 +216,12 @@ class Accumulator:
     @cached_property
     def uses_index(self) -> bool:
         """Whether any source reads the global index `i`."""
-        return any(_INDEX.search(text) for text in self.texts)
+        return any(map(reads_index, self.components))
+
+    @cached_property
+    def takes_first(self) -> bool:
+        """Whether equal elements leave what the first does, in all that reads the index."""
+        return all(map(takes_first, self.components))
 
 
 COUNTS = Accumulator(

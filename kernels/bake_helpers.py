@@ -26,7 +26,7 @@ def helpers(accumulator: Accumulator) -> list[str]:
     on_lanes = "max(x, -(x))" if narrow else magnitude
     lines += [f"#define chf_magnitude(x) {magnitude}", f"#define chfv_magnitude(x) {on_lanes}"]
     if name.startswith("complex"):
-        lines += ["#undef chf_nonzero", "#define chf_nonzero(x) ((x).x != 0 || (x).y != 0)"]
+        lines += ["#undef chf_nonzero", "#define chf_nonzero(e) ((e).x != 0 || (e).y != 0)"]
     if name == "float16":
         # By its bits but the sign: PoCL's compiler compares halves instead, 8 of them one by one.
         lines += [
@@ -42,9 +42,16 @@ def helpers(accumulator: Accumulator) -> list[str]:
             library("bins.clh") + '#line 1 "generated"',
             f"#define chf_sixteenths(x) {made}",
         ]
-    if not any(word in text for text in accumulator.texts for word in _ORDERED):
-        return lines
-    lines.append(library("order.clh") + '#line 1 "generated"')
+    if any("apart_" in text or "days(" in text for text in accumulator.texts):
+        lines.append(library("apart.clh") + '#line 1 "generated"')
+    if any(word in text for text in accumulator.texts for word in _ORDERED):
+        lines += _orders(name)
+    return lines
+
+
+def _orders(name: str) -> list[str]:
+    """Name the helpers that make keys of values."""
+    value, lines = STORED[name].value, [library("order.clh") + '#line 1 "generated"']
     for prefix in ("chf_", "chfv_"):
         for helper in _ORDERS:
             if value in ("float", "double"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.bake_vectors import (
@@ -16,25 +14,14 @@ from chunkfold.kernels.bake_vectors import (
 )
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
-
-_FIRST = {"min": "first(a.{m}, b.{m}, a.{i}, b.{i})", "max": "first(b.{m}, a.{m}, a.{i}, b.{i})"}
-"""Op of an index, by that of what it is the index of."""
+from chunkfold.kernels.indices import is_position
 
 
 def has_positions(accumulator: Accumulator) -> bool:
     """Whether an accumulator is of nothing but first positions of extremes, and on vectors."""
     return all(
-        _is_position(part) and on_vectors(part, accumulator) for part in accumulator.components
+        is_position(part) and on_vectors(part, accumulator) for part in accumulator.components
     )
-
-
-def _is_position(part: Component) -> bool:
-    if part.state is not None or len(part.fields) != 2:
-        return False
-    extreme, index = part.fields
-    first = _FIRST.get(extreme.op, "").format(m=extreme.name, i=index.name)
-    ordered = "int" in extreme.dtype and not re.search(r"\bi\b", extreme.lift)
-    return ordered and (index.lift, index.op) == ("i", first)
 
 
 def positions(accumulator: Accumulator) -> str:
@@ -47,12 +34,13 @@ def positions(accumulator: Accumulator) -> str:
     looks = "\n".join(_look(c, part, accumulator) for c, part in parts)
     nearer = " || ".join(_nearer(c, part) for c, part in parts)
     notes = joined(_note(number, *named) for number, named in enumerate(parts))
+    places = 0 if _may_be_farthest(accumulator) else len(parts)
     return f"""\
 #define CHF_POSITIONS CHF_CPU
 #if CHF_STRIP || CHF_LANES > 1
 #define CHF_PLACES 0
 #else
-#define CHF_PLACES {len(parts)}
+#define CHF_PLACES {places}
 #endif
 #if CHF_POSITIONS || CHF_PLACES
 typedef struct {{ {members} }} nearest_t;
@@ -73,6 +61,16 @@ static void chf_note(nearest_t *nearest, uint *where, const nearest_t *found, ui
 }}
 #endif
 #endif"""
+
+
+def _may_be_farthest(accumulator: Accumulator) -> bool:
+    """Whether an element may be as far as none at all, and stand behind absent ones.
+
+    Batches that are no nearer than the farthest are not told apart, and the first of them may then
+    have nothing but what is absent. Of floats' keys none but NaN's is as far.
+    """
+    keys = ("rank_low(x)", "rank_high(x)") if "time" not in accumulator.value else ()
+    return any(part.skipna and part.fields[0].lift not in keys for part in accumulator.components)
 
 
 def _vector(field: BoundField) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.accumulator import COUNTS, Accumulator, Slot
+from chunkfold.kernels.apart import are_apart, common_time
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.component import BoundField, BoundState, Component
 from chunkfold.kernels.dtypes import (
@@ -87,16 +88,14 @@ def bind(
     pairs = list(zip(dtypes, packings, strict=True))
     dtypes = [packing.stored_dtype(given) if packing else given for given, packing in pairs]
     unpacked = [packing.value_dtype(given) if packing else given for given, packing in pairs]
-    value = _common(unpacked) if dtype is None or whole else dtype.newbyteorder("=")
+    native = [given.newbyteorder("=") for given in unpacked]
+    apart = (dtype is None or whole) and are_apart(native) and any(one.pair for one in monoids)
+    common = _common_of_pair if apart else _common
+    value = dtype.newbyteorder("=") if dtype is not None and not whole else common(native)
+    values = native if apart else [value] * len(native)
     packings = tuple(packing if packing and packing.makes_floats else None for packing in packings)
-    for given, packing in zip(dtypes, packings, strict=True):
-        if packing and value.name not in _UNPACKED and value != packing.value_dtype(given):
-            raise MonoidError(
-                f"packed values are made floats, not {value}: give dtype {' or '.join(_UNPACKED)}, "
-                "or none"
-            )
-        if not _castable(given, value):
-            raise MonoidError(f"elements of {given} cannot be cast to {value}")
+    for given, packing, wanted in zip(dtypes, packings, values, strict=True):
+        _check_cast(given, packing, wanted)
     split = []
     for named in monoids:
         if named.inputs != len(dtypes):
@@ -104,11 +103,12 @@ def bind(
                 f"{named.name!r} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
-        monoid = named.for_dtype(value, exact=exact)
+        one = named.for_pair(native) if apart else named
+        monoid = one.for_dtype(value, exact=exact)
         if whole and not monoid.unbounded:
             raise MonoidError(
-                f"dtype=object is for sums and products of integers, not for {named.name!r} of "
-                f"{value}"
+                f"dtype=object is for sums, products and differences of integers, not for "
+                f"{named.name!r} of {value}"
             )
         split.append((monoid, _components(monoid, value, fp64)))
     every = [part for _, parts in split for part in parts]
@@ -121,12 +121,12 @@ def bind(
         slots = {field.name: Slot(n, field).name for n, part in homes for field in part.fields}
         limbs = {field.name: field.limbs for field in fields if field.limbs}
         counted = tuple(name for name in monoid.fields if name not in slots)
-        result = dtype if monoid.casts else None
+        result = dtype if monoid.casts or whole else None
         rounds = any(map(_rounds, fields))
         statistics.append(Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds))
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
-        value=(stored_name(value),) * len(dtypes),
+        value=tuple(map(stored_name, values)),
         # Kernels fold something, and say how many elements they saw.
         components=components or COUNTS.components,
         swapped=tuple(not given.isnative for given in dtypes),
@@ -173,6 +173,28 @@ def _common(dtypes: Sequence[np.dtype]) -> np.dtype:
         names = " and ".join(map(str, dtypes))
         raise MonoidError(f"no dtype holds both {names}; give one with dtype=") from None
     return common
+
+
+def _common_of_pair(dtypes: Sequence[np.dtype]) -> np.dtype:
+    """Return what stands for the dtypes of two inputs that are apart: their values keep theirs."""
+    if dtypes[0].kind not in "mM":
+        return np.dtype(np.int64)
+    try:
+        return common_time(dtypes)
+    except (TypeError, OverflowError):
+        names = " and ".join(map(str, dtypes))
+        raise MonoidError(f"no unit holds both {names}: cast one of them first") from None
+
+
+def _check_cast(given: np.dtype, packing: Packing | None, value: np.dtype) -> None:
+    """See that kernels can make values of elements."""
+    if packing and value.name not in _UNPACKED and value != packing.value_dtype(given):
+        raise MonoidError(
+            f"packed values are made floats, not {value}: give dtype {' or '.join(_UNPACKED)}, "
+            "or none"
+        )
+    if not _castable(given, value):
+        raise MonoidError(f"elements of {given} cannot be cast to {value}")
 
 
 def _of_inputs(inputs: int) -> list[str]:

@@ -11,16 +11,14 @@ import numpy as np
 
 from chunkfold.kernels import exact, finishes
 from chunkfold.kernels.accumulate import Accumulate
-from chunkfold.kernels.extremes import ARGMAX, ARGMIN, MAX, MAX_ABS_DIFF, MIN, MINMAX, NORMINF
+from chunkfold.kernels.differences import DOT, FIRST_MISMATCH, MAX_ABS_DIFF, SUM_SQ_DIFF
+from chunkfold.kernels.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.histograms import histogram
-from chunkfold.kernels.integer_products import (
-    INTEGER_DOT,
-    INTEGER_SUM_SQ_DIFF,
-)
 from chunkfold.kernels.integers import (
     INTEGER_MEAN,
     INTEGER_PROD,
     INTEGER_SUM,
+    TIME_SUM,
     few_added_up,
 )
 from chunkfold.kernels.moments import NORM1, NORM2, STD, SUMSQ, VAR
@@ -45,6 +43,7 @@ _SUM = Monoid(
     exact=exact.EXACT_SUM,
     instead={
         "biu": INTEGER_SUM,
+        "m": TIME_SUM,
         "c": Monoid(
             "sum",
             **_PARTS,
@@ -118,7 +117,7 @@ _COUNT_NONZERO = Monoid(
     lift="nonzero(x)",
     op="add",
     casts=False,
-    kinds="biufc",
+    kinds="biufcmM",
 )
 
 
@@ -175,33 +174,21 @@ _CATALOGUE = (
     ),
     replace(_COUNT_NONZERO, adapt=_count_nonzero),
     Monoid(
-        "any", fields={"t": "int32"}, zero=0, lift="nonzero(x)", op="max", kinds="biufc",
+        "any", fields={"t": "int32"}, zero=0, lift="nonzero(x)", op="max", kinds="biufcmM",
         finish=finishes.truth, casts=False,
     ),
     Monoid(
-        "all", fields={"t": "int32"}, zero=1, lift="nonzero(x)", op="min", kinds="biufc",
+        "all", fields={"t": "int32"}, zero=1, lift="nonzero(x)", op="min", kinds="biufcmM",
         finish=finishes.truth, casts=False,
     ),
     # De Morgan: the identity of "and" differs between dtypes, that of "or" is 0.
     Monoid("bitwise_and", **_BITS, lift="~x", op="a.bits | b.bits", finish=finishes.complement),
     Monoid("bitwise_or", **_BITS, lift="x", op="a.bits | b.bits", finish=finishes.bits),
     Monoid("bitwise_xor", **_BITS, lift="x", op="a.bits ^ b.bits", finish=finishes.bits),
-    Monoid(
-        "dot", inputs=2, fields={"s": "sum"}, zero=0, lift="wide(x0) * wide(x1)", op="add",
-        finish=finishes.summed, kinds="f",
-        instead={"biu": INTEGER_DOT},
-    ),
-    Monoid(
-        "sum_sq_diff", inputs=2, fields={"s": "sum"}, zero=0, op="add",
-        lift="(wide(x0) - wide(x1)) * (wide(x0) - wide(x1))", finish=finishes.summed, kinds="f",
-        instead={"biu": INTEGER_SUM_SQ_DIFF},
-    ),
+    DOT,
+    SUM_SQ_DIFF,
     MAX_ABS_DIFF,
-    Monoid(
-        "first_mismatch", inputs=2, fields={"i": "int64"}, zero="highest", op="min",
-        lift="x0 == x1 || (x0 != x0 && x1 != x1) ? 9223372036854775807L : (long)i",
-        kinds="biufmM", finish=finishes.position, casts=False,
-    ),
+    FIRST_MISMATCH,
     histogram(),
 )  # fmt: skip
 _SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std")

@@ -168,14 +168,14 @@ def table_entries(dtype: str) -> int:
     return int(match[1]) if match else 0
 
 
-def from_order(keys: np.ndarray, value: np.dtype) -> np.ndarray:
+def from_order(keys: np.ndarray, value: np.dtype, *, high: bool) -> np.ndarray:
     """Turn order keys back into values of dtype `value`; the inverse of kernels/order.clh.
 
-    Both keys that stand for NaN (the lowest and the highest) decode to NaN, or to NaT.
+    `high` tells whether they are `order_high`'s: those of times differ. Of floats both keys that
+    stand for NaN, the lowest and the highest, decode to NaN.
     """
     if value.kind in "mM":
-        missing = keys == np.iinfo(keys.dtype).max
-        times: np.ndarray = np.where(missing, np.iinfo(keys.dtype).min, keys).view(value)
+        times: np.ndarray = (keys.view(np.uint64) + np.uint64(high)).view(value)
         return times
     if kind_of(value) != "f":
         return keys.astype(value)

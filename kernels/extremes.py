@@ -9,25 +9,37 @@ import numpy as np
 
 from chunkfold.kernels import finishes
 from chunkfold.kernels.accumulate import Accumulate
-from chunkfold.kernels.integer_products import DISTANCE
+from chunkfold.kernels.context import Finish
 from chunkfold.kernels.integers import by_dtype
 from chunkfold.kernels.monoid import Monoid
 
 # Integer keys make the order of floats total: NaN propagates and -0 < +0 in any order.
 _LOW = {"fields": "order", "zero": "highest", "lift": "order_low(x)", "op": "min"}
 _HIGH = {"fields": "order", "zero": "lowest", "lift": "order_high(x)", "op": "max"}
-_ORDERED: Any = {"kinds": "biufmM", "on_empty": "error"}
+_COUNT: dict[str, Any] = {"fields": "count", "zero": 0, "lift": "1", "op": "add"}
 
 
-def _named(**fields: dict[str, str]) -> Any:
+def _named(**fields: dict[str, Any]) -> Any:
     """Name fields as a monoid's parts have them: part by part."""
     return {part: {name: of[part] for name, of in fields.items()} for part in _LOW}
 
 
-MIN = Monoid("min", **_named(lo=_LOW), **_ORDERED, finish=finishes.lowest)
-MAX = Monoid("max", **_named(hi=_HIGH), **_ORDERED, finish=finishes.highest)
-_BOTH: Any = {**_named(lo=_LOW, hi=_HIGH), "finish": finishes.lowest_and_highest}
-MINMAX = Monoid("minmax", **_BOTH, **_ORDERED)
+def _extreme(name: str, finish: Finish, **fields: dict[str, Any]) -> Monoid:
+    """Return an extreme; of times, for which every key is a value's, it counts elements too."""
+    times = Monoid(name, **_named(**fields, n=_COUNT), kinds="mM", on_empty="error", finish=finish)
+    return Monoid(
+        name,
+        **_named(**fields),
+        kinds="biuf",
+        on_empty="error",
+        finish=finish,
+        instead={"mM": times},
+    )
+
+
+MIN = _extreme("min", finishes.lowest, lo=_LOW)
+MAX = _extreme("max", finishes.highest, hi=_HIGH)
+MINMAX = _extreme("minmax", finishes.lowest_and_highest, lo=_LOW, hi=_HIGH)
 _BY_BITS = Accumulate(
     state={"least": "bits", "most": "bits", "top": "order"},
     start={"least": "highest", "most": 0, "top": "lowest"},
@@ -49,14 +61,16 @@ _ENDS = {
 }
 FLOAT_ENDS = Monoid(
     "minmax",
-    **_BOTH,
+    **_named(lo=_LOW, hi=_HIGH),
+    finish=finishes.lowest_and_highest,
     kinds="f",
     accumulate=tuple(replace(_BY_BITS, end={name: text}) for name, text in _ENDS.items()),
 )
 """Both ends of floats, where both are asked for: three comparisons of integers find them, and NaN.
 To make two keys of each element takes as many again."""
 _PLACE: Any = {
-    **_ORDERED,
+    "kinds": "biufmM",
+    "on_empty": "error",
     "fields": {"m": "order", "i": "int64"},
     "finish": finishes.position,
     "casts": False,
@@ -98,17 +112,4 @@ NORMINF = Monoid(
     kinds="f",
     finish=finishes.highest,
     instead={"biu": by_dtype(_norminf)},
-)
-_APART: Any = {"inputs": 2, "op": "max", "casts": False, "on_empty": "error"}
-MAX_ABS_DIFF = Monoid(
-    "max_abs_diff",
-    **_APART,
-    fields={"hi": "order"},
-    zero="lowest",
-    lift="order_high(fabs(x0 - x1))",
-    kinds="f",
-    finish=finishes.highest,
-    instead={
-        "biu": Monoid("max_abs_diff", **_APART, fields={"d": "uint64"}, zero=0, lift=DISTANCE)
-    },
 )

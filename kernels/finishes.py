@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.dtypes import from_order, kind_of
+from chunkfold.kernels.errors import RangeError
 
 
 def _float_of(context: Context) -> np.dtype:
@@ -55,14 +57,44 @@ def time_mean(fields: Fields, context: Context) -> np.ndarray:
     return np.array(means, np.int64).view(context.dtype)
 
 
+def timedeltas(
+    values: Sequence[int], missing: np.ndarray, dtype: np.dtype, what: str
+) -> np.ndarray:
+    """Give numbers of a time dtype's unit NumPy's dtype of differences, NaT where one is missing.
+
+    Raises
+    ------
+    RangeError
+        If it does not hold one; `what` they are, for the message.
+    """
+    most = int(np.iinfo(np.int64).max)
+    there = [0 if lacks else value for value, lacks in zip(values, missing, strict=True)]
+    beyond = [value for value in there if abs(value) > most]
+    if beyond:
+        raise RangeError(
+            f"the {what} of {dtype} is {beyond[0]}, beyond the {most} that 64 bits hold: "
+            "cast to a coarser unit first"
+        )
+    done = np.array(there, np.int64).view(dtype.str.replace("M8", "m8"))
+    done[missing] = "NaT"
+    return done
+
+
 def lowest(fields: Fields, context: Context) -> np.ndarray:
     """Turn keys back into values."""
-    return from_order(fields["lo"], context.dtype)
+    return _present(from_order(fields["lo"], context.dtype, high=False), fields)
 
 
 def highest(fields: Fields, context: Context) -> np.ndarray:
     """Turn keys back into values."""
-    return from_order(fields["hi"], context.dtype)
+    return _present(from_order(fields["hi"], context.dtype, high=True), fields)
+
+
+def _present(values: np.ndarray, fields: Fields) -> np.ndarray:
+    """Make NaT of what is of no element, where elements are counted."""
+    if "n" in fields:
+        values[fields["n"] == 0] = "NaT"
+    return values
 
 
 def lowest_and_highest(fields: Fields, context: Context) -> np.ndarray:

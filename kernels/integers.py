@@ -12,6 +12,7 @@ from chunkfold.kernels import exact
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.finishes import timedeltas
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.sums import of_digits
 
@@ -156,6 +157,28 @@ def _summed(fields: Fields, context: Context) -> np.ndarray:
     return fitted([fields[name] for name in SUM], context, "sum")
 
 
+def _time_sum(fields: Fields, context: Context) -> np.ndarray:
+    """Add up in 96 bits; any NaT, the least integer, makes the sum NaT."""
+    rows = zip(fields["hi"].tolist(), fields["lo"].tolist(), strict=True)
+    values = [(high << DIGIT) + low for high, low in rows]
+    missing = fields["least"] == np.iinfo(np.int64).min
+    return timedeltas(values, missing, context.dtype, "sum")
+
+
+TIME_SUM = Monoid(
+    "sum",
+    **together(
+        sum_fields(np.dtype(np.int64)),
+        {
+            "fields": {"least": "int64"},
+            "zero": {"least": "highest"},
+            "lift": {"least": "x"},
+            "op": {"least": "min"},
+        },
+    )
+    | {"kinds": "m"},
+    finish=_time_sum,
+)
 INTEGER_SUM, INTEGER_MEAN, INTEGER_NORM1 = map(by_dtype, (_sum, _mean, _norm1))
 
 
@@ -171,7 +194,8 @@ def _product(fields: Fields, context: Context) -> np.ndarray:
             f"the product of {context.dtype} is 2**64 or more, or -2**64 or less, which no integer "
             "dtype holds; cast by dtype='float64'"
         )
-    return _within([value for value, _ in signed], context, "product")
+    values = [value for value, _ in signed]
+    return within(values, wanted_integer(context), f"product of {context.dtype}")
 
 
 _ANY_ZERO = "(a.zero | b.zero)"
@@ -221,7 +245,7 @@ def fitted(digits: Sequence[np.ndarray], context: Context, what: str) -> np.ndar
         second, higher = second & _MASK, [second >> DIGIT]
     whole: np.ndarray = second << DIGIT | first  # the low 64 bits
     *middle, top = higher
-    wanted = _wanted(context)
+    wanted = wanted_integer(context)
     if wanted in (np.int64, np.uint64):
         sign = np.where(whole < 0, -1, 0) if wanted == np.int64 else np.zeros_like(whole)
         fits = top == sign
@@ -231,26 +255,25 @@ def fitted(digits: Sequence[np.ndarray], context: Context, what: str) -> np.ndar
             return whole.view(wanted)
     rows = zip(*(digit.tolist() for digit in digits), strict=True)
     values = [sum(digit << DIGIT * n for n, digit in enumerate(row)) for row in rows]
-    return _within(values, context, what)
+    return within(values, wanted, f"{what} of {context.dtype}")
 
 
-def _wanted(context: Context) -> np.dtype:
+def wanted_integer(context: Context) -> np.dtype:
     """Return the dtype of integers that are results."""
     if context.result is not None and context.result.kind in "iuO":
         return context.result
     return np.dtype(np.uint64 if context.dtype.kind == "u" else np.int64)
 
 
-def _within(values: list[int], context: Context, what: str) -> np.ndarray:
-    """Give Python's integers a dtype, if it holds all of them."""
-    wanted = _wanted(context)
+def within(values: Sequence[int], wanted: np.dtype, what: str) -> np.ndarray:
+    """Give Python's integers a dtype, if it holds all of them; `what` they are, for the error."""
     if wanted.kind == "O":
         return np.array(values, object)
     limits = np.iinfo(wanted)
     beyond = [value for value in values if not limits.min <= value <= limits.max]
     if beyond:
         raise RangeError(
-            f"the {what} of {context.dtype} is {beyond[0]}, which {wanted} does not hold "
+            f"the {what} is {beyond[0]}, which {wanted} does not hold "
             f"({limits.min} to {limits.max}); dtype='object' gives Python's integers, "
             "dtype='float64' rounds"
         )

@@ -39,6 +39,9 @@ def _forms(monoid: Monoid) -> Iterator[Monoid]:
     yield monoid
     for other in (*monoid.instead.values(), *([monoid.exact] if monoid.exact else [])):
         yield from _forms(other)
+    if monoid.pair is not None:
+        pairs = (("int64", "uint64"), ("uint64", "int64"))
+        yield from (monoid.pair([np.dtype(name) for name in pair]) for pair in pairs)
     if monoid.adapt is not None:
         yield from (monoid.adapt(np.dtype(name)) for name in _DTYPES)
 

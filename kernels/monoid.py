@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, cast
@@ -99,6 +99,9 @@ class Monoid:
     """What to fold in its place where elements are of other kinds, by their letters."""
     adapt: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place from the elements' dtype, where texts depend on it."""
+    pair: Callable[[Sequence[np.dtype]], Monoid] | None = field(default=None, kw_only=True)
+    """Makes what to fold in its place of two inputs that are apart (kernels/apart.py): x0 and x1
+    have dtypes of their own."""
     exact: Monoid | None = field(default=None, kw_only=True)
     """What to fold in its place where results are to be exact, for elements of its kinds."""
 
@@ -165,6 +168,21 @@ class Monoid:
         else:
             return self
         return replace(found, name=self.name, skipna=self.skipna)
+
+    def for_pair(self, dtypes: Sequence[np.dtype]) -> Monoid:
+        """Return the monoid that reduces two inputs which are apart, under the same name.
+
+        Raises
+        ------
+        MonoidError
+            If there is none.
+        """
+        if self.pair is None:
+            raise MonoidError(
+                f"{self.name!r} reduces elements of one dtype, but no dtype holds both "
+                f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
+            )
+        return replace(self.pair(dtypes), name=self.name, skipna=self.skipna)
 
     @property
     def _kinds(self) -> str:

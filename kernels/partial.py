@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator import COUNTS, Accumulator
 from chunkfold.kernels.dtypes import literal_value
+from chunkfold.kernels.indices import reads_index
 from chunkfold.kernels.limbs import settled
 
 
@@ -118,6 +119,14 @@ def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
             for slot in accumulator.slots
         }
     )
+
+
+def without_indices(accumulator: Accumulator, partial: Partial) -> Partial:
+    """Return a partial as if what reads the index had seen no element."""
+    nothing = zero_partial(accumulator, partial.outputs).arrays
+    indexed = {n for n, part in enumerate(accumulator.components) if reads_index(part)}
+    told = {s.name: nothing[s.name] for s in accumulator.slots if s.component in indexed}
+    return replace(partial, arrays={**partial.arrays, **told})
 
 
 def assembled(

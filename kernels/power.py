@@ -13,7 +13,7 @@ from chunkfold.kernels.combine import Combiner
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import box
 from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.partial import Partial, Wide
+from chunkfold.kernels.partial import Partial, Wide, without_indices
 from chunkfold.kernels.sums import any_lost, restored
 from chunkfold.kernels.tuning import Tuning
 
@@ -41,8 +41,8 @@ class Powers:
     def of(self, accumulator: Accumulator, count: int, outputs: int) -> Partial:
         """Fold `count` elements, at least one, into each of some outputs.
 
-        No source may read the index: there is none. Exact sums that expansions do not hold are
-        folded in limbs.
+        They have no index: what reads it is left as it is of no element. Exact sums that expansions
+        do not hold are folded in limbs.
 
         Raises
         ------
@@ -50,7 +50,7 @@ class Powers:
             If the device fails.
         """
         one = self._one(accumulator, count)
-        partial = _repeated(one, outputs)
+        partial = without_indices(accumulator, _repeated(one, outputs))
         if not any_lost(accumulator, one).any():
             return partial
         again = _repeated(self._one(accumulator.with_limbs(), count), outputs)

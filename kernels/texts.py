@@ -34,12 +34,15 @@ HELPERS = (
     "bin",
     "bin_near",
     "sixteenths",
+    "apart_low",
+    "apart_high",
+    "days",
 )
 """Functions that texts may call beside OpenCL's own (kernels/lanes.clh, kernels/order.clh)."""
 _HELPER = re.compile(rf"(?<![\w.])({'|'.join(HELPERS)})(?=\s*\()")
 _X_NONZERO = re.compile(r"(?<![\w.])nonzero\(x\)")
 _TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d[\w.]*|&&|\|\||\S")
-_SINGLE = {"re", "im", "bin", "bin_near", "sixteenths"}
+_SINGLE = {"re", "im", "bin", "bin_near", "sixteenths", "apart_low", "apart_high", "days"}
 """Helpers that have no form for lanes."""
 _VECTOR_NAMES = {"x", "i", "min", "max", "fmin", "fmax", "fabs", "exp", "fma", *HELPERS} - _SINGLE
 _VECTOR_SIGNS = set("+-*&|^~(),")

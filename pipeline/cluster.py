@@ -13,7 +13,7 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 import dask.config
-from distributed import Client, LocalCluster, Nanny
+from distributed import Client, LocalCluster
 from distributed.comm.addressing import get_address_host_port, parse_address
 from distributed.comm.core import connect as open_comm
 from distributed.core import Status
@@ -24,9 +24,18 @@ from chunkfold.errors import ClusterError, DeviceError, PlanError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning import THREADS
 from chunkfold.staffing import Post, posts
+from chunkfold.starting import (
+    DeviceNanny,
+    check_host,
+    check_started,
+    end_those_that_start,
+    words_of,
+)
 from chunkfold.worker import RESOURCE, DevicePlugin
 
 START_DEADLINE_S = 120.0
+CLOSE_DEADLINE_S = 30.0
+"""For a cluster some of whose workers did not start."""
 _WITHOUT_PORTS = ("inproc", "ucx")
 """Schemes whose addresses Dask does not take apart."""
 _CALM = {
@@ -86,17 +95,6 @@ def _refuse_to_spawn_from_a_spawned_process() -> None:
         )
 
 
-class DeviceNanny(Nanny):
-    """A nanny that knows whether its worker was sent away."""
-
-    retired = False
-
-    def close_gracefully(self, reason: str = "nanny-close-gracefully") -> None:
-        """Start no worker any more: called where the scheduler retires it."""
-        self.retired = True
-        super().close_gracefully(reason)
-
-
 class LocalOpenCLCluster(LocalCluster):
     """A distributed cluster on this host: worker processes for each OpenCL device.
 
@@ -145,28 +143,36 @@ class LocalOpenCLCluster(LocalCluster):
         self._closing: asyncio.Future[None] | None = None
         kwargs.setdefault("dashboard_address", ":0")
         if kwargs.get("processes") is not False:
+            check_host(len(self._posts))
             kwargs.setdefault("worker_class", DeviceNanny)
         try:
-            super().__init__(  # type: ignore[no-untyped-call] # distributed has no types here
-                n_workers=0, threads_per_worker=threads_per_worker, **kwargs
-            )
+            self._start_scheduler({"threads_per_worker": threads_per_worker, **kwargs})
             if not self.asynchronous:
                 self.scale(len(self._posts))
-                self.sync(self._start_workers, callback_timeout=START_DEADLINE_S)
-                self._check_workers()
+                self.sync(self._start_workers)
         except BaseException:
             # Left to Dask it is closed when the interpreter is, which takes it ten seconds.
             with contextlib.suppress(Exception):  # what ended the start is what is told
-                self.close()
+                self.close(CLOSE_DEADLINE_S)
             raise
+
+    def _start_scheduler(self, given: dict[str, Any]) -> None:
+        try:
+            super().__init__(n_workers=0, **given)  # type: ignore[no-untyped-call] # Dask has none
+        except RuntimeError as error:
+            raise ClusterError(f"no cluster could be started: {words_of(error)}") from error
 
     async def _start_workers(self) -> None:
         # They inherit this, so that a terminal's Ctrl-C is for this process alone, also while they
         # start; which gets it in another thread. The tracker would undo it as it starts.
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        # An interrupt cancels this, but not what it waits for: closing waits for that, too.
-        await asyncio.shield(self._correct_state())
+        # An interrupt cancels this, but not what it waits for: closing ends that.
+        correcting = asyncio.shield(self._correct_state())
+        await asyncio.wait([correcting], timeout=START_DEADLINE_S)
+        # What fails in it is told of each worker, but of those that could not be made.
+        broken = correcting.exception() if correcting.done() else None
+        await check_started(self._created, len(self._posts), broken)
         for name, nanny in self.workers.items():
             if isinstance(nanny, DeviceNanny):
                 attending = asyncio.create_task(self._attend(name))
@@ -176,6 +182,7 @@ class LocalOpenCLCluster(LocalCluster):
     async def _close(self) -> None:
         # As there: left half closed, it would wait for itself until the interpreter gives it up.
         if self._closing is None:
+            end_those_that_start(self._created)
             self._closing = asyncio.ensure_future(super()._close())  # type: ignore[no-untyped-call]
         await asyncio.shield(self._closing)
 
@@ -197,16 +204,6 @@ class LocalOpenCLCluster(LocalCluster):
         # Dask's own would end the nanny of a worker that is away for 15 seconds, and on a busy
         # host, or if the next one dies too, it takes that long to start another.
         Cluster._update_worker_status(self, op, msg)
-
-    def _check_workers(self) -> None:
-        """Refuse to be a cluster some of whose workers never started."""
-        scheduler: Any = self.scheduler
-        started, wanted = len(scheduler.workers), len(self._posts)
-        if started < wanted:
-            raise ClusterError(
-                f"only {started} of {wanted} worker(s) started; their messages say why (a script "
-                "that starts a cluster is a file, and does so under if __name__ == '__main__':)"
-            )
 
     def new_worker_spec(self) -> dict[str, dict[str, Any]]:
         """Describe the next worker that is not there (called by `scale`)."""
@@ -268,7 +265,7 @@ async def serve(
     PlanError
         If that is no address.
     ClusterError
-        If the scheduler cannot be reached in `connect_deadline_s`.
+        If the scheduler cannot be reached in `connect_deadline_s`, or a worker does not start.
     """
     calm_dask()
     stopping = asyncio.create_task((stop or asyncio.Event()).wait())
@@ -278,13 +275,27 @@ async def serve(
         reaching.cancel()
         return
     await reaching
-    nannies = [
-        Nanny(scheduler, **worker_options(post, threads), death_timeout=60) for post in manned
-    ]
+    check_host(len(manned))
+    nannies: list[DeviceNanny] = []
     try:
-        await asyncio.wait_for(asyncio.gather(*nannies), START_DEADLINE_S)
-        waits = [asyncio.create_task(nanny.finished()) for nanny in nannies]
-        everyone: asyncio.Future[Any] = asyncio.gather(*waits)
+        nannies.extend(_nanny_of(scheduler, worker_options(post, threads)) for post in manned)
+        starting: asyncio.Future[Any] = asyncio.gather(*nannies, return_exceptions=True)
+        await asyncio.wait(
+            [starting, stopping], timeout=START_DEADLINE_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        if stopping.done():
+            return
+        await check_started(nannies, len(nannies))
+        ends: list[Any] = [nanny.finished() for nanny in nannies]  # type: ignore[no-untyped-call]
+        everyone: asyncio.Future[Any] = asyncio.gather(*ends)
         await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
+        end_those_that_start(nannies)
         await asyncio.gather(*(nanny.close() for nanny in nannies), return_exceptions=True)
+
+
+def _nanny_of(scheduler: str, options: dict[str, Any]) -> DeviceNanny:
+    try:
+        return DeviceNanny(scheduler, **options, death_timeout=60)
+    except Exception as error:
+        raise ClusterError(f"no worker could be started: {words_of(error)}") from error

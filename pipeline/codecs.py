@@ -90,7 +90,11 @@ def undo(chain: Chain, stored: Stored, out: np.ndarray) -> None:
     """
     last = chain[-1] if chain else _PLAIN
     for codec in chain[:-1]:
-        stored = memoryview(codec.decode(stored, most_stored(out.nbytes)))
+        most = most_stored(out.nbytes)
+        promised = codec.size(stored) if codec.size is not None else None
+        if promised is not None and promised > most:
+            raise ValueError(f"its {codec.name} header says {promised:,} bytes, more than {most:,}")
+        stored = memoryview(codec.decode(stored, most))
     size = last.size(stored) if last.size is not None else None
     if size == out.nbytes and last.into is not None:
         last.into(stored, out)
@@ -171,11 +175,14 @@ def _zstd_whole(stored: Stored) -> int | None:
 
 
 def _blosc_size(stored: Stored) -> int:
-    """Read the sizes off the header; Blosc itself would read beyond the end of a short chunk."""
+    """Read the sizes off the header; Blosc itself would read beyond the end of a short chunk.
+
+    What stands behind the bytes that the header counts is nothing to Blosc.
+    """
     if len(stored) < 16:
         raise ValueError(f"it has {len(stored)} bytes, less than Blosc's header")
     size, _, whole = struct.unpack_from("<III", stored, 4)
-    if whole != len(stored):
+    if whole > len(stored):
         raise ValueError(f"it has {len(stored):,} bytes, but its Blosc header says {whole:,}")
     return int(size)
 

@@ -21,6 +21,7 @@ ChunkfoldError
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.kernels.errors import (
@@ -85,17 +86,27 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
     is not to be left out. Nor is one that was written while it was read.
     """
-    seen: BaseException | None = cause
-    while seen is not None:
+    for seen in _caused(cause):
         if isinstance(seen, ChangedError):
             return ChangedError(
                 f"{chunk.array}: {chunk.kind} {chunk.key!r} changed while it was read: {seen}; "
                 "run it again when nobody writes to it"
             )
-        if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT):
-            return ClusterError(str(chunk))
-        seen = seen.__cause__
-    return ChunkError(str(chunk), chunk)
+    return ClusterError(str(chunk)) if runs_short(cause) else ChunkError(str(chunk), chunk)
+
+
+def runs_short(error: BaseException) -> bool:
+    """Whether the machine had no files or memory left."""
+    return any(
+        isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno in _SHORT)
+        for seen in _caused(error)
+    )
+
+
+def _caused(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
 
 
 class WorkerLostError(DeviceError):

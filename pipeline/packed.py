@@ -138,7 +138,11 @@ def _said(value: Any) -> str:
 
 
 def _attributes(source: Source) -> Mapping[str, Any]:
-    return source.array.attrs.asdict()
+    """Return an array's attributes; in format 2 its fill value comes before its `_FillValue`."""
+    attributes = source.array.attrs.asdict()
+    if MISSING[0] in attributes:
+        attributes.update((MISSING[0], fill) for fill in _missing_fill(source))
+    return attributes
 
 
 def _missing_fill(source: Source) -> list[Any]:

@@ -19,6 +19,8 @@ READ_BYTES = 1 << 20
 """Decoded bytes that cost as much to fill and to fold as one read more does."""
 Place = tuple[slice, ...]
 """A box, axis by axis."""
+_ALL: tuple[Place, ...] | None = None
+"""Of the cells of a leaf."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +47,29 @@ Missed = Sequence[set[tuple[int, ...]]]
 def parts_of(work: Work, block: Block, tile: int, missed: Missed) -> tuple[tuple[Part, ...], int]:
     """Return what a block reads of a tile, and how many fill values more each output is owed.
 
-    A reduction that reads indices has to be given every element, stored or not.
+    A reduction that reads indices is given the first of those that are not stored, which are equal;
+    or every one, where it may make something else of each.
     """
     numbers, absent = np.arange(*block.parts), block.absent_parts(tile)
     outputs, itemsizes = work.layout.tile_outputs(tile), [s.dtype.itemsize for s in work.sources]
     depths = work.layout.part_depths(numbers)
-    owed, parts = 0, []
+    accumulator, owed, parts = work.accumulator, 0, list[Part]()
+    first = accumulator.uses_index
+    """Whether the first that is not stored is still to be given."""
     for number, lacks, depth in zip(
         numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
     ):
-        if lacks and not work.accumulator.uses_index:
+        if lacks and accumulator.takes_first and not first:
             owed += depth
             continue
         known = expected_objects(
             work.layout, work.sources, work.listings, block, tile, number, missed
         )
-        shares, cells = [float(not lacks)] * len(known), None
-        if not lacks and any(map(_sparse, work.sources, known)):
+        shares, cells = [float(not lacks)] * len(known), _ALL
+        if lacks and accumulator.takes_first:
+            pieces = work.layout.leaf(tile, number)
+            first, cells = False, (_first(work, [slice(0, piece.length) for piece in pieces]),)
+        elif not lacks and any(map(_sparse, work.sources, known)):
             shares, cells = _held(work, known, tile, number)
         read = depth if cells is None else sum(map(work.layout.depth, cells))
         owed += depth - read
@@ -84,7 +92,8 @@ def _held(
     """Return what share of each input's objects a leaf has, and the cells that are to be read.
 
     None if all are: where too little is missing, where cells cut the outputs, which then would be
-    owed unlike numbers of fill values, and of indices.
+    owed unlike numbers of fill values, and where each index counts. Where the first does, that of
+    what is missing is read, too.
     """
     pieces = work.layout.leaf(tile, part)
     cuts = [piece.cut(work.cells_along(axis)) for axis, piece in enumerate(pieces)]
@@ -104,11 +113,23 @@ def _held(
     sizes = reduce(np.multiply, extents, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
     whole = any(len(cuts[axis]) > 1 for axis in work.layout.kept)
-    if work.accumulator.uses_index or whole or lacking < READ_BYTES * int(stored.sum()):
+    if not work.accumulator.takes_first or whole or lacking < READ_BYTES * int(stored.sum()):
         return shares, None
-    return shares, tuple(
-        tuple(along[n] for along, n in zip(cuts, place, strict=True))
-        for place in np.argwhere(stored).tolist()
+
+    def cells(which: np.ndarray) -> list[Place]:
+        places = np.argwhere(which).tolist()
+        return [tuple(along[n] for along, n in zip(cuts, one, strict=True)) for one in places]
+
+    missing = cells(~stored)[:1] if work.accumulator.uses_index else []
+    return shares, (*cells(stored), *(_first(work, cell) for cell in missing))
+
+
+def _first(work: Work, cell: Sequence[slice]) -> Place:
+    """Return the first of a cell's elements for each output."""
+    kept = work.layout.kept
+    return tuple(
+        along if axis in kept else slice(along.start, along.start + 1)
+        for axis, along in enumerate(cell)
     )
 
 

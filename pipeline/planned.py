@@ -11,6 +11,7 @@ from functools import cached_property
 from chunkfold.blocks import Block
 from chunkfold.gaps import ListingTerms, Stored, with_objects
 from chunkfold.kernels import Accumulator, Packing
+from chunkfold.kernels.indices import takes_first
 from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
 from chunkfold.memory import Memory
@@ -164,6 +165,16 @@ class Plan:
                 told.insert(0, read if packing.makes_floats else f"read as {packing}")
             yield [*source.described(), *(f"          {one}" for one in told)]
 
+    def _one_by_one(self) -> Iterator[str]:
+        """Say what is made and folded although it is not stored: it takes as long as if it were."""
+        parts = self.accumulator.components
+        names = dict.fromkeys(part.origin for part in parts if not takes_first(part))
+        if names and self.absent:
+            yield (
+                f"          fill values of {self.absent:,} of them are made and folded one by one: "
+                f"{', '.join(names)} may read each index"
+            )
+
     @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
@@ -184,6 +195,7 @@ class Plan:
             f"answer    {self.answer}",
             f"leaves    {layout.leaves:,} of at most {size_text(self.leaf_bytes)}"
             + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),
+            *self._one_by_one(),
             *(f"          {told}" for told in self.remarks()),
             *self._repeated(),
             (

@@ -209,7 +209,7 @@ def _costs(layout: Layout, accumulator: Accumulator, holdings: Holdings) -> np.n
     costs, held = holdings.decoded, holdings.held
     if held is not None:
         costs = held * (costs.sum() / max(1, held.sum()))
-    if accumulator.uses_index:
+    if not accumulator.takes_first:
         itemsize = sum(source.dtype.itemsize for source in holdings.sources)
         costs = costs + holdings.absent * layout.leaf_elements() * itemsize / VIRTUAL_COST
     outputs = layout.outputs / max(1, layout.tiles)

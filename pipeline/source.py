@@ -18,7 +18,7 @@ from chunkfold.bad_chunks import BadChunk
 from chunkfold.cells import InTurn, cells_of, view
 from chunkfold.decodable import refuse_code
 from chunkfold.direct import Direct, Region
-from chunkfold.errors import ChangedError, SourceError, unreadable
+from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short, unreadable
 from chunkfold.expected import Expected
 from chunkfold.grid import Cells
 from chunkfold.remote import (
@@ -135,11 +135,14 @@ class Source:
         ------
         SourceError
             If there is no array any more.
+        ClusterError
+            If the machine has no files or memory left to look.
         """
         try:
             return replace(self, array=as_stored(self.array))
         except Exception as error:
-            raise SourceError(f"{self.name}: cannot be opened again ({error})") from error
+            kind = ClusterError if runs_short(error) else SourceError
+            raise kind(f"{self.name}: cannot be opened again ({error})") from error
 
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.
@@ -150,10 +153,14 @@ class Source:
         ------
         ChangedError
             If its metadata are gone or others.
+        ClusterError
+            If the machine has no files or memory left to look.
         """
         try:
             now = as_stored(self.array)
         except Exception as error:
+            if runs_short(error):
+                raise ClusterError(f"{self.name}: cannot be opened again ({error})") from error
             raise ChangedError(f"{self.name}: vanished while it was read ({error})") from error
         # As text: NaN and NaT, as fill values, equal nothing.
         if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):

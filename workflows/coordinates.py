@@ -1,48 +1,99 @@
-"""Coordinates: what stands beside an array and says where its elements are.
-
-Those of an axis have its name; those of several axes, or of none, are named by the array's
-attribute `coordinates`, as the CF conventions have it.
-"""
+"""Arrays that stand beside another and go along it: the coordinates of its axes, and others."""
 
 from __future__ import annotations
 
+import base64
 import re
+import struct
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import zarr
 from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 
-from chunkfold.axes import axis_names, dimension_names
+from chunkfold.axes import Axis as Named
+from chunkfold.axes import axis_names, axis_numbers, dimension_names
 from chunkfold.errors import SourceError
-from chunkfold.grid import Axis
-from chunkfold.opening import open_beside
-from chunkfold.planned import Plan
+from chunkfold.grid import Axis, Selection, normalized_axes, select
+from chunkfold.opening import open_beside, open_node
 from chunkfold.remote import message_of
-from chunkfold.source import AnyArray
+from chunkfold.source import AnyArray, Source
+from chunkfold.workflows.attributes import of_a_part
 
-NAMED = "coordinates"
-"""The attribute that names others than those of the axes, with blanks between."""
 _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
 """Names of what stands beside an array: others would lead elsewhere."""
 
 
 @dataclass(frozen=True)
-class Coordinate:
-    """What stands along an axis, such as its latitudes, or along some."""
+class Kept:
+    """What is left of an array's axes by a selection and a reduction."""
+
+    source: Source
+    axes: Sequence[Axis]
+    """All of the source's, as far as they are selected."""
+    kept: Sequence[int]
+    """Those of them that results have, element by element."""
+
+    @classmethod
+    def of(cls, source: Source, axis: Named, selection: Selection) -> Kept:
+        """Return what a reduction leaves, before it is planned.
+
+        Raises
+        ------
+        PlanError
+            If axis or selection do not fit the source.
+        """
+        chosen = select(source.cells, selection)
+        alive = [n for n, one in enumerate(chosen) if not one.dropped]
+        numbers = axis_numbers(source, axis, selection)
+        reduced = {alive[n] for n in normalized_axes(numbers, len(alive))}
+        return cls(source, chosen, [n for n in alive if n not in reduced])
+
+    @cached_property
+    def names(self) -> list[str | None]:
+        """The names of all axes; None for those without."""
+        return axis_names(self.source, range(len(self.axes))) or [None] * len(self.axes)
+
+    @cached_property
+    def along(self) -> dict[str, int]:
+        """The axes that are left, by their names, as far as these are theirs alone."""
+        return {
+            name: n for n in self.kept if (name := self.names[n]) and self.names.count(name) == 1
+        }
+
+
+@dataclass(frozen=True)
+class Beside:
+    """An array beside another, as far as it goes along what is left of its axes."""
 
     name: str
     axes: tuple[str, ...]
-    values: np.ndarray
-    """As they are stored, of the elements that are selected along each axis."""
+    array: AnyArray
+    cuts: tuple[slice, ...]
+    """What is selected along each of its axes."""
     attributes: dict[str, Any]
+    """Those that hold for what is selected."""
+    values: np.ndarray | None = None
+    """As they are stored; None until they are read."""
+
+    def read(self) -> Beside:
+        """Return it with its values.
+
+        Raises
+        ------
+        Exception
+            Whatever keeps them from being read.
+        """
+        return replace(self, values=np.asarray(self.array[self.cuts]))
 
     def write(self, group: zarr.Group) -> None:
         """Write it into a group, by its name."""
-        values = self.values
+        values = np.asarray(self.values)
         # NumPy has no dtype for texts of any length, or knows it as one of objects.
         texts = all(isinstance(value, str) for value in values.flat)
         dtype = VariableLengthUTF8() if texts else VariableLengthBytes()
@@ -56,47 +107,91 @@ class Coordinate:
         made[...] = values
 
 
-def coordinates(plan: Plan, axes: Iterable[int]) -> Iterator[Coordinate]:
-    """Yield those of a plan's source that have no axes but some of these, as far as selected.
+def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
+    """Find an array beside a source that has no axes but some of those that are left.
 
-    One that is there but cannot be read is left out, with a warning: results are worth more.
+    None if there is none. The name of an axis is that of its coordinate. `more` allows axes that
+    the source has not, such as that of the two bounds of a cell.
     """
-    kept = list(axes)
-    names = axis_names(plan.source, kept) or []
-    along = {
-        name: (plan.layout.axes[n], plan.source.shape[n])
-        for n, name in zip(kept, names, strict=False)
-        if name and names.count(name) == 1
-    }
-    named = plan.source.array.attrs.asdict().get(NAMED)
-    others = named.split() if isinstance(named, str) else []
-    for name in dict.fromkeys([*along, *others]):
-        if not _PLAIN.fullmatch(name):
-            continue
-        try:
-            found = open_beside(plan.source, name)
-            own = None if found is None else _axes_of(found, name, along)
-            if found is None or own is None:
-                continue
-            cuts = (along[one][0] for one in own)
-            taken = tuple(slice(cut.start, cut.stop, cut.step) for cut in cuts)
-            values = np.asarray(found[taken])
-        except Exception as error:  # noqa: BLE001 # whatever keeps it from being read
-            reason = str(error) if isinstance(error, SourceError) else message_of(error)
-            left_out = f"its coordinate {name!r} is left out, it cannot be read: {reason}"
-            warnings.warn(f"{plan.name}: {left_out}", RuntimeWarning, stacklevel=2)
-            continue
-        attributes = found.attrs.asdict()
-        attributes.pop("_ARRAY_DIMENSIONS", None)
-        yield Coordinate(name, own, values, attributes)
-
-
-def _axes_of(
-    found: AnyArray, name: str, along: Mapping[str, tuple[Axis, int]]
-) -> tuple[str, ...] | None:
-    """Return the axes of a coordinate; None if it is none of those that are left."""
-    names = (name,) if name in along else tuple(dimension_names(found) or ())
-    if len(names) != found.ndim or len(set(names)) != len(names) or not set(names) <= set(along):
+    found = opened_beside(kept, name)
+    if found is None:
         return None
-    own = tuple(str(one) for one in names)
-    return own if found.shape == tuple(along[one][1] for one in own) else None
+    axes = (name,) if name in kept.along else tuple(dimension_names(found) or ())
+    if len(axes) != found.ndim or len(set(axes)) != len(axes):
+        return None
+    cuts = []
+    for axis, length in zip(axes, found.shape, strict=True):
+        n = kept.along.get(str(axis))
+        if n is None and (not more or axis is None or axis in kept.names):
+            return None
+        if n is not None and length != kept.source.shape[n]:
+            return None
+        cut = None if n is None else kept.axes[n]
+        cuts.append(slice(None) if cut is None else slice(cut.start, cut.stop, cut.step))
+    spans = zip(cuts, found.shape, strict=True)
+    whole = all(cut.indices(length) == (0, length, 1) for cut, length in spans)
+    attributes = _attributes(found, whole=whole)
+    return Beside(name, tuple(map(str, axes)), found, tuple(cuts), attributes)
+
+
+def opened_beside(kept: Kept, name: str) -> AnyArray | None:
+    """Open an array beside a source; None, with a warning if one is there, if it is not to be read.
+
+    Results are worth more.
+    """
+    if not _PLAIN.fullmatch(name):
+        return None
+    try:
+        return open_beside(kept.source, name)
+    except SourceError as error:
+        _leave_out(kept, name, error)
+        return None
+
+
+def group_attributes(source: Source) -> Mapping[str, Any]:
+    """Return the attributes of the group that a source is in; none if it cannot be opened."""
+    array, address = source.array, (source.local_path or source.address or "").rstrip("/")
+    try:
+        if array.path:
+            above = str(PurePosixPath(array.path).parent)
+            found = zarr.open_group(array.store, path="" if above == "." else above, mode="r")
+            return found.attrs.asdict()
+        folder = address.rpartition("/")[0]
+        node = open_node(folder) if folder else None
+        return {} if node is None else node.attrs.asdict()
+    except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often none is there
+        return {}
+
+
+def read_or_left_out(kept: Kept, one: Beside) -> Beside | None:
+    """Return it with its values; None, with a warning, if they cannot be read.
+
+    Results are worth more.
+    """
+    try:
+        return one.read()
+    except Exception as error:  # noqa: BLE001 # whatever keeps it from being read
+        _leave_out(kept, one.name, error)
+        return None
+
+
+def _leave_out(kept: Kept, name: str, error: Exception) -> None:
+    reason = str(error) if isinstance(error, SourceError) else message_of(error)
+    what = "coordinate" if name in kept.along else "companion"
+    left_out = f"its {what} {name!r} is left out, it cannot be read: {reason}"
+    warnings.warn(f"{kept.source.name}: {left_out}", RuntimeWarning, stacklevel=2)
+
+
+def _attributes(array: AnyArray, *, whole: bool) -> dict[str, Any]:
+    """Return the attributes that a part of an array has in format 3.
+
+    What format 2 calls missing by its fill value is named by one, as xarray writes it.
+    """
+    attributes, fill = of_a_part(array.attrs.asdict(), whole=whole), array.fill_value
+    if array.metadata.zarr_format == 2 and fill is not None and "_FillValue" not in attributes:
+        if array.dtype.kind in "iu":
+            attributes["_FillValue"] = int(fill)
+        if array.dtype.kind == "f":
+            packed = struct.pack("<d", float(fill))
+            attributes["_FillValue"] = base64.standard_b64encode(packed).decode()
+    return attributes

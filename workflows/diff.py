@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,44 +13,115 @@ from chunkfold.api import submit
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
+from chunkfold.kernels.apart import pair_of
+from chunkfold.kernels.context import Context, Fields
+from chunkfold.kernels.differences import (
+    ALIKE,
+    ALIKE_COMPLEX,
+    EQUAL_COMPLEX,
+    FAR_COMPLEX,
+    far_as_float,
+    largest,
+)
+from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.integer_products import DISTANCE
 from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
 
+_TWO: Any = {"inputs": 2, "casts": False}
+
+
+def _unlike(alike: str, kinds: str, **others: Any) -> Monoid:
+    """Count the pairs that are not alike."""
+    return Monoid(
+        "different",
+        **_TWO,
+        fields={"n": "int64"},
+        zero=0,
+        lift=f"{alike} ? 0 : 1",
+        op="add",
+        kinds=kinds,
+        **others,
+    )
+
+
+_DIFFERENT = _unlike(
+    ALIKE,
+    "biufmM",
+    instead={"c": _unlike(ALIKE_COMPLEX, "c")},
+    pair=lambda dtypes: _unlike(pair_of(dtypes).same, "biumM"),
+)
+
+
 # Of equal elements the difference is 0, of infinities too.
-_RMSE = Monoid(
-    "rmse",
-    inputs=2,
-    fields={"q": "real", "n": "count"},
-    zero={"q": 0, "n": 0},
-    lift={"q": "x0 == x1 ? 0 : (wide(x0) - wide(x1)) * (wide(x0) - wide(x1))", "n": "1"},
-    op={"q": "add", "n": "add"},
-    finish=lambda fields, _: np.sqrt(fields["q"] / np.maximum(fields["n"], 1)),
-    kinds="biuf",
-    casts=False,
+def _farthest(apart: str, kinds: str, **others: Any) -> Monoid:
+    """Take the largest difference of floats."""
+    lift = f"{'x0 == x1' if kinds == 'f' else EQUAL_COMPLEX} ? 0 : {apart}"
+    return Monoid(
+        "max_abs_diff",
+        **_TWO,
+        fields={"d": "real"},
+        zero=0,
+        lift=lift,
+        op="max",
+        kinds=kinds,
+        **others,
+    )
+
+
+def _of_any_size(fields: Fields, context: Context) -> np.ndarray:
+    """Give the one difference as Python's integer; of times as NumPy's, None if it has none."""
+    found = np.empty(1, object)
+    (found[0],) = largest(fields)
+    if context.dtype.kind in "mM":
+        with suppress(RangeError):
+            fields = {**fields, "n": np.ones(1), "nat": np.zeros(1)}
+            return as_monoid("max_abs_diff").for_dtype(context.dtype).finish(fields, context)
+        found[0] = None
+    return found
+
+
+def _exactly(found: Monoid, **others: Any) -> Monoid:
+    return replace(found, on_empty="finish", **others)
+
+
+_MOST = as_monoid("max_abs_diff")
+_MAX_ABS = _farthest(
+    "fabs(wide(x0) - wide(x1))",
+    "f",
+    instead={
+        "biu": _exactly(_MOST.instead["biu"]),
+        "c": _farthest(FAR_COMPLEX, "c"),
+        "mM": _exactly(_MOST.instead["mM"], finish=_of_any_size),
+    },
+    pair=lambda dtypes: _exactly(_MOST.for_pair(dtypes), finish=_of_any_size),
 ).skipping()
-_DIFFERENT = Monoid(
-    "different",
-    inputs=2,
-    fields={"n": "int64"},
-    zero=0,
-    lift="x0 == x1 || (x0 != x0 && x1 != x1) ? 0 : 1",
-    op="add",
-    kinds="biufmM",
-    casts=False,
-)
-_OF_FLOATS = Monoid(
-    "max_abs_diff",
-    inputs=2,
-    fields={"d": "real"},
-    zero=0,
-    lift="x0 == x1 ? 0 : fabs(wide(x0) - wide(x1))",
-    op="max",
-    kinds="f",
-    casts=False,
+
+
+def _mean_square(squared: str, kinds: str, **others: Any) -> Monoid:
+    """Take the root of the mean of squared differences."""
+    return Monoid(
+        "rmse",
+        **_TWO,
+        fields={"q": "real", "n": "count"},
+        zero={"q": 0, "n": 0},
+        lift={"q": squared, "n": "1"},
+        op={"q": "add", "n": "add"},
+        finish=lambda fields, _: np.sqrt(fields["q"] / np.maximum(fields["n"], 1)),
+        kinds=kinds,
+        **others,
+    )
+
+
+_RMSE = _mean_square(
+    "x0 == x1 ? 0 : (wide(x0) - wide(x1)) * (wide(x0) - wide(x1))",
+    "f",
+    instead={
+        "biu": _mean_square(f"wide({DISTANCE}) * wide({DISTANCE})", "biu"),
+        "c": _mean_square(f"{EQUAL_COMPLEX} ? 0 : {FAR_COMPLEX} * {FAR_COMPLEX}", "c"),
+    },
+    pair=lambda dtypes: _mean_square(f"{far_as_float(dtypes)} * {far_as_float(dtypes)}", "biu"),
 ).skipping()
-_OF_INTEGERS = replace(
-    as_monoid("max_abs_diff").for_dtype(np.dtype("int64")), kinds="biu", on_empty="finish"
-)
 
 
 @dataclass(frozen=True)
@@ -67,14 +139,18 @@ class Difference:
     values: tuple[Any, ...] | None
     """That pair."""
     max_abs: Any
-    """Largest absolute difference of pairs without NaN; None for dtypes that have none."""
+    """Largest absolute difference of pairs without NaN or NaT; None if no timedelta64 holds it."""
     rmse: float | None
-    """Root of their mean squared difference, in float64."""
+    """Root of their mean squared difference, in float64; None for times."""
 
     @property
     def equal(self) -> bool:
         """Whether all pairs are equal."""
         return self.first is None
+
+    @property
+    def _none(self) -> str:
+        return "NaT" if self.dtypes[0].kind in "mM" else "NaN"
 
     def lines(self) -> list[str]:
         """Say it to people."""
@@ -83,10 +159,12 @@ class Difference:
         where, (one, other) = ", ".join(map(str, self.first)), self.values
         counts = f"{self.different:,} of {self.elements:,} elements differ"
         lines = [f"{counts}, the first at [{where}]: {one} and {other}"]
-        if self.rmse is not None:
-            lines += [f"max_abs {self.max_abs}", f"rmse {self.rmse}"]
-            if one != one or other != other:
-                lines.append("(max_abs and rmse are of the pairs without NaN)")
+        measured = {"max_abs": self.max_abs, "rmse": self.rmse}
+        told = {name: value for name, value in measured.items() if value is not None}
+        lines += [f"{name} {value}" for name, value in told.items()]
+        if told and (one != one or other != other):
+            are = "are" if len(told) > 1 else "is"
+            lines.append(f"({' and '.join(told)} {are} of the pairs without {self._none})")
         return lines
 
 
@@ -112,9 +190,7 @@ def diff(
     pair = open_source(a), open_source(b)
     packings = [packing_of(source) if mask_and_scale else None for source in pair]
     dtypes = [source.dtype for source in pair]
-    measured = (one for one in (_OF_FLOATS, _OF_INTEGERS) if is_defined(one, dtypes, packings))
-    most = next(measured, None)
-    measures = [] if most is None else [most, _RMSE]
+    measures = [one for one in (_MAX_ABS, _RMSE) if is_defined(one, dtypes, packings)]
     run = submit(
         pair,
         [as_monoid("first_mismatch"), _DIFFERENT, *measures],

@@ -23,6 +23,7 @@ from chunkfold.packed import packing_of
 from chunkfold.source import Source
 from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown, staged
+from chunkfold.workflows.quantities import Quantity
 from chunkfold.workflows.results import normalization_json
 from chunkfold.workflows.window import in_window
 
@@ -224,7 +225,9 @@ def apply(
             chunks=array.chunks,
             shards=array.shards,
             dtype=made_of,
-            attributes=carried_attributes(opened, units=False)
+            attributes=carried_attributes(
+                [opened], Quantity(), made_of, unpacked=found.mask_and_scale
+            )
             | {"chunkfold": normalization_json(found)},
             dimension_names=axis_names(opened, range(len(shape))),
         )

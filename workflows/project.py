@@ -10,8 +10,14 @@ from chunkfold.api import submit
 from chunkfold.opening import open_node, open_source
 from chunkfold.request import Op
 from chunkfold.source import Source
+from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_sources, staged
-from chunkfold.workflows.reduced import Reduced, check_results, refuse_own_axes, write_zarr
+from chunkfold.workflows.reduced import (
+    Reduced,
+    check_results,
+    refuse_own_axes,
+    write_zarr,
+)
 
 
 def project(
@@ -31,10 +37,11 @@ def project(
         As `chunkfold.reduce` has them.
     out
         Path or URL of the new Zarr: a group, of an array for each op. They keep the names of the
-        axes that are left, whose coordinates come along, and the source's attributes, but for
-        `units` where these are others; `chunkfold` among them says what was done.
+        axes that are left, whose coordinates come along, and those of the source's attributes that
+        are true of them; `chunkfold` among them says what was done.
     op
-        One reduction or several; not those that have axes of their own (histogram, minmax).
+        One reduction or several; not those that have axes of their own (histogram, minmax), nor one
+        that is called as an axis that is left, or as an array that comes along.
     axis
         Axes to reduce, by number or by name.
     overwrite
@@ -51,10 +58,12 @@ def project(
     """
     found = open_source(source)
     check_projection(found, out, op, given.get("dtype"), overwrite=overwrite)
+    names = {name: given[name] for name in ("selection", "keepdims") if name in given}
+    refuse_taken_names(out, found, op, axis=axis, **names)
     run = submit(found, op, axis=axis, **given)
     results = run.result()
     named = results if isinstance(results, Mapping) else {run.plan.ops[0]: results}
-    reduced = Reduced(run.plan, named, given)
+    reduced = Reduced(run.plan, named, {"op": op, **given})
     with staged(out, overwrite=overwrite) as made:
         write_zarr(made, {"": reduced})
     return open_node(out)

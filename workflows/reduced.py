@@ -15,19 +15,19 @@ from chunkfold.axes import axis_names
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.finishes import BIN
-from chunkfold.packed import SCALING
+from chunkfold.kernels.lookup import is_known
 from chunkfold.planned import Plan
 from chunkfold.request import Op
 from chunkfold.source import Source
-from chunkfold.workflows.attributes import OF_VALUES, carried_attributes
-from chunkfold.workflows.coordinates import NAMED, coordinates
+from chunkfold.workflows.attributes import carried_attributes
+from chunkfold.workflows.companions import COORDINATES, Companions
+from chunkfold.workflows.coordinates import Kept
+from chunkfold.workflows.dates import are_beyond
+from chunkfold.workflows.names import OWN_AXES, op_names, refuse_taken
 from chunkfold.workflows.outputs import format_of, shown
+from chunkfold.workflows.quantities import Quantity, quantity_of
 
-_SAME_UNITS = ("sum", "min", "max", "mean", "std", "norm1", "norm2", "norminf")
-_PACKING = {"min": OF_VALUES, "max": OF_VALUES, "mean": SCALING, "std": ("scale_factor",)}
-"""How results of packed values are packed; others are of the numbers that are stored."""
-_WITH_AXES = ("histogram", "minmax")
-"""Reductions whose results have axes beside those that are left."""
+_OF_DATES = ("units", "calendar", "standard_name")
 _TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
@@ -59,52 +59,92 @@ class Reduced:
         """Return the names of some axes of the source, if they have names."""
         return axis_names(self.source, axes)
 
-    def attributes(self, op: str) -> dict[str, Any]:
-        """Return the attributes of a result: the source's, and what was done."""
-        plain = op.removeprefix("nan")
-        unpacked = self.given.get("mask_and_scale")
-        packing = () if unpacked else _PACKING.get(plain, ())
-        packed = not unpacked and not set(SCALING).isdisjoint(self.source.array.attrs)
-        units = plain in _SAME_UNITS and bool(packing or not packed)
-        kept = carried_attributes(self.source, units=units, packing=packing)
+    @property
+    def kept(self) -> Kept:
+        """What is left of the source's axes."""
+        layout = self.plan.layout
+        left = [n for n in self._alive() if n not in layout.reduced]
+        return Kept(self.source, layout.axes, left)
+
+    def attributes(self, name: str, dtype: np.dtype) -> dict[str, Any]:
+        """Return the attributes of a result, or of a field of one: what holds of the source's.
+
+        And what was done.
+        """
+        op = name.partition("/")[0]
+        quantity = Quantity() if self._is_own(op) else quantity_of(name)
         reduced = [n for n in self._alive() if n in self.plan.layout.reduced]
-        names = self.names_of(reduced) or reduced
-        made_of: dict[str, Any] = {"source": self.plan.name, "op": op, "axes": list(names)}
-        told = {name: self.given[name] for name in _TOLD if self.given.get(name)}
-        made_of |= {name: value if value is True else str(value) for name, value in told.items()}
+        names = self.names_of(reduced) if reduced else []
+        unpacked = bool(self.given.get("mask_and_scale"))
+        kept = carried_attributes(
+            self.plan.sources, quantity, dtype, unpacked=unpacked, reduced=names
+        )
+        made_of: dict[str, Any] = {
+            "source": self.plan.name,
+            "op": op,
+            "axes": list(names or reduced),
+        }
+        told = {key: self.given[key] for key in _TOLD if self.given.get(key)}
+        made_of |= {key: value if value is True else str(value) for key, value in told.items()}
         return kept | {"chunkfold": made_of}
 
     def write(self, folder: Path, path: str = "") -> None:
-        """Write results into a Zarr group, at a path of it: one array each, and their coordinates.
+        """Write results into a Zarr group, at a path of it: one array each, and what comes along.
 
         Records become groups, of an array for each of their fields.
+
+        Raises
+        ------
+        PlanError
+            If a result has the name of something that comes along.
         """
         group = zarr.open_group(str(folder), mode="a", zarr_format=3)
         into = group.require_group(path) if path else group
-        left = [n for n in self.axes if n not in self.plan.layout.reduced]
-        along = [one for one in coordinates(self.plan, left) if one.name not in self.results]
-        others = " ".join(one.name for one in along if one.axes != (one.name,))
-        for op, value in self.results.items():
-            for name, part in _arrays(op, np.asarray(value)):
-                own = part.ndim < np.ndim(value)  # a field that is the same for every output
-                described = self._described(op, part, own=own)
-                if others and not own:
-                    described["attributes"] |= {NAMED: others}
+        along = Companions(self.kept)
+        arrays = {op: dict(_arrays(op, np.asarray(value))) for op, value in self.results.items()}
+        names = {op: [name.rpartition("/")[2] for name in parts] for op, parts in arrays.items()}
+        axes = [name for name in self.names_of(self.axes) or [] if name]
+        refuse_taken(self.source.name, names, axes, along.all)
+        for op, parts in arrays.items():
+            for name, part in parts.items():
+                own = part.ndim < np.ndim(self.results[op])  # the same for every output
+                described = self._described(name, part, own=own)
+                described["attributes"] |= {} if own else along.attributes
                 into.create_array(name, data=part, **described)
-        for one in along:
-            if one.name not in into:
-                one.write(into)
+        # Records stand in groups of their own, which xarray opens one by one.
+        records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
+        for holding in [into, *records]:
+            _write_companions(holding, along)
+
+    def _is_own(self, op: str) -> bool:
+        """Whether a reduction is none that comes with chunkfold, though it may be called so."""
+        given = self.given.get("op", ())
+        ops = [given] if isinstance(given, (str, Monoid)) else given
+        named = [one for one in ops if isinstance(one, Monoid) and one.name == op]
+        return any(not is_known(one) for one in named) and self.results[op].dtype != BIN
 
     def _alive(self) -> list[int]:
         return [n for n, axis in enumerate(self.plan.layout.axes) if not axis.dropped]
 
-    def _described(self, op: str, value: Any, *, own: bool = False) -> dict[str, Any]:
+    def _described(self, name: str, value: np.ndarray, *, own: bool = False) -> dict[str, Any]:
         """Return what `create_array` is told of a result beside its data."""
         axes = [] if own else self.axes
-        names, more = self.names_of(axes), np.ndim(value) - len(axes)
-        last = "bin" if op == "histogram" else None
-        names = None if names is None or more < 0 else names + [last] * more
-        return {"attributes": self.attributes(op), "dimension_names": names}
+        names, more = self.names_of(axes) if axes else [], value.ndim - len(axes)
+        last = OWN_AXES.get(name.partition("/")[0])
+        names = None if names is None or more < 0 else [*names, *[last] * more]
+        attributes = self.attributes(name, value.dtype)
+        if are_beyond(value, attributes.get("units")):
+            attributes = {key: said for key, said in attributes.items() if key not in _OF_DATES}
+        return {"attributes": attributes, "dimension_names": names}
+
+
+def _write_companions(group: zarr.Group, along: Companions) -> None:
+    """Write what comes along with the results in a group."""
+    for one in along.all:
+        if one.name not in group:
+            one.write(group)
+    if along.declared:
+        group.attrs[COORDINATES] = " ".join(along.declared)
 
 
 def write_zarr(folder: Path, reduced: Mapping[str, Reduced]) -> None:
@@ -143,9 +183,8 @@ def refuse_own_axes(op: Op | Sequence[Op], remedy: str) -> None:
     PlanError
         If there is one.
     """
-    ops = [op] if isinstance(op, (str, Monoid)) else op
-    for name in (one.name if isinstance(one, Monoid) else one for one in ops):
-        if name in _WITH_AXES:
+    for name in op_names(op):
+        if name in OWN_AXES:
             raise PlanError(f"{name} has axes of its own: {remedy}")
 
 

@@ -15,6 +15,7 @@ from chunkfold.kernels.finishes import BIN
 from chunkfold.report import DeviceReport
 from chunkfold.units import size_text
 from chunkfold.workflows.consoles import err, out
+from chunkfold.workflows.density import extent, heights
 
 if TYPE_CHECKING:
     from chunkfold.workflows.describe import Description
@@ -62,30 +63,35 @@ def is_bins(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == BIN
 
 
-def bin_table(bins: np.ndarray, elements: int) -> Table:
+def bin_table(bins: np.ndarray, elements: int, apart: float = 0.0) -> Table:
     """Draw a histogram's records; neighbours share a row where there are many.
 
+    Bars are as long as values, which are `apart` at least, are dense: rows differ in width.
     `elements` were looked at: what is in no bin has a row of its own.
     """
     step = -(-len(bins) // _MOST_ROWS)
     made = table("#from", "#to", "#count", "")
-    counts = [int(bins["count"][at : at + step].sum()) for at in range(0, len(bins), step or 1)]
-    for row, count in enumerate(counts):
-        part = bins[row * step : (row + 1) * step]
-        bar = "█" * round(_BAR * count / max(*counts, 1))
-        ends = (f"{part['left'][0]:.6g}", f"{part['right'][-1]:.6g}")
-        made.add_row(*ends, f"{count:,}", bar)
+    begins = np.arange(0, len(bins), step or 1)
+    rows = bins[begins]
+    if len(bins):
+        rows["right"] = bins["right"][np.append(begins[1:], len(bins)) - 1]
+        rows["count"] = np.add.reduceat(bins["count"], begins)
+    low, high = extent(bins)
+    dense = heights(rows, max(apart, (high - low) / _MOST_ROWS))
+    for (left, right, count), height in zip(rows.tolist(), dense, strict=True):
+        made.add_row(f"{left:.6g}", f"{right:.6g}", f"{count:,}", "█" * round(_BAR * height))
+    counts = rows["count"].tolist()
     if elements > sum(counts):
         made.add_row("", "elsewhere", f"{elements - sum(counts):,}", "NaN, or in no bin")
     return made
 
 
-def print_results(results: Mapping[str, Any], elements: int) -> None:
-    """Print results; a histogram as a drawing of how many of the `elements` are where."""
+def print_results(results: Mapping[str, Any], elements: int, apart: float = 0.0) -> None:
+    """Print results; a histogram as `bin_table` draws it."""
     for name, value in results.items():
         if is_bins(value):
             out.print(name, markup=False)
-            show(out, bin_table(value, elements))
+            show(out, bin_table(value, elements, apart))
         else:
             out.print(f"{name} {value_text(value)}", markup=False)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.workflows.coordinates import Kept, beside, read_or_left_out
+from chunkfold.workflows.decoded import decoded
 from chunkfold.workflows.reduced import Reduced
 
 _TIMES = ("s", "ms", "us", "ns")
@@ -36,8 +38,10 @@ def check_table(out: str | Path) -> None:
 def columns(reduced: Mapping[str, Reduced]) -> dict[str, np.ndarray]:
     """Return one column for the source, one for each axis that is left, and one for each result.
 
-    Axes have their names, or "axis0" and so on; what stands there are positions in the source. Each
-    is an array of shape (rows,); of objects where a source has no such axis.
+    Those of axes have the axis's name and hold its coordinate: numbers, texts or dates, as xarray
+    reads them. Where it has none they hold positions in the source, and are headed so:
+    "time_position", and "axis0" of one without a name. Each is an array of shape (rows,); of
+    objects where a source has no such axis.
     """
     parts = [_columns(key, one) for key, one in reduced.items()]
     ops = [name for part in parts for name in part.ops]
@@ -89,24 +93,34 @@ def _columns(key: str, one: Reduced) -> _Part:
     shape = tuple(layout.shape[n] for n in layout.kept)
     places = np.indices(shape)
     part = _Part(int(np.prod(shape, dtype=np.int64)), key or one.plan.name)
-    alive = [n for n in layout.kept if not layout.axes[n].dropped]
-    names = _column_names(one, alive)
-    for n, name in zip(alive, names, strict=True):
+    kept = one.kept
+    coordinates = [_coordinate(kept, n) for n in kept.kept]
+    names = _column_names(one, kept.kept, [values is not None for values in coordinates])
+    for n, name, values in zip(kept.kept, names, coordinates, strict=True):
         axis, place = layout.axes[n], places[layout.kept.index(n)].reshape(-1)
-        part.axes[name] = axis.start + axis.step * place
+        part.axes[name] = axis.start + axis.step * place if values is None else values[place]
     for op, value in one.results.items():
         part.ops[op] = np.asarray(value).reshape(-1)
     return part
 
 
-def _column_names(one: Reduced, axes: list[int]) -> list[str]:
+def _coordinate(kept: Kept, axis: int) -> np.ndarray | None:
+    """Return the values of an axis's coordinate, as far as selected; None if it has none."""
+    name = kept.names[axis]
+    found = None if name not in kept.along else beside(kept, str(name))
+    read = None if found is None else read_or_left_out(kept, found)
+    return None if read is None else decoded(read)
+
+
+def _column_names(one: Reduced, axes: Sequence[int], valued: Sequence[bool]) -> list[str]:
     """Name the columns of axes: as they are named, where no other column is."""
     given = one.names_of(axes) or [None] * len(axes)
     taken = ["source", *one.results]
     names: list[str] = []
-    for n, name in zip(axes, given, strict=True):
-        clear = name is not None and name not in taken and given.count(name) == 1
-        column = str(name) if clear else f"axis{n}"
+    for n, name, has_values in zip(axes, given, valued, strict=True):
+        named = name if name is None or has_values else f"{name}_position"
+        clear = named is not None and named not in taken and given.count(name) == 1
+        column = str(named) if clear else f"axis{n}"
         while column in taken or (not clear and column in given):
             column += "_"
         taken.append(column)

@@ -20,6 +20,7 @@ from chunkfold.kernels.integers import fitted
 from chunkfold.kernels.limbs import integers
 from chunkfold.kernels.rounding import ratio, root
 from chunkfold.kernels.sums import of_digits
+from tests.conftest import shaped
 from tests.kernels.test_fold import LENGTHS, upload, values
 
 pytestmark = pytest.mark.unoptimised
@@ -303,3 +304,31 @@ def test_digits_fit_their_dtype_or_are_refused(digits: int, wanted: str | None, 
             fitted(held, context, "sum")
     sums = of_digits(held)
     assert integers(sums.tables(np.arange(len(numbers)))) == numbers
+
+
+def test_timedeltas_are_added_or_refused(opened: OpenedDevice):
+    most, nat = 2**63 - 1, -(2**63)
+    rows = np.array([[1, 2, -5], [most, most, 1 - most], [nat, most, most], [nat, nat, nat]])
+    bound = bind([as_monoid("sum"), as_monoid("nansum")], [np.dtype("m8[ms]")])
+    accumulator = bound.accumulator.for_outputs(4)
+    tuning = shaped(opened.device, accumulator, "tree")
+
+    def added(rows: np.ndarray) -> list[np.ndarray]:
+        fold = Fold(opened, accumulator, tuning, len(rows))
+        fold.add([upload(opened, rows.view("m8[ms]"))], box(rows.shape, (1,)))
+        partial = fold.finish()
+        return [one.finish(partial) for one in bound.statistics]
+
+    with pytest.raises(RangeError, match=rf"sum of timedelta64\[ms\] is {most + 1}, beyond"):
+        added(rows)
+    rows[1, 2] -= 1
+    rows[2, 1] = 3 - most
+    plain, skipping = added(rows)
+    assert plain.dtype == skipping.dtype == "m8[ms]"
+    assert plain[:2].view("i8").tolist() == [-2, most]
+    assert np.isnat(plain[2:]).all()
+    assert skipping.view("i8").tolist() == [-2, most, 3, 0]
+    with pytest.raises(RangeError, match=f"is {nat}, beyond"):  # which is NaT
+        added(np.array([[-most, -1, 0]]).repeat(4, axis=0))
+    with pytest.raises(MonoidError, match="'sum' is not defined for datetime64"):
+        bind([as_monoid("sum")], [np.dtype("M8[s]")])

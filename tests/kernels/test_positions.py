@@ -131,12 +131,17 @@ def test_where_all_is_absent_there_is_none(opened: OpenedDevice):
 
 
 @pytest.mark.unoptimised
-def test_the_last_of_all_times_is_found_behind_absent_ones(opened: OpenedDevice):
+@pytest.mark.parametrize("tuned", [as_chosen, striding])
+@pytest.mark.parametrize(("op", "far"), [("nanargmin", 2**63 - 1), ("nanargmax", 1 - 2**63)])
+def test_the_farthest_of_all_times_is_found_behind_absent_ones(
+    opened: OpenedDevice, op: str, far: int, tuned: Callable[[Tuning], Tuning]
+):
     """It is as far as where nothing was found."""
     array = np.full(200_000, np.iinfo("i8").min)
-    array[190_000:] = np.iinfo("i8").max
-    got = positions(opened, ["nanargmin"], array.view("M8[ns]"), (0,))
-    assert got["nanargmin"].tolist() == [190_000]
+    array[190_000:] = far
+    assert positions(opened, [op], array.view("M8[ns]"), (0,), tuned=tuned)[op].tolist() == [
+        190_000
+    ]
 
 
 def test_only_positions_pass_elements_over():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -234,6 +235,10 @@ def cut_short(stored: bytes) -> bytes:
     return stored[: len(stored) // 2]
 
 
+def without_the_last(stored: bytes) -> bytes:
+    return stored[:-1]
+
+
 def of_no_bytes(_: bytes) -> bytes:
     return b""
 
@@ -251,7 +256,7 @@ def chunk_file(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", [name for name in CHAINS if "big" not in name])
-@pytest.mark.parametrize("damage", [cut_short, of_no_bytes])
+@pytest.mark.parametrize("damage", [cut_short, without_the_last, of_no_bytes])
 def test_chunks_that_were_cut_are_named(
     tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
 ):
@@ -291,13 +296,82 @@ def test_checksums_are_checked(tmp_path: Path, name: str):
         read(open_source(tmp_path), (slice(0, 50),))
 
 
-@pytest.mark.parametrize("name", ["2-none", "3-blosc", "3-crc32c", "2-lz4", "3-zstd"])
+@pytest.mark.parametrize("name", ["2-none", "3-crc32c", "2-lz4", "3-zstd"])
 def test_chunks_with_more_behind_them_are_not_folded_wrongly(tmp_path: Path, name: str):
     array = zarr.create_array(tmp_path, shape=(50,), chunks=(50,), dtype="i4", **CHAINS[name])
     array[...] = np.arange(50)
     file = chunk_file(tmp_path)
     file.write_bytes(made_longer(file.read_bytes()))
     with pytest.raises(ChunkError, match=r"bytes|too small|error"):
+        read(open_source(tmp_path), (slice(0, 50),))
+
+
+_MORE = (b"\0", bytes(64), b"what an older, longer chunk has left")
+_BLOSC = (
+    Blosc("zstd"),
+    Blosc("lz4", shuffle=Blosc.BITSHUFFLE),
+    Blosc("blosclz", shuffle=Blosc.NOSHUFFLE),
+)
+
+
+@pytest.mark.parametrize(
+    ("codec", "more"),
+    [*itertools.product([*_BLOSC, Zlib()], _MORE), (GZip(), bytes(64))],
+)
+def test_bytes_behind_the_end_that_a_frame_itself_names_are_nothing(
+    tmp_path: Path, codec, more: bytes
+):
+    array = zarr.create_array(
+        tmp_path, shape=(50,), chunks=(50,), dtype="i4", zarr_format=2, compressors=codec
+    )
+    array[...] = np.arange(50)
+    file = chunk_file(tmp_path)
+    file.write_bytes(file.read_bytes() + more)
+    assert array[...].tolist() == list(range(50))  # to zarr too
+    source = open_source(tmp_path)
+    assert source.direct is not None
+    assert read(source, (slice(0, 50),)).tolist() == list(range(50))
+
+
+@pytest.mark.parametrize("at", [12, 13, 14, 15])
+@pytest.mark.parametrize("name", ["2-blosc", "3-blosc", "3-crc32c, blosc"])
+def test_a_blosc_frame_that_says_more_is_missing_is_not_decoded(tmp_path: Path, name: str, at: int):
+    """Its decoder would read on behind the end of the chunk, and zarr lets it."""
+    chain = [_CODECS.Crc32cCodec(), _CODECS.BloscCodec(typesize=1)]
+    given = CHAINS.get(name, {"compressors": chain})
+    array = zarr.create_array(tmp_path, shape=(50,), chunks=(50,), dtype="i4", **given)
+    array[...] = np.arange(50)
+    file = chunk_file(tmp_path)
+    stored = bytearray(file.read_bytes())
+    stored[at] += 1  # of the frame's bytes
+    file.write_bytes(stored)
+    with pytest.raises(ChunkError, match=r"bytes, but its Blosc header says"):
+        read(open_source(tmp_path), (slice(0, 50),))
+
+
+def test_what_codecs_behind_others_promise_is_bounded(tmp_path: Path):
+    chain = [_CODECS.Crc32cCodec(), _CODECS.BloscCodec(typesize=1)]
+    array = zarr.create_array(tmp_path, shape=(50,), chunks=(50,), dtype="i4", compressors=chain)
+    array[...] = np.arange(50)
+    file = chunk_file(tmp_path)
+    stored = bytearray(file.read_bytes())
+    stored[7] = 64  # a gigabyte
+    file.write_bytes(stored)
+    with pytest.raises(ChunkError, match=r"its blosc header says 1,073,742,028 bytes, more than"):
+        read(open_source(tmp_path), (slice(0, 50),))
+
+
+def test_flags_of_gzip_that_nobody_knows_are_an_error(tmp_path: Path):
+    """As the format asks for (RFC 1952, 2.3.1.2); Python's gzip passes over them."""
+    array = zarr.create_array(
+        tmp_path, shape=(50,), chunks=(50,), dtype="i4", compressors=_CODECS.GzipCodec()
+    )
+    array[...] = np.arange(50)
+    file = chunk_file(tmp_path)
+    stored = bytearray(file.read_bytes())
+    stored[3] |= 0x80
+    file.write_bytes(stored)
+    with pytest.raises(ChunkError, match="unknown header flags"):
         read(open_source(tmp_path), (slice(0, 50),))
 
 
@@ -371,6 +445,7 @@ def shard(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("at", "found"),
     [
+        (slice(0, 0), "0 bytes, but its index alone 84"),
         (slice(0, 50), "50 bytes, but its index alone 84"),
         (slice(0, 583), "its crc32c is"),
         (slice(100, 584), "inner chunk .4,.: ValueError: its index says .400, 100., but"),
@@ -378,8 +453,9 @@ def shard(tmp_path: Path) -> Path:
 )
 def test_shards_that_were_cut_are_named(shard: Path, at: slice, found: str):
     shard.write_bytes(shard.read_bytes()[at])
-    with pytest.raises(ChunkError, match=rf"cannot read shard 'c/0' .*{found}"):
-        read(open_source(shard.parent.parent), (slice(101, 125),))
+    for first in (101, 0):  # zarr takes an empty one that is wanted whole for one of fill values
+        with pytest.raises(ChunkError, match=rf"cannot read shard 'c/0' .*{found}"):
+            read(open_source(shard.parent.parent), (slice(first, 125),))
 
 
 @pytest.mark.parametrize("location", ["start", "end"])
@@ -398,6 +474,10 @@ def test_an_index_may_stand_before_chunks_and_have_no_checksum(
     source = open_source(tmp_path)
     assert source.direct is not None
     assert read(source, (slice(0, 20),)).tolist() == [0, 0, 0, 0, *values.tolist()]
+    if location == "start":  # more behind the chunks is nobody's, to zarr too
+        for file in (tmp_path / "c").iterdir():
+            file.write_bytes(file.read_bytes() + b"more")
+        assert read(source, (slice(0, 20),)).tolist() == made[...].tolist()
 
 
 def test_of_a_shard_only_what_is_asked_for_is_read(shard: Path):

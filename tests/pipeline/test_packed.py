@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,6 +128,58 @@ def test_the_fill_value_of_format_2_is_missing():
     kwargs = {"fill_value": -7, "zarr_format": 2}
     assert packing_of(open_source(array_of("i2", {}, **kwargs))) == Packing(missing=(-7,))
     assert packing_of(open_source(array_of("i2", {}, fill_value=-7))) is None
+
+
+@pytest.mark.parametrize("dtype", ["i2", "f4"])
+@pytest.mark.parametrize("fill", [0, 5, None])
+@pytest.mark.parametrize("named", [5, None])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_of_two_fill_values_that_one_is_missing_which_is_to_xarray(
+    tmp_path: Path, zarr_format: int, named: int | None, fill: int | None, dtype: str
+):
+    """Format 2's own comes before `_FillValue`; format 3's never stands for nothing."""
+    _written_by_hand(tmp_path, zarr_format, named, fill, dtype)
+    want = xarray.open_zarr(tmp_path, consolidated=False)["a"]
+    got = cf.reduce(tmp_path / "a", ["sum", "count"], mask_and_scale=True, skipna=True)
+    assert (got["sum"], got["count"]) == (want.sum(), want.count())
+
+
+def _written_by_hand(
+    folder: Path, zarr_format: int, named: int | None, fill: int | None, dtype: str
+) -> None:
+    """Write an array of 0, 5, 1 as other programs than xarray may."""
+    group = zarr.open_group(folder, mode="w", zarr_format=zarr_format)
+    attributes: dict = {} if zarr_format == 3 else {"_ARRAY_DIMENSIONS": ["x"]}
+    if named is not None:
+        coded_float = zarr_format == 3 and dtype == "f4"
+        attributes["_FillValue"] = coded(named) if coded_float else named
+    names = ["x"] if zarr_format == 3 else None
+    given = {"dtype": dtype, "attributes": attributes, "dimension_names": names}
+    made = group.create_array("a", shape=(3,), fill_value=fill or 0, **given)
+    made[...] = np.array([0, 5, 1])
+    if fill is None and zarr_format == 2:  # zarr-python would write 0
+        file = folder / "a" / ".zarray"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"fill_value": None}))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("fill", [0, -7, None])
+def test_what_xarray_writes_is_missing_where_it_reads_it(
+    tmp_path: Path, zarr_format: int, fill: int | None
+):
+    values = xarray.DataArray(np.array([0, -7, 1], "i2"), dims="x", name="a")
+    if fill is not None:
+        values = values.astype("f4").where(values != fill)
+        values.encoding = {"dtype": "i2", "_FillValue": fill}
+    values.to_dataset().to_zarr(tmp_path / "s", zarr_format=zarr_format)
+    want = xarray.open_zarr(tmp_path / "s")["a"]
+    got = cf.reduce(tmp_path / "s" / "a", ["sum", "count"], mask_and_scale=True, skipna=True)
+    assert (got["sum"], got["count"]) == (want.sum(), want.count())
+
+
+def test_what_stands_in_the_place_of_fill_value_is_told():
+    both = array_of("i2", {"_FillValue": -1}, fill_value=-7, zarr_format=2)
+    assert list(packing_attributes(open_source(both))) == ["_FillValue -7, folded as any number"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,19 @@ def store(tmp_path: Path) -> Path:
     group.create_array("a", shape=(10, 10), chunks=(3, 3), dtype="f4")[:] = 1
     group.create_group("deep").create_array("b", shape=(4,), chunks=(2,), dtype="i2")[:] = 2
     return tmp_path / "s.zarr"
+
+
+def test_an_array_has_not_vanished_where_no_file_can_be_opened(store: Path):
+    source = open_source(store / "a")
+    source.check_unchanged()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+        for look in (source.check_unchanged, source.reopened):
+            with pytest.raises(cf.ClusterError, match=r"a: cannot be opened again .*Too many open"):
+                look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_paths_inside_a_store_open(store: Path):

@@ -239,9 +239,8 @@ def _check_fill(
     ops = [*OPS, "argmin"] if positions else OPS
     run = cf.submit(made, ops, axis=axis, selection=cut)
     got, want = run.result(), cf.reduce(dense, ops, axis=axis, selection=cut)
-    if not positions:  # what is filled in for indices is not stored
-        read = sum(device.nbytes for device in run.profile.values())
-        assert abs(read - run.plan.nbytes) <= run.plan.layout.elements
+    read = sum(device.nbytes for device in run.profile.values())
+    assert abs(read - run.plan.nbytes) <= run.plan.layout.elements
     for op in ops:
         assert got[op].tobytes() == want[op].tobytes(), (op, got[op], want[op])
     if whole and not np.isnan(full).any():
@@ -270,6 +269,81 @@ def test_fill_values_of_any_dtype_count(tmp_path: Path, dtype: str):
     op = "max" if dtype == "M8[s]" else "sum"
     assert cf.reduce(made, op) == getattr(full, op)()
     np.testing.assert_array_equal(cf.reduce(made, op, axis=1), getattr(full, op)(axis=1))
+
+
+FIRST_ABOVE = cf.Monoid(
+    "first_above",
+    fields={"i": "int64"},
+    zero="highest",
+    lift="x > 2 ? (long)i : LONG_MAX",
+    op="min",
+)
+LAST = cf.Monoid("last", fields={"i": "int64"}, zero=-1, lift="x == 3 ? (long)i : -1", op="max")
+"""One that the first of equal elements decides, and one that it does not."""
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([0.0, 3.0, 7.0, float("nan")]),
+    st.sampled_from([None, 0, 1, (0, 2)]),
+    st.floats(0, 0.6),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([256, 2048]),
+)
+@settings(max_examples=20)
+def test_positions_are_of_the_first_stored_or_not(
+    tmp_path_factory, seed: int, fill: float, axis, share: float, whole: bool, every: bool,
+    leaf_bytes: int,
+):  # fmt: skip
+    """What the same arrays give that have all of their chunks; elements are often equal."""
+    folder, rng = tmp_path_factory.mktemp("sparse"), np.random.default_rng(seed)
+    pairs = []
+    for name in "ab":
+        array = rng.integers(0, 6, (7, 6, 5)).astype("f4")
+        kept = rng.random((3, 2, 3)) < share
+        layout = {"chunks": (3, 3, 2), "fill_value": fill}
+        made, full = sparse(folder / name, array, kept, **layout)
+        dense = zarr.create_array(
+            str(folder / f"{name}-dense"), data=full, config={"write_empty_chunks": True},
+            chunks=(3, 3, 2),
+        )  # fmt: skip
+        pairs.append((made, dense))
+    given = {"axis": axis, "selection": None if whole else (slice(1, None, 2), ..., slice(0, 4))}
+    ops = ["argmin", "argmax", "nanargmin", "nanargmax", "sum", FIRST_ABOVE, *[LAST] * every]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "LEAF_BYTES", leaf_bytes)
+        patch.setattr(parts, "READ_BYTES", 0)
+        (one, other), (dense, dense_other) = zip(*pairs, strict=True)
+        for sources, full_ones, asked in (
+            (one, dense, ops),
+            ([one, other], [dense, dense_other], ["first_mismatch", "max_abs_diff"]),
+        ):
+            got = cf.reduce(sources, asked, **given)
+            want = cf.reduce(full_ones, asked, **given)
+            for name, found in got.items():
+                assert found.tobytes() == want[name].tobytes(), (name, found, want[name])
+
+
+def test_positions_in_1e12_elements_of_which_none_is_stored_are_found_at_once(
+    tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (32 << 20, 1 << 30))
+    given = {"shape": (10**9, 1000), "chunks": (10**5, 1000), "fill_value": 3.0}
+    one, other = (zarr.create_array(str(tmp_path / n), dtype="f4", **given) for n in "ab")
+    ops = ["argmin", "argmax", "nanargmax", "sum", FIRST_ABOVE]
+    assert list(cf.reduce(one, ops).values()) == [0, 0, 0, 3e12, 0]
+    assert cf.reduce([one, other], "first_mismatch") == -1
+    assert "one by one" not in str(cf.plan(one, ops))
+
+
+def test_a_plan_says_where_each_index_counts(tmp_path: Path):
+    made, full = sparse(tmp_path / "s.zarr", np.ones(300), np.arange(10) == 4, chunks=(30,),
+                        fill_value=3.0)  # fmt: skip
+    plan = str(cf.plan(made, [LAST, "argmin"]))
+    said = "fill values of 9 of them are made and folded one by one: last may read each index"
+    assert said in plan
+    assert cf.reduce(made, LAST) == np.flatnonzero(full == 3).max()
 
 
 def test_histograms_count_what_is_not_stored(tmp_path: Path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from chunkfold.errors import MonoidError, PlanError
 from chunkfold.workflows.diff import diff
+from chunkfold.workflows.results import difference_json
 from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
@@ -84,7 +85,37 @@ def test_times_are_equal_or_not():
     times = np.array(["2020-01-01", "NaT"], "M8[D]")
     found = diff(stored(times, (1,)), stored(times, (2,)))
     assert found.equal
-    assert (found.max_abs, found.rmse) == (None, None)
+    assert (found.max_abs, found.rmse) == (0, None)
+    later = times + np.array([3, 0], "m8[D]")
+    found = diff(stored(times.astype("M8[ns]"), (1,)), stored(later, (2,)))
+    assert (found.different, found.first, found.rmse) == (1, (0,), None)
+    assert (found.max_abs, found.max_abs.dtype) == (np.timedelta64(3, "D"), "m8[ns]")
+    assert found.lines()[1:] == [f"max_abs {3 * 86_400 * 10**9} nanoseconds"]
+    far = stored(np.array([2**62], "M8[s]"), (1,))
+    found = diff(far, stored(times[:1].astype("M8[ms]"), (1,)))
+    assert (found.different, found.max_abs) == (1, None)  # in milliseconds
+
+
+def test_ids_that_float64_does_not_tell_apart_differ():
+    ids = np.arange(2**53, 2**53 + 9)
+    copy = ids.astype("u8")
+    assert diff(stored(ids, (2,)), stored(copy, (3,))).equal
+    copy[7] += 1
+    for kind in ("u8", "i8"):
+        found = diff(stored(ids, (2,)), stored(copy.astype(kind), (3,)))
+        assert (found.different, found.first, found.max_abs, found.rmse) == (1, (7,), 1, 1 / 3)
+    found = diff(stored(np.array([-(2**63)]), (1,)), stored(np.array([2**64 - 1], "u8"), (1,)))
+    assert (found.max_abs, found.rmse) == (2**64 + 2**63 - 1, 1.5 * 2**64)
+    assert f'"max_abs": {2**64 + 2**63 - 1}' in json.dumps(difference_json(found))
+
+
+def test_complex_numbers_differ_by_their_distance():
+    one = np.array([1 + 2j, np.inf, np.nan, 3 + 4j], "c8")
+    other = np.array([1 + 2j, np.inf, np.nan + 1j, 0], "c16")
+    found = diff(stored(one, (1,)), stored(other, (2,)))
+    assert (found.different, found.first, found.max_abs) == (1, (3,), 5)
+    assert found.rmse == np.sqrt(25 / 3)  # of pairs without NaN
+    assert diff(stored(one, (1,)), stored(one, (2,))).equal
 
 
 def test_what_cannot_be_compared_is_refused():
@@ -92,8 +123,8 @@ def test_what_cannot_be_compared_is_refused():
         diff(stored(np.zeros(2), (2,)), stored(np.zeros(3), (3,)))
     with pytest.raises(MonoidError, match="no dtype holds both"):
         diff(stored(np.zeros(2), (2,)), stored(np.zeros(2, "M8[s]"), (2,)))
-    with pytest.raises(MonoidError, match="not defined for complex64"):
-        diff(*[stored(np.zeros(2, "c8"), (2,))] * 2)
+    with pytest.raises(MonoidError, match="no unit holds both"):
+        diff(stored(np.zeros(2, "m8[M]"), (2,)), stored(np.zeros(2, "m8[D]"), (2,)))
 
 
 def test_the_command_tells_by_its_exit_code(tmp_path: Path):

@@ -69,7 +69,8 @@ def test_a_group_is_reduced_into_every_format(folder: Path, scheduler: str, outp
     if output == "o.json":
         assert json.loads(made.read_text())["b"]["max"] == want.tolist()
     elif output == "o.csv":
-        got = {(r["source"], int(r["y"]), int(r["x"])): float(r["max"]) for r in rows(made)}
+        at = ("y_position", "x_position")
+        got = {(r["source"], *(int(r[n]) for n in at)): float(r["max"]) for r in rows(made)}
         assert [got["b", y, x] for y in range(5) for x in range(4)] == want.ravel().tolist()
     elif output == "o.zarr":
         np.testing.assert_array_equal(zarr.open(str(made))["b/max"][...], want)

@@ -46,7 +46,9 @@ def test_an_op_makes_an_array_of_the_axes_left(scan, tmp_path: Path):
     np.testing.assert_array_equal(made[...], values.max(axis=0))
     assert (made.dtype, made.metadata.dimension_names) == (values.dtype, ("y", "x"))
     made_of = {"source": str(source), "op": "max", "axes": ["z"]}
-    assert dict(made.attrs) == {"units": "counts", "chunkfold": made_of}
+    assert dict(made.attrs) == {
+        "units": "counts", "cell_methods": "z: maximum", "chunkfold": made_of
+    }  # fmt: skip
 
 
 def test_units_stay_where_they_are_the_same(scan, tmp_path: Path):
@@ -62,8 +64,17 @@ def test_what_is_made_of_packed_values_says_how_it_is_packed(scan, tmp_path: Pat
     for attributes in left.values():
         del attributes["chunkfold"]
     assert left == {
-        "mean": {"units": "counts", "scale_factor": 0.1, "add_offset": 273},
-        "std": {"units": "counts", "scale_factor": 0.1},
+        "mean": {
+            "units": "counts",
+            "scale_factor": 0.1,
+            "add_offset": 273,
+            "cell_methods": "time: point z: mean",
+        },
+        "std": {
+            "units": "counts",
+            "scale_factor": 0.1,
+            "cell_methods": "time: point z: standard_deviation",
+        },
         "var": {},
         "sum": {},
     }
@@ -76,7 +87,9 @@ def test_unpacked_values_are_packed_no_more(scan, tmp_path: Path):
     np.testing.assert_array_equal(made[...], values.max(axis=0) * 0.5)
     made_of = made.attrs["chunkfold"]
     assert made_of["mask_and_scale"] is True
-    assert dict(made.attrs) == {"units": "counts", "chunkfold": made_of}
+    assert dict(made.attrs) == {
+        "units": "counts", "cell_methods": "z: maximum", "chunkfold": made_of
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("option", [(), ("--mask-and-scale",)])
@@ -185,11 +198,11 @@ cli.main(["reduce", *words, "--out", f"{folder}/r.zarr"], standalone_mode=False)
 """
     told_to = {"PYTHONPATH": str(unpickling), "NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
     with served(tmp_path) as web:
-        command = [sys.executable, "-W", "always", "-c", code, web.url, tmp_path]
+        command = [sys.executable, "-c", code, web.url, tmp_path]
         done = finished(command, 100, {**os.environ, **told_to})
         asked = set(web.asked)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("its coordinate 'x' is left out") == 2
+    assert "its coordinate 'x' is left out, it cannot be read" in done.stderr
     assert "its codec 'pickle' is not known to decode to data only" in done.stderr
     assert "/g.zarr/x/0" not in asked
     assert not told.exists()
@@ -219,11 +232,10 @@ def test_coordinates_that_are_texts_come_along(tmp_path: Path, zarr_format: int)
 def test_coordinates_that_are_none_are_left_out(tmp_path: Path):
     """They have another shape, or cannot be read: results are there all the same."""
     group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
-    names = ("time", "y", "x", "max")
+    names = ("time", "y", "x", "w")
     group.create_array("a", data=np.ones((2, 3, 4, 5)), dimension_names=names)
     group.create_array("y", data=np.arange(4))
     group.create_array("x", data=np.arange(4))
-    group.create_array("max", data=np.arange(5))
     (tmp_path / "g.zarr/x/c/0").write_bytes(b"spoiled")
     with pytest.warns(RuntimeWarning, match="its coordinate 'x' is left out, it cannot be read"):
         made = project(tmp_path / "g.zarr/a", tmp_path / "p.zarr", "max", axis=0)

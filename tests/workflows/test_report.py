@@ -162,6 +162,43 @@ def test_bars_are_as_high_as_counts():
     assert heights == [80, 160, 0]
 
 
+def bars(page: str) -> np.ndarray:
+    """x, width and height of every bar of a histogram: (bars, 3)."""
+    found = re.findall(r'x="([\d.-]+)" y="[\d.]+" width="([\d.]+)" height="([\d.]+)"><title>', page)
+    return np.array(found, float)
+
+
+def test_bars_of_unequal_bins_are_areas_over_their_values():
+    bins = np.array([(0, 1, 5), (1, 3, 10), (5, 9, 10)], BIN)
+    x, width, height = bars(plots.histogram(bins)).T
+    unit = width[0]
+    np.testing.assert_allclose((x - 1) / unit, [0, 1, 5], atol=1e-3)
+    np.testing.assert_allclose(width / unit, [1, 2, 4], atol=1e-3)
+    np.testing.assert_allclose(height, [160, 160, 80])
+    assert x[-1] + width[-1] <= plots.WIDTH
+
+
+def test_even_values_make_no_steps_where_bins_change_their_width():
+    for values in (np.linspace(1, 100, 100_000), np.arange(1, 128).repeat(50)):
+        array = zarr.create_array({}, data=values)
+        page, _ = reported(array, ["histogram"])
+        _, width, height = bars(page)[1:-1].T  # those at the ends are cut
+        assert width.max() > 10 * width.min() or values.dtype.kind == "i"
+        assert height.min() > 0.9 * height.max()
+
+
+def test_bins_without_width_or_end_hide_no_others():
+    array = zarr.create_array({}, data=np.array([0.0] * 50 + [1.0, 2.0, 3.0] * 20 + [np.inf] * 7))
+    page, _ = reported(array, ["histogram"])
+    text = Checked(page).text
+    found = bars(page)
+    assert "inf to inf: 7" in text
+    assert len(found) == 4
+    assert (found[:, 2] > 1).all()
+    assert bars(plots.histogram(np.array([(0, 0, 5)], BIN)))[:, 1].max() <= plots.WIDTH
+    assert "<rect" not in plots.histogram(np.array([], BIN))
+
+
 def test_the_command_writes_one(tmp_path: Path):
     zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(100.0), chunks=(10,))
     words = ("reduce", "a.zarr", "--op", "mean,histogram", "--report", "r.html", "--quiet")

@@ -34,7 +34,7 @@ def test_a_row_says_where_it_stands_in_the_source(tmp_path: Path):
     one = reduced(VALUES, ("t", "y", "x"), axis=0, selection=(slice(None), slice(1, 4, 2), -1))
     write_results(tmp_path / "a.csv", {"a": one})
     got = rows(tmp_path / "a.csv")
-    assert [(row["source"], row["y"]) for row in got] == [("a", "1"), ("a", "3")]
+    assert [(row["source"], row["y_position"]) for row in got] == [("a", "1"), ("a", "3")]
     np.testing.assert_array_equal(
         np.float32([row["min"] for row in got]), VALUES[:, 1:4:2, -1].min(axis=0)
     )
@@ -47,7 +47,7 @@ def test_sources_with_other_axes_share_a_table(tmp_path: Path):
     both = {"a": reduced(VALUES, ("t", "y", "x"), axis=(0, 1)), "b": reduced(VALUES[0], None)}
     write_results(tmp_path / "t.csv", both)
     got = rows(tmp_path / "t.csv")
-    assert [(row["source"], row["x"]) for row in got][-2:] == [("a", "4"), ("b", "")]
+    assert [(row["source"], row["x_position"]) for row in got][-2:] == [("a", "4"), ("b", "")]
     assert np.float32(got[-1]["mean"]) == cf.reduce(zarr.array(VALUES[0]), "mean")
 
 
@@ -117,9 +117,15 @@ def test_odd_times_keep_their_value(tmp_path: Path, dtype: str, value: int):
 @pytest.mark.parametrize(
     ("names", "want"),
     [
-        (("source", "y", "min"), ["source", "axis0", "y", "axis2", "min", "mean"]),
-        (("x", "x", "y"), ["source", "axis0", "axis1", "y", "min", "mean"]),
-        ((None, "axis0", "y"), ["source", "axis0_", "axis0", "y", "min", "mean"]),
+        (
+            ("source", "y", "min"),
+            ["source", "source_position", "y_position", "min_position", "min", "mean"],
+        ),
+        (("x", "x", "y"), ["source", "axis0", "axis1", "y_position", "min", "mean"]),
+        (
+            (None, "axis0", "y"),
+            ["source", "axis0_", "axis0_position", "y_position", "min", "mean"],
+        ),
     ],
 )
 def test_columns_have_names_of_their_own(tmp_path: Path, names: tuple, want: list[str]):
@@ -131,3 +137,68 @@ def test_columns_have_names_of_their_own(tmp_path: Path, names: tuple, want: lis
     found = rows(tmp_path / "t.csv")
     assert list(found[0]) == want
     assert len({tuple(row.values())[:4] for row in found}) == VALUES.size
+
+
+def written(tmp_path: Path, values: dict[str, tuple], **given) -> tuple[list[dict], dict]:
+    """What both kinds of tables have of an array `a`, beside which stand coordinates."""
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
+    shape = tuple(len(values[name][0]) for name in values)
+    array = np.arange(np.prod(shape), dtype="f8").reshape(shape)
+    group.create_array("a", data=array, dimension_names=list(values))
+    for name, (coordinate, said) in values.items():
+        group.create_array(name, data=coordinate, dimension_names=[name], attributes=said)
+    run = cf.submit(tmp_path / "g.zarr/a", "max", **given)
+    one = {"": Reduced(run.plan, {"max": run.result()}, given)}
+    write_results(tmp_path / "t.csv", one, overwrite=True)
+    write_results(tmp_path / "t.parquet", one, overwrite=True)
+    return rows(tmp_path / "t.csv"), parquet.read_table(tmp_path / "t.parquet").to_pydict()
+
+
+def test_a_row_has_the_coordinates_of_its_place(tmp_path: Path):
+    coordinates = {
+        "time": (np.arange(4), {"units": "days since 2020-02-27", "calendar": "standard"}),
+        "lat": (np.array([9, -5, 0], "i2"), {"scale_factor": 0.5, "_FillValue": 0}),
+        "name": (np.array(["a", "bc"]), {}),
+    }
+    given = {"axis": (), "selection": (slice(1, 4, 2), slice(1, None), 1)}
+    texts, values = written(tmp_path, coordinates, **given)
+    want = [("2020-02-28", "-2.5"), ("2020-02-28", "nan"), ("2020-03-01", "-2.5")]
+    assert [(row["time"][:10], row["lat"]) for row in texts][:3] == want
+    assert list(values) == ["source", "time", "lat", "max"]
+    days = [f"{time:%Y-%m-%d}" for time in values["time"]]
+    assert days == ["2020-02-28", "2020-02-28", "2020-03-01", "2020-03-01"]
+    assert values["lat"][::2] == [-2.5, -2.5]
+    assert [float(row["max"]) for row in texts] == values["max"] == [9, 11, 21, 23]
+    texts, values = written(tmp_path, coordinates, axis=("time", "lat"))
+    assert [row["name"] for row in texts] == values["name"] == ["a", "bc"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said", "want"),
+    [
+        ([58, 59], {"units": "days since 2001-01-01", "calendar": "360_day"},
+         ["2001-02-29T00:00:00", "2001-02-30T00:00:00"]),
+        ([0.5, 1.5], {"units": "hours since 2001-01-01", "_FillValue": "AAAAAAAA+D8="},
+         ["2001-01-01T00:30:00", "NaT"]),
+        ([1, 2], {"units": "months since 2001-01-01"}, ["1", "2"]),
+        ([1, 2], {"scale_factor": "no number"}, ["1", "2"]),
+        ([2**53 + 1, 7], {"units": "nanoseconds since 1970-01-01", "_FillValue": 7},
+         ["1970-04-15T05:59:59.254740993", "NaT"]),
+        (["2001-01-01", "2001-01-02"], {}, ["2001-01-01", "2001-01-02"]),
+    ],
+)  # fmt: skip
+def test_coordinates_are_as_they_are_read(tmp_path: Path, numbers, said: dict, want: list[str]):
+    texts, _ = written(tmp_path, {"time": (np.array(numbers), said)}, axis=())
+    assert [row["time"] for row in texts] == want
+
+
+def test_a_coordinate_that_cannot_be_read_leaves_positions(tmp_path: Path):
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
+    group.create_array("a", data=np.ones((2, 3)), dimension_names=["t", "x"])
+    group.create_array("x", data=np.arange(3), dimension_names=["x"])
+    (tmp_path / "g.zarr/x/c/0").write_bytes(b"spoiled")
+    run = cf.submit(tmp_path / "g.zarr/a", "max", axis=0)
+    one = {"": Reduced(run.plan, {"max": run.result()}, {})}
+    with pytest.warns(RuntimeWarning, match="coordinate 'x' is left out"):
+        write_results(tmp_path / "t.csv", one)
+    assert [row["x_position"] for row in rows(tmp_path / "t.csv")] == ["0", "1", "2"]

@@ -11,6 +11,7 @@ from chunkfold.errors import PlanError
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import err
+from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.project import check_projection, project
 
@@ -37,7 +38,7 @@ def command(
     """Write reductions of SOURCE along axes to a new Zarr OUT.
 
     SOURCE is the path or URL of a Zarr array. OUT is a path or URL of a group, of an array for
-    each reduction. Names of axes, coordinates and attributes are the source's.
+    each reduction. Names of axes, coordinates and attributes are the source's, where they hold.
 
     \b
     Examples:
@@ -52,6 +53,8 @@ def command(
         raise PlanError("name the axes to reduce: --axis 0; over all of them, reduce prints it")
     check(opened, **given)
     check_projection(opened, out, given["op"], given["dtype"], overwrite=overwrite)
+    names = {"axis": given["axis"], "selection": given["selection"], "keepdims": keepdims}
+    refuse_taken_names(out, opened, given["op"], **names)
     options.tell_packed([opened], mask_and_scale=given["mask_and_scale"], quiet=quiet)
     if len(given["op"]) == 1:
         (given["op"],) = given["op"]

@@ -14,7 +14,9 @@ from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.consoles import err
+from chunkfold.workflows.density import step_of
 from chunkfold.workflows.manifest import Record, recorded
+from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sources
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.reduced import Reduced
@@ -91,6 +93,8 @@ def command(
     check(opened, **given)
     if output is not None:
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
+        names = {"axis": given["axis"], "selection": given["selection"], "keepdims": keepdims}
+        refuse_taken_names(output, opened[0], given["op"], **names)
     _check_beside(manifest, report, performance)
     refuse_equal(output, manifest, report, performance)
     for file in (output, manifest, report, performance):
@@ -123,7 +127,7 @@ def command(
         if as_json:
             click.echo(json.dumps(run_json(run)))
         else:
-            print_results(results, run.plan.layout.elements)
+            print_results(results, run.plan.layout.elements, step_of(run.plan))
         if output is not None:
             reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
             write_results(output, {"": reduced}, overwrite=overwrite)

@@ -14,6 +14,7 @@ from distributed import Client
 from chunkfold.source import Source
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.consoles import err, out
+from chunkfold.workflows.density import step_of
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, run_job
 from chunkfold.workflows.job.schema import Job
@@ -107,7 +108,7 @@ def _print(outcome: Outcome) -> None:
     for key, one in outcome.reduced.items():
         out.print(key, markup=False, style="bold")
         short = {name: value for name, value in one.results.items() if _is_short(value)}
-        print_results(short, one.plan.layout.elements)
+        print_results(short, one.plan.layout.elements, step_of(one.plan))
         for name in [name for name in one.results if name not in short]:
             value = one.results[name]
             out.print(f"{name} {value.dtype} {value.shape}: in the output", markup=False)

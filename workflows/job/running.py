@@ -22,6 +22,7 @@ from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.manifest import Record, recorded
+from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, check_writable, refuse_equal, refuse_sources
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, reported
@@ -72,6 +73,16 @@ def check_job(job: Job) -> dict[str, Source]:
     _refuse_clashes(job, sources)
     check_cluster(job.cluster)
     check_writing(job.output.path, job.reduce.ops, job.reduce.dtype, overwrite=job.output.overwrite)
+    asked = job.reduce
+    for source in sources.values():
+        refuse_taken_names(
+            job.output.path,
+            source,
+            asked.ops,
+            axis=asked.axes,
+            selection=asked.selection,
+            keepdims=asked.keepdims,
+        )
     check_output(manifest_path(job), (".json",), overwrite=True)
     if job.output.report is not None:
         check_report(job.output.report)

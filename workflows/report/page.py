@@ -15,6 +15,7 @@ from markupsafe import Markup
 from chunkfold.kernels.finishes import BIN
 from chunkfold.run import Run
 from chunkfold.units import size_text
+from chunkfold.workflows.density import step_of
 from chunkfold.workflows.manifest import Record, written_in_the_end
 from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.report import plots
@@ -68,20 +69,20 @@ def _section(key: str, entry: Mapping[str, Any], run: Run) -> dict[str, Any]:
         "key": key,
         "entry": entry,
         "rate": entry["bytes"] / seconds,
-        "results": [_result(name, value) for name, value in run.values.items()],
+        "results": [_result(name, value, step_of(run.plan)) for name, value in run.values.items()],
         "timeline": plots.timeline(entry["devices"], entry["readers"]),
         "rates": _rates(entry, seconds) if run.values else Markup(""),
         "plan": str(run.plan),
     }
 
 
-def _result(name: str, value: Any) -> dict[str, Any]:
+def _result(name: str, value: Any, step: float) -> dict[str, Any]:
     """Return a statistic as text, a table's row or a plot."""
     array = np.asarray(value)
     if array.dtype == BIN and array.ndim == 1:
         total = int(array["count"].sum())
         text = f"{total:,} values in {len(array):,} bins"
-        return {"name": name, "text": text, "plot": plots.histogram(array)}
+        return {"name": name, "text": text, "plot": plots.histogram(array, step)}
     text = str(jsonable(value)) if array.ndim == 0 else _extent(array)
     return {"name": name, "text": text, "plot": Markup("")}
 

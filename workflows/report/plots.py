@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 from markupsafe import Markup
 
 from chunkfold.units import size_text
+from chunkfold.workflows.density import extent, heights
 
 WIDTH = 880
 _LEFT = 90
 """Where plots begin; their labels stand before."""
 _BINS = 220
 """Intervals of a timeline."""
+_TICKS = ((0, "start"), (0.25, "middle"), (0.5, "middle"), (0.75, "middle"), (1, "end"))
+"""Where on a histogram's axis values are written."""
 _ROW, _GAP = 26, 6
 _STAGES = (
     ("read", "read_s", "threads reading"),
@@ -24,21 +28,34 @@ _STAGES = (
 )
 
 
-def histogram(bins: np.ndarray) -> Markup:
-    """Draw a histogram's records: fields left, right, count."""
-    counts = bins["count"].astype(float)
-    height, most = 160, max(1.0, float(counts.max(initial=0)))
-    step = (WIDTH - 2) / max(1, len(bins))
-    parts = [_opening(height + 24)]
-    for n, (left, right, count) in enumerate(zip(bins["left"], bins["right"], counts, strict=True)):
-        tall = height * count / most
-        where = f'x="{1 + n * step:.2f}" y="{height - tall:.2f}"'
-        size = f'width="{max(0.5, step - 1):.2f}" height="{tall:.2f}"'
-        title = f"{left:.6g} to {right:.6g}: {int(count):,}"
+def histogram(bins: np.ndarray, step: float = 0.0) -> Markup:
+    """Draw a histogram's records, fields left, right, count, over an axis of their values.
+
+    Areas are counts, so that bins of unequal width make no step. One that is narrower than a unit
+    of the drawing, or than the `step` between values, is drawn as wide as that. What is in bins
+    without an end is told beside.
+    """
+    height, (low, high) = 160, extent(bins)
+    high = max(high, low + step)
+    unit = (high - low) / (WIDTH - 2) or 1.0
+    least = max(step, unit)
+    parts = [_opening(height + 40), _text(WIDTH - 1, 12, "values per width", anchor="end")]
+    beside = []
+    for one, tall in zip(bins.tolist(), height * heights(bins, least), strict=True):
+        left, right, count = one
+        title = f"{left:.6g} to {right:.6g}: {count:,}"
+        if not (math.isfinite(left) and math.isfinite(right)):
+            beside.append(title)
+            continue
+        wide = max(right - left, least) / unit
+        x = min(1 + (left - low) / unit, WIDTH - 1 - wide)
+        where = f'x="{x:.2f}" y="{height - tall:.2f}"'
+        size = f'width="{wide:.2f}" height="{tall:.2f}"'
         parts.append(f'<rect class="bar" {where} {size}><title>{title}</title></rect>')
-    if len(bins):
-        parts.append(_text(1, height + 16, f"{bins['left'][0]:.6g}"))
-        parts.append(_text(WIDTH - 1, height + 16, f"{bins['right'][-1]:.6g}", anchor="end"))
+    for place, anchor in _TICKS:
+        value = low + (high - low) * place
+        parts.append(_text(1 + (WIDTH - 2) * place, height + 16, f"{value:.6g}", anchor=anchor))
+    parts.append(_text(1, height + 34, "; ".join(beside)))
     return _closed(parts)
 
 

@@ -1,0 +1,95 @@
+"""What results are called in a Zarr, where nothing else may be called so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from chunkfold.axes import Axis
+from chunkfold.errors import PlanError
+from chunkfold.grid import Selection
+from chunkfold.kernels import Monoid
+from chunkfold.request import Op
+from chunkfold.source import Source
+from chunkfold.workflows.companions import Companions
+from chunkfold.workflows.coordinates import Beside, Kept
+from chunkfold.workflows.outputs import format_of
+
+OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
+"""Reductions whose results have an axis beside those that are left, and what it is called."""
+_FIELDS = MappingProxyType({"histogram": ("left", "right", "count")})
+"""Reductions whose results are records, and the fields of these: each an array of its own."""
+
+
+def op_names(op: Op | Sequence[Op]) -> list[str]:
+    """Return what results go by."""
+    ops = [op] if isinstance(op, (str, Monoid)) else op
+    return [one.name if isinstance(one, Monoid) else one for one in ops]
+
+
+def refuse_taken_names(
+    out: str | Path,
+    source: Source,
+    op: Op | Sequence[Op],
+    *,
+    axis: Axis,
+    selection: Selection = None,
+    keepdims: bool = False,
+) -> None:
+    """Find out before the work starts whether results in a Zarr have names of their own there.
+
+    Raises
+    ------
+    PlanError
+        If one is called as an axis, or as an array that comes along, such as a coordinate.
+    """
+    if format_of(out) != ".zarr":
+        return
+    kept = Kept.of(source, axis, selection)
+    alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
+    axes = [name for n in (alive if keepdims else kept.kept) if (name := kept.names[n])]
+    arrays = {name: _FIELDS.get(name, (name,)) for name in op_names(op)}
+    refuse_taken(source.name, arrays, axes, Companions(kept, read=False).all)
+
+
+def refuse_taken(
+    source: str,
+    arrays: Mapping[str, Sequence[str]],
+    axes: Sequence[str],
+    along: Sequence[Beside],
+) -> None:
+    """Refuse results that would take the place of an axis's coordinate, or of another array.
+
+    Parameters
+    ----------
+    source
+        What messages call the array that is reduced.
+    arrays
+        For each op the names of its arrays.
+    axes
+        The names of axes that results have of the source.
+    along
+        What comes along with them.
+
+    Raises
+    ------
+    PlanError
+        If there is one.
+    """
+    taken = {one.name: "array" for one in along}
+    taken |= dict.fromkeys((*axes, *(name for one in along for name in one.axes)), "axis")
+    for op, names in arrays.items():
+        for name in dict.fromkeys((op, *names)):
+            _refuse(source, f"the result of {op!r}", name, taken)
+        if op in OWN_AXES:
+            _refuse(source, f"an axis of the result of {op!r}", OWN_AXES[op], taken)
+
+
+def _refuse(source: str, what: str, name: str, taken: Mapping[str, str]) -> None:
+    if name in taken:
+        raise PlanError(
+            f"{source}: {what} would be called {name!r} in a Zarr, as its {taken[name]} {name!r} "
+            f"is, and take its place: rename that {taken[name]}, or write the result by "
+            "reduce --out as .json or a table"
+        )

@@ -1,0 +1,218 @@
+"""Stores of zarr that mind what they read: regular files, metadata of a bound, in bounded time.
+
+Both bounds are of Dask's configuration: `chunkfold.store.deadline` of a single read, and
+`chunkfold.store.metadata-bytes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zipfile
+from collections.abc import Awaitable, Iterable
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
+from typing import Any, TypeVar
+
+import dask
+from dask.utils import parse_bytes, parse_timedelta
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.buffer import default_buffer_prototype
+from zarr.storage import FsspecStore, LocalStore, ObjectStore, ZipStore
+
+from chunkfold.deadline import beside
+from chunkfold.errors import SourceError
+from chunkfold.redaction import without_secrets
+from chunkfold.regular import read_regular, refuse_special, too_large
+
+METADATA = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
+"""Names of objects that say what others are."""
+DEFAULTS = {"chunkfold": {"store": {"deadline": "180s", "metadata-bytes": "64 MiB"}}}
+"""A server may be away for a minute; consolidated metadata of ten thousand arrays are 15 MB."""
+dask.config.update_defaults(DEFAULTS)
+_CHAIN = "::"
+"""Between the links of a chained URL of fsspec."""
+_LOCAL = ("file://", "local://", "file:", "local:")
+
+T = TypeVar("T")
+
+
+def careful(store: Any) -> Any:
+    """Return a store that minds what it reads in the place of one, or of an address.
+
+    Raises
+    ------
+    SourceError
+        If it is in a special file.
+    Exception
+        Whatever fsspec raises.
+    """
+    if isinstance(store, (str, Path)):
+        return _of_address(str(store))
+    if type(store) is LocalStore:
+        return CarefulFiles(store.root, read_only=store.read_only)
+    if type(store) is ObjectStore:
+        return CarefulObjects(store.store, read_only=store.read_only)
+    if type(store) is ZipStore and not store._is_open:
+        refuse_special(store.path)
+        return CarefulZip(store.path)
+    return store
+
+
+def _of_address(address: str) -> Any:
+    links = [_path_of(link) for link in address.split(_CHAIN)]
+    if len(links) == 1 and "://" not in links[0]:
+        return CarefulFiles(links[0], read_only=True)
+    for link in links:
+        refuse_special(link)  # what is no path is none
+    _check_references(address)
+    opening = beside(lambda: CarefulFsspec.from_url(address, read_only=True))
+    try:
+        return opening.result(_deadline())
+    except FutureTimeoutError:
+        if opening.done():
+            raise
+        raise _late(without_secrets(address)) from None
+
+
+def _path_of(link: str) -> str:
+    """Return the path of what is local; any other link as it is."""
+    return next((link[len(one) :] for one in _LOCAL if link.startswith(one)), link)
+
+
+def _check_references(address: str) -> None:
+    """Refuse a file of references that is larger than metadata may be."""
+    from fsspec.core import url_to_fs
+
+    first, _, target = address.partition(_CHAIN)
+    if not first.startswith("reference") or not target:
+        return
+    files, path = url_to_fs(target)
+    status = files.info(path)
+    if status["type"] == "file" and (status.get("size") or 0) > _most():
+        raise too_large(without_secrets(target), _most())
+
+
+class CarefulFiles(LocalStore):
+    """A local folder, of which regular files are read."""
+
+    def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
+        """Read a file; None if there is none."""
+        start, stop = _cut(byte_range)
+        try:
+            found = read_regular(str(self.root / key), start, stop, _most_of(key))
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        return (prototype or default_buffer_prototype()).buffer.from_bytes(found)
+
+    async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:
+        """As `get_sync`, in a thread."""
+        if not self._is_open:
+            await self._open()
+        read = asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
+        return await _in_time(str(self.root / key), read)
+
+    async def get_partial_values(
+        self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]
+    ) -> list[Any]:
+        """Read parts of files."""
+        reads = [self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+        return list(await asyncio.gather(*reads))
+
+
+class CarefulZip(ZipStore):
+    """A ZIP file, whose metadata are not unpacked if they are large."""
+
+    def _get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        if not self._is_open:
+            self._sync_open()
+        most, info = _most_of(key), self._zf.NameToInfo.get(key)
+        if most is not None and info is not None and info.file_size > most:
+            raise too_large(f"{self.path}/{key}", most)
+        return super()._get(key, prototype, byte_range)
+
+    def _sync_open(self) -> None:
+        refuse_special(self.path)
+        try:
+            super()._sync_open()
+        except zipfile.BadZipFile as error:
+            raise SourceError(f"{self.path}: is no ZIP file ({error})") from error
+
+
+class CarefulObjects(ObjectStore[Any]):
+    """A store of obstore's."""
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        """Read an object, or a part of one; None if there is none."""
+        name, most = f"{self.store}/{key}", _most_of(key)
+        if most is None or byte_range is not None:
+            return await _in_time(name, super().get(key, prototype, byte_range))
+        found = await _in_time(name, self._metadata(key, name, most))
+        return None if found is None else prototype.buffer.from_bytes(found)
+
+    async def _metadata(self, key: str, name: str, most: int) -> bytes | None:
+        import obstore
+
+        try:
+            answer = await obstore.get_async(self.store, key)
+        except FileNotFoundError:
+            return None
+        found = bytearray()
+        async for piece in answer.stream():
+            found += piece
+            if len(found) > most:
+                raise too_large(without_secrets(name), most)
+        return bytes(found)
+
+
+class CarefulFsspec(FsspecStore):
+    """A store of fsspec's."""
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        """Read an object, or a part of one; None if there is none."""
+        name, most = f"{self.path}/{key}", _most_of(key)
+        if most is None or byte_range is not None:
+            return await _in_time(name, super().get(key, prototype, byte_range))
+        part = RangeByteRequest(0, most + 1)
+        found = await _in_time(name, super().get(key, prototype, part))
+        if found is not None and len(found) > most:
+            raise too_large(without_secrets(name), most)
+        return found
+
+
+async def _in_time(name: str, read: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(_deadline()) as waited:
+            return await read
+    except TimeoutError:
+        if not waited.expired():
+            raise
+        raise _late(without_secrets(name)) from None
+
+
+def _late(name: str) -> SourceError:
+    return SourceError(
+        f"{name}: is not read after {_deadline():g} s: its store does not answer; "
+        "chunkfold.store.deadline in Dask's configuration says how long to wait"
+    )
+
+
+def _cut(asked: Any) -> tuple[int, int | None]:
+    """Return where a part that zarr asks for begins, and ends."""
+    if isinstance(asked, RangeByteRequest):
+        return asked.start, asked.end
+    if isinstance(asked, SuffixByteRequest):
+        return -asked.suffix, None
+    return (asked.offset if isinstance(asked, OffsetByteRequest) else 0), None
+
+
+def _most_of(key: str) -> int | None:
+    """Return the bytes that an object may have; None if it may have any number."""
+    return _most() if key.rpartition("/")[2] in METADATA else None
+
+
+def _most() -> int:
+    return int(parse_bytes(dask.config.get("chunkfold.store.metadata-bytes")))
+
+
+def _deadline() -> float:
+    return float(parse_timedelta(dask.config.get("chunkfold.store.deadline")))

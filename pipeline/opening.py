@@ -18,6 +18,8 @@ from chunkfold.decodable import why_not_decoded
 from chunkfold.errors import DeviceError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.members import Member, members_of, open_as_it_is
+from chunkfold.redaction import shown_address
+from chunkfold.regular import read_regular, special
 from chunkfold.remote import (
     MISSING,
     SCHEMES,
@@ -25,7 +27,6 @@ from chunkfold.remote import (
     message_of,
     open_store,
     said_shortly,
-    without_secrets,
 )
 from chunkfold.source import AnyArray, Source, as_stored
 
@@ -155,8 +156,8 @@ def _member(member: Member, name: str) -> Source | Unopened:
     if isinstance(member.found, zarr.Array):
         try:
             return Source(member.found, name)
-        except SourceError as error:
-            return Unopened(name, error)
+        except SourceError as refused:
+            return Unopened(name, refused)
     if member.found is None:
         gone = SourceError(f"{name}: is gone, but the consolidated metadata of its group name it")
         return Unopened(name, gone, gone=True)
@@ -189,7 +190,7 @@ def _named(source: Any) -> tuple[AnyArray | zarr.Group, str]:
             raise SourceError(f"{name}: cannot be opened again ({error})") from error
     if isinstance(source, (str, os.PathLike)):
         address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
-        name = without_secrets(address)
+        name = shown_address(address)
         return _opened(address, name), name
     raise SourceError(
         f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}: "
@@ -246,9 +247,10 @@ def _stores_in(folder: Path) -> str:
 
 def _kind_of_file(path: Path) -> str:
     """Say what a file is, if it is one that can be read."""
+    if kind := special(path):
+        return f"{kind}, not a Zarr array or group"
     try:
-        with path.open("rb") as file:
-            begins = file.read(8)
+        begins = read_regular(str(path), stop=8)
     except OSError:
         return ""
     if begins.startswith((b"\x89HDF", b"CDF")):

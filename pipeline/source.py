@@ -15,16 +15,17 @@ from zarr.buffer.cpu import NDBuffer
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.careful import careful
 from chunkfold.cells import InTurn, cells_of, view
 from chunkfold.decodable import refuse_code
 from chunkfold.direct import Direct, Region
 from chunkfold.errors import ChangedError, ClusterError, SourceError, runs_short, unreadable
 from chunkfold.expected import Expected
 from chunkfold.grid import Cells
+from chunkfold.redaction import without_secrets
 from chunkfold.remote import (
     TRIES,
     message_of,
-    without_secrets,
 )
 from chunkfold.route import direct_of, fill_value, objects_of
 from chunkfold.stored import Listing, list_objects
@@ -267,4 +268,4 @@ class Source:
 
 def as_stored(array: AnyArray) -> AnyArray:
     """Open an array anew: one that was just made may say its dtype in other words."""
-    return zarr.open_array(store=array.store, path=array.path, mode="r")
+    return zarr.open_array(store=careful(array.store), path=array.path, mode="r")

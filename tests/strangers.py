@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +67,51 @@ def old_numcodecs(folder: Path) -> Path:
     words = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, OLD_NUMCODECS]
     subprocess.run([sys.executable, *words], check=True, timeout=200, capture_output=True)
     return folder
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Serve on loopback whatever a function writes for each request; yield the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.close_connection = True
+            with contextlib.suppress(ConnectionError):
+                answer(self)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def head(request: BaseHTTPRequestHandler, code: int, nbytes: int) -> None:
+    """Begin an answer of so many bytes."""
+    request.send_response(code)
+    request.send_header("Content-Length", str(nbytes))
+    request.send_header("Last-Modified", request.date_time_string(0))
+    request.end_headers()
+
+
+def endless(request: BaseHTTPRequestHandler) -> None:
+    """Answer with blanks until the client goes."""
+    head(request, 200, 1 << 50)
+    while True:
+        request.wfile.write(b" " * 65536)
+
+
+def trickling(request: BaseHTTPRequestHandler) -> None:
+    """Answer with one blank after another, far apart."""
+    head(request, 200, 1 << 20)
+    while True:
+        request.wfile.write(b" ")
+        time.sleep(0.05)

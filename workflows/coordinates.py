@@ -96,7 +96,7 @@ class Beside:
         values = np.asarray(self.values)
         # NumPy has no dtype for texts of any length, or knows it as one of objects.
         texts = all(isinstance(value, str) for value in values.flat)
-        dtype = VariableLengthUTF8() if texts else VariableLengthBytes()
+        dtype: Any = VariableLengthUTF8() if texts else VariableLengthBytes()
         made = group.create_array(
             self.name,
             shape=values.shape,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.errors import PlanError
+from chunkfold.redaction import shown_address
 from chunkfold.remote import (
     LISTED,
     MISSING,
@@ -15,7 +16,6 @@ from chunkfold.remote import (
     message_of,
     open_store,
     said_shortly,
-    without_secrets,
 )
 
 EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
@@ -35,16 +35,14 @@ def _opened(out: str) -> tuple[Any, str]:
     folder, _, name = rest.rstrip("/").rpartition("/")
     if scheme.lower() not in LISTED:
         known = ", ".join(f"{one}://" for one in LISTED)
-        raise PlanError(f"output {without_secrets(out)}: outputs are local, or of {known}")
+        raise PlanError(f"output {shown_address(out)}: outputs are local, or of {known}")
     if not folder:
-        raise PlanError(
-            f"output {without_secrets(out)} names no object: add a path after {scheme}://{rest}"
-        )
+        raise PlanError(f"output {shown_address(out)} names no object: add a path behind that")
     try:
         with said_shortly():
             return open_store(f"{scheme}://{folder}"), name
     except ImportError as error:
-        raise PlanError(f"output {without_secrets(out)}: {MISSING.format(error)}") from error
+        raise PlanError(f"output {shown_address(out)}: {MISSING.format(error)}") from error
     except OSError as error:
         raise _unwritable(out, error) from error
 
@@ -53,7 +51,7 @@ def _unwritable(out: str, error: Exception) -> PlanError:
     message = message_of(error)
     scheme = out.partition("://")[0].lower()
     return PlanError(
-        f"output {without_secrets(out)} cannot be written: {message}" + hint(scheme, message)
+        f"output {shown_address(out)} cannot be written: {message}" + hint(scheme, message)
     )
 
 
@@ -78,7 +76,7 @@ def check_remote(out: str, *, overwrite: bool) -> None:
     except OSError as error:
         raise _unwritable(out, error) from error
     if there:
-        raise PlanError(f"output {without_secrets(out)} {EXISTS}")
+        raise PlanError(f"output {shown_address(out)} {EXISTS}")
 
 
 def _below(store: Any, name: str) -> list[str]:

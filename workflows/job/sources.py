@@ -10,7 +10,8 @@ from pathlib import Path
 
 from chunkfold.errors import JobError
 from chunkfold.opening import Unopened, is_zarr, open_each
-from chunkfold.remote import LISTED, message_of, open_store, said_shortly, without_secrets
+from chunkfold.redaction import shown_address, without_secrets
+from chunkfold.remote import LISTED, message_of, open_store, said_shortly
 from chunkfold.source import Source
 
 MARKS = frozenset("*?[")
@@ -141,7 +142,7 @@ def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:
 
 def _below(address: str, source: Source | Unopened) -> str:
     """Return the path of an array within the group that was named; empty if it was the array."""
-    return source.name[len(without_secrets(address)) :].strip("/")
+    return source.name[len(shown_address(address)) :].strip("/")
 
 
 def _last(address: str) -> str:

@@ -37,7 +37,9 @@ def _opened(out: str) -> tuple[Any, str]:
         known = ", ".join(f"{one}://" for one in LISTED)
         raise PlanError(f"output {shown_address(out)}: outputs are local, or of {known}")
     if not folder:
-        raise PlanError(f"output {shown_address(out)} names no object: add a path behind that")
+        raise PlanError(
+            f"output {shown_address(out)} names no object: add a path after {shown_address(out)}"
+        )
     try:
         with said_shortly():
             return open_store(f"{scheme}://{folder}"), name

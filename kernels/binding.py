@@ -110,7 +110,8 @@ def bind(
                 f"dtype=object is for sums, products and differences of integers, not for "
                 f"{named.name!r} of {value}"
             )
-        split.append((monoid, _components(monoid, value, fp64)))
+        known = is_known(monoid, native if apart else ())
+        split.append((monoid, _components(monoid, value, fp64, known=known)))
     every = [part for _, parts in split for part in parts]
     components, numbers = shared(every, _together(value, fp64))
     statistics = []
@@ -254,9 +255,11 @@ def _state(given: Accumulate, value: np.dtype, fp64: bool) -> BoundState:
     )
 
 
-def _components(monoid: Monoid, value: np.dtype, fp64: bool) -> list[Component]:
-    """Split a monoid where its fields do not depend on each other."""
-    rtol = None if is_known(monoid) else monoid.rtol
+def _components(
+    monoid: Monoid, value: np.dtype, fp64: bool, *, known: bool = True
+) -> list[Component]:
+    """Split a monoid where its fields do not depend on each other; `known`: it is one."""
+    rtol = None if known else monoid.rtol
     skipna = monoid.skipna and kind_of(value) in "fcmM"
     constants = tuple(
         (name, array.dtype.name, array.astype(array.dtype.newbyteorder("=")).tobytes())

@@ -7,7 +7,7 @@ device, driver and source. `CHUNKFOLD_TIES=table` takes the table's first instea
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels.accumulator import Accumulator
@@ -86,12 +86,27 @@ def chosen(
         if verdict.unlawful:
             raise MonoidError(verdict.reason)
         failures.append((equals[verdict.chosen], verdict))
-    names = accumulator.origins
-    tried = "; ".join(f"{tuning}: {verdict.reason}" for tuning, verdict in failures)
-    log = next((verdict.log for _, verdict in failures if verdict.log), "")
-    if log:
-        raise BuildError(f"{names} does not compile on {device}:\n{log}\nTried: {tried}")
-    raise BuildError(f"no kernel for {names} works on {device}. Tried: {tried}")
+    raise _useless(device, accumulator, failures)
+
+
+def _useless(
+    device: Device, accumulator: Accumulator, failures: Sequence[tuple[Tuning, Verdict]]
+) -> BuildError:
+    """Say why no tuning works: what the compiler says of the plainest, and every other reason once.
+
+    A text that does not compile does so in no shape.
+    """
+    logs = [verdict.log for _, verdict in failures if verdict.log]
+    shapes: dict[str, dict[str, None]] = {}
+    for tuning, verdict in failures:
+        if not verdict.log:
+            shapes.setdefault(verdict.reason, {})[str(tuning)] = None
+    tried = "; ".join(f"{reason} ({'; '.join(of)})" for reason, of in shapes.items())
+    told = f"Tried: {tried}" if tried else ""
+    if logs:
+        what = f"{accumulator.origins} does not compile on {device}:\n{logs[-1]}"
+        return BuildError("\n".join(part for part in (what, told) if part))
+    return BuildError(f"no kernel for {accumulator.origins} works on {device}. {told}")
 
 
 def settled(

@@ -66,7 +66,10 @@ def telling(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) 
     rows = inputs_of(accumulator, picked)
     if data is None:
         return rows
-    return [np.concatenate(pair) for pair in zip(rows, (a[:MOST] for a in data), strict=True)]
+    return [
+        np.concatenate([row, given[:MOST].view(row.dtype)])  # as both stand in memory
+        for row, given in zip(rows, data, strict=True)
+    ]
 
 
 def sequences(rows: Rows) -> Rows:

@@ -71,8 +71,8 @@ class Tried:
     broken: str = ""
     """Which law a component breaks, with the counter-example; empty if none was found."""
     unmoved: tuple[str, ...] = ()
-    """Monoids with a component whose accumulator no element that was tried changes: that proves
-    nothing."""
+    """Monoids with a component whose laws are not plain from the names of its ops, and which no
+    element that was tried changes: that proves nothing."""
 
 
 def try_laws(
@@ -130,7 +130,13 @@ class _Tried:
     def unmoved(self) -> tuple[str, ...]:
         """Monoids of components that no element has changed so far."""
         pairs = zip(self.accumulator.components, self._moved, strict=True)
-        return tuple(dict.fromkeys(part.origin for part, moved in pairs if not moved))
+        return tuple(
+            dict.fromkeys(
+                part.origin
+                for part, moved in pairs
+                if not moved and (part.state is not None or not _named(part))
+            )
+        )
 
     def triples(self, rows: Rows, *, rounds: bool) -> str:
         """Try triples of accumulators of these elements; say what is wrong."""
@@ -141,8 +147,7 @@ class _Tried:
         values = {"count": count, "triples": triples, "n": _TRIPLES}
         places = len(_PLACES)
         for part, fields in self._run("try_laws", rows, values, _TRIPLES, places):
-            named = all(field.op in COLLECTIVES for field in part.fields)
-            laws = (() if named else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
+            laws = (() if _named(part) else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
             largest = {name: _largest(array) for name, array in fields.items()}
             least = part.rtol or 0.0
             for law, left, right in laws:
@@ -255,6 +260,11 @@ def _disagreement(
         f"of them (x is {shown}, ...) give ({one}) one after another, but ({other}) {how}in "
         "another order and in parts; mend them, or give rtol if rounding is all the difference"
     )
+
+
+def _named(part: Component) -> bool:
+    """Whether its ops commute and associate whatever elements are: `add`, `min`, `max`."""
+    return all(field.op in COLLECTIVES for field in part.fields)
 
 
 def _pairs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -39,9 +39,6 @@ def _forms(monoid: Monoid) -> Iterator[Monoid]:
     yield monoid
     for other in (*monoid.instead.values(), *([monoid.exact] if monoid.exact else [])):
         yield from _forms(other)
-    if monoid.pair is not None:
-        pairs = (("int64", "uint64"), ("uint64", "int64"))
-        yield from (monoid.pair([np.dtype(name) for name in pair]) for pair in pairs)
     if monoid.adapt is not None:
         yield from (monoid.adapt(np.dtype(name)) for name in _DTYPES)
 
@@ -49,9 +46,16 @@ def _forms(monoid: Monoid) -> Iterator[Monoid]:
 _KNOWN = {_declared(monoid) for named in CATALOGUE.values() for monoid in _forms(named)}
 
 
-def is_known(monoid: Monoid) -> bool:
-    """Whether a monoid is declared as one that comes with chunkfold."""
-    return _declared(monoid) in _KNOWN
+def is_known(monoid: Monoid, apart: Sequence[np.dtype] = ()) -> bool:
+    """Whether a monoid is declared as one that comes with chunkfold.
+
+    `apart` are the dtypes of two inputs, where no dtype holds both.
+    """
+    declared = _declared(monoid)
+    if declared in _KNOWN:
+        return True
+    pairs = (one.pair for one in CATALOGUE.values() if one.pair is not None) if apart else ()
+    return any(_declared(made(apart)) == declared for made in pairs)
 
 
 def as_monoid(op: str | Monoid) -> Monoid:

@@ -23,6 +23,7 @@ from chunkfold.planned import Plan
 from chunkfold.planning import THREADS
 from chunkfold.request import Op, Request, memory_bytes
 from chunkfold.run import Run
+from chunkfold.settings import StorageOptions
 from chunkfold.staffing import memory_each, readers_each
 
 ON_BAD_CHUNK = ("stop", "skip")
@@ -45,6 +46,7 @@ def reduce(
     variant: str | None = None,
     memory: int | str | None = None,
     on_bad_chunk: str = "stop",
+    storage_options: StorageOptions | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
@@ -88,6 +90,10 @@ def reduce(
     on_bad_chunk
         "stop": a chunk that cannot be read ends the run. "skip": its elements count as absent, and
         `Run.skipped` says which they are; exact results are then those of the rest.
+    storage_options
+        Of sources that are URLs: `absent_status` is one or several statuses (403, 410) by which a
+        server answers for chunks that it does not have; all else is obstore's, such as
+        `skip_signature` or `region`.
     client
         Cluster to run on: None takes the current distributed client if there is one, else this
         process and its first device.
@@ -106,7 +112,8 @@ def reduce(
     return submit(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, variant=variant,
-        memory=memory, on_bad_chunk=on_bad_chunk, client=client, on_event=on_event,
+        memory=memory, on_bad_chunk=on_bad_chunk, storage_options=storage_options, client=client,
+        on_event=on_event,
     ).result()  # fmt: skip
 
 
@@ -125,6 +132,7 @@ def submit(
     variant: str | None = None,
     memory: int | str | None = None,
     on_bad_chunk: str = "stop",
+    storage_options: StorageOptions | None = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Run:
@@ -137,6 +145,7 @@ def submit(
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
+        storage_options=storage_options,
     )  # fmt: skip
     # Before asking the cluster, so that bad input fails without one.
     bound = request.bound()
@@ -204,6 +213,7 @@ def plan(
     selection: Selection = None,
     mode: str = "exact",
     memory: int | str | None = None,
+    storage_options: StorageOptions | None = None,
     workers: int = 1,
     threads: int = THREADS,
     memory_limit: int | None = None,
@@ -221,6 +231,7 @@ def plan(
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
+        storage_options=storage_options,
     )  # fmt: skip
     bound = request.bound()
     client = client or _current_client()

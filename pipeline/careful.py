@@ -7,8 +7,8 @@ Both bounds are of Dask's configuration: `chunkfold.store.deadline` of a single 
 from __future__ import annotations
 
 import asyncio
-import zipfile
-from collections.abc import Awaitable, Iterable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +31,8 @@ DEFAULTS = {"chunkfold": {"store": {"deadline": "180s", "metadata-bytes": "64 Mi
 dask.config.update_defaults(DEFAULTS)
 _CHAIN = "::"
 """Between the links of a chained URL of fsspec."""
-_LOCAL = ("file://", "local://", "file:", "local:")
+_REFERENCES = re.compile(r"(?is)\breference(?:://(?:(?!::).)*)?::(?P<target>.+)")
+_IN_FILES = re.compile(r"(?i)^(?:file|local):(?://)?")
 
 T = TypeVar("T")
 
@@ -47,7 +48,10 @@ def careful(store: Any) -> Any:
         Whatever fsspec raises.
     """
     if isinstance(store, (str, Path)):
-        return _of_address(str(store))
+        address = str(store)
+        if "://" not in address:
+            return CarefulFiles(address, read_only=True)
+        return opened_in_time(address, lambda: CarefulFsspec.from_url(address, read_only=True))
     if type(store) is LocalStore:
         return CarefulFiles(store.root, read_only=store.read_only)
     if type(store) is ObjectStore:
@@ -58,38 +62,45 @@ def careful(store: Any) -> Any:
     return store
 
 
-def _of_address(address: str) -> Any:
-    links = [_path_of(link) for link in address.split(_CHAIN)]
-    if len(links) == 1 and "://" not in links[0]:
-        return CarefulFiles(links[0], read_only=True)
-    for link in links:
-        refuse_special(link)  # what is no path is none
-    _check_references(address)
-    opening = beside(lambda: CarefulFsspec.from_url(address, read_only=True))
+def refuse_links(address: str) -> None:
+    """Refuse a chain through a special file, or references of more bytes than metadata may have.
+
+    Raises
+    ------
+    SourceError
+        If it is one.
+    Exception
+        Whatever fsspec raises.
+    """
+    from fsspec.core import url_to_fs
+
+    for link in address.split(_CHAIN):
+        refuse_special(_IN_FILES.sub("", link))  # what is no path is none
+    refers = _REFERENCES.search(address)
+    if refers is None:
+        return
+    target = refers["target"]
+    files, path = opened_in_time(target, lambda: url_to_fs(target))
+    status = opened_in_time(target, lambda: files.info(path))
+    if status["type"] == "file" and (status.get("size") or 0) > _most():
+        raise too_large(without_secrets(target), _most())
+
+
+def opened_in_time(address: str, call: Callable[[], T]) -> T:
+    """Run a call that reads of what an address names.
+
+    Raises
+    ------
+    SourceError
+        If it does not end in time.
+    """
+    opening = beside(call)
     try:
         return opening.result(_deadline())
     except FutureTimeoutError:
         if opening.done():
             raise
         raise _late(without_secrets(address)) from None
-
-
-def _path_of(link: str) -> str:
-    """Return the path of what is local; any other link as it is."""
-    return next((link[len(one) :] for one in _LOCAL if link.startswith(one)), link)
-
-
-def _check_references(address: str) -> None:
-    """Refuse a file of references that is larger than metadata may be."""
-    from fsspec.core import url_to_fs
-
-    first, _, target = address.partition(_CHAIN)
-    if not first.startswith("reference") or not target:
-        return
-    files, path = url_to_fs(target)
-    status = files.info(path)
-    if status["type"] == "file" and (status.get("size") or 0) > _most():
-        raise too_large(without_secrets(target), _most())
 
 
 class CarefulFiles(LocalStore):
@@ -127,15 +138,21 @@ class CarefulZip(ZipStore):
             self._sync_open()
         most, info = _most_of(key), self._zf.NameToInfo.get(key)
         if most is not None and info is not None and info.file_size > most:
-            raise too_large(f"{self.path}/{key}", most)
+            raise too_large(f"{self}/{key}", most)
         return super()._get(key, prototype, byte_range)
+
+    def _locked(self, key: str, prototype: Any, byte_range: Any) -> Any:
+        with self._lock:
+            return self._get(key, prototype, byte_range)
+
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+        """Read a member, or a part of one; None if there is none."""
+        read = asyncio.to_thread(self._locked, key, prototype, byte_range)
+        return await _in_time(f"{self}/{key}", read)
 
     def _sync_open(self) -> None:
         refuse_special(self.path)
-        try:
-            super()._sync_open()
-        except zipfile.BadZipFile as error:
-            raise SourceError(f"{self.path}: is no ZIP file ({error})") from error
+        super()._sync_open()
 
 
 class CarefulObjects(ObjectStore[Any]):

@@ -31,6 +31,7 @@ from chunkfold.kernels.errors import (
     MonoidError,
     RangeError,
 )
+from chunkfold.refusals import ABSENT, refusal, status_of
 
 __all__ = [
     "BuildError",
@@ -84,15 +85,23 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     """Return what to raise where a chunk cannot be read.
 
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
-    is not to be left out. Nor is one that was written while it was read.
+    is not to be left out. Nor is one that was written while it was read, nor where a server refuses
+    all chunks.
     """
+    if refused := refusal(cause):
+        return SourceError(f"{chunk.array}: {refused}")
     for seen in _caused(cause):
         if isinstance(seen, ChangedError):
             return ChangedError(
                 f"{chunk.array}: {chunk.kind} {chunk.key!r} changed while it was read: {seen}; "
                 "run it again when nobody writes to it"
             )
-    return ClusterError(str(chunk)) if runs_short(cause) else ChunkError(str(chunk), chunk)
+    if runs_short(cause):
+        return ClusterError(str(chunk))
+    remedy = ""
+    if (status := next(filter(None, map(status_of, _caused(cause))), None)) in ABSENT:
+        remedy = f"; a server that answers so for what is not stored: --absent-status {status}"
+    return ChunkError(f"{chunk}{remedy}", chunk)
 
 
 def runs_short(error: BaseException) -> bool:

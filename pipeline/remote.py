@@ -24,13 +24,13 @@ from chunkfold.expected import State
 from chunkfold.listing import Entry, listed, nanoseconds
 from chunkfold.objects import Span, StoredObject
 from chunkfold.redaction import without_secrets
+from chunkfold.refusals import RefusedError, denial, refusal, status_of
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
 SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
 """Kinds of URLs that obstore reads."""
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
 """Of these, those of stores that can be listed and written to."""
-MISSING = "this kind of URL needs another package ({}): pip install obstore fsspec"
 PATIENCE: dict[str, Any] = {
     "max_retries": 8,
     "retry_timeout": timedelta(seconds=60),
@@ -52,14 +52,17 @@ _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for public data AWS_SKIP_SIGNATURE=true",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
 }
+_SCHEME = re.compile(r"(\w+)://")
 _OF_THE_CLOUD = "169.254.169.254"
 """Where machines of a cloud have credentials: who asks there found them nowhere else."""
 PIECE_BYTES = 8 << 20
 """Objects larger than two of these are read in pieces, several at once."""
 
 
-def open_store(url: str) -> Any:
+def open_store(url: str, **options: Any) -> Any:
     """Return obstore's store of a URL, with credentials from the usual places.
+
+    `options` are obstore's own of such a store, which go before those.
 
     S3's come from AWS_* variables, or wherever else boto3 looks if it is installed and those are
     not set; Google's and Azure's from the variables and files that their own tools read.
@@ -77,13 +80,15 @@ def open_store(url: str) -> Any:
     url = scheme + url[len(scheme) :]  # in lower case, as obstore wants it
     plain = "http://" in " ".join([url, *(os.environ.get(name, "") for name in _ENDPOINTS)])
     url, headers = with_credentials(url)
-    options = {**TIMEOUTS, "allow_http": plain, "default_headers": headers}
-    given: Any = {"client_options": options, "retry_config": PATIENCE}
+    client = {**TIMEOUTS, "allow_http": plain} | ({"default_headers": headers} if headers else {})
+    given: Any = {"client_options": client, "retry_config": PATIENCE}
     if scheme in ("s3", "s3a"):
         given |= _boto_credentials()
     elif scheme in _AZURE and "@" not in url:
         given |= _azure_account()
-    return from_url(url, **given)
+    if "client_options" in options:
+        options["client_options"] = {**given["client_options"], **options["client_options"]}
+    return from_url(url, **(given | options))
 
 
 def _boto_credentials() -> dict[str, Any]:
@@ -111,6 +116,8 @@ class RemoteObjects:
 
     store: Any
     path: str
+    absent: frozenset[int] = frozenset()
+    """Statuses of answers that mean that an object is not stored, beside 404."""
 
     @property
     def where(self) -> str:
@@ -130,9 +137,17 @@ class RemoteObjects:
         with said_shortly():
             try:
                 found = TRIES(_opened, self.store, path, whole, index)
-            except FileNotFoundError:
+            except Exception as error:  # obstore has dozens
+                if not self._means_absent(error):
+                    raise
                 found = None
         yield found
+
+    def _means_absent(self, error: Exception) -> bool:
+        """Whether an answer means that an object is not stored."""
+        if isinstance(error, FileNotFoundError):
+            return True
+        return status_of(error) in self.absent and not refusal(error)
 
     def state(self, key: str) -> State | None:
         """Ask for the size and the time of an object."""
@@ -140,7 +155,9 @@ class RemoteObjects:
         with said_shortly():
             try:
                 return TRIES(_head, self.store, path)
-            except FileNotFoundError:
+            except Exception as error:  # obstore has dozens
+                if not self._means_absent(error):
+                    raise
                 return None
 
     def entries(self, marks: Sequence[str] = ()) -> Iterator[Entry]:
@@ -258,25 +275,59 @@ def said_shortly() -> Iterator[None]:
     """Leave the first line of what obstore says, without secrets: the others help debug it."""
     try:
         yield
-    except (FileNotFoundError, ImportError, SourceError):
+    except (FileNotFoundError, ImportError, RefusedError, SourceError):
         raise
     except Exception as error:  # noqa: BLE001 # obstore has dozens
-        raise OSError(message_of(error)) from None
+        kind = RefusedError if refusal(error) else OSError
+        raise kind(message_of(error)) from None
 
 
 def message_of(error: Exception) -> str:
-    """Return the first line of what an error says, without secrets.
+    """Return the first line of what an error says, or what a server means by it; without secrets.
 
     What servers say beside the status, and how long it took, is not the same each time.
     """
+    if told := denial(error):
+        return without_secrets(told)
     line = re.sub(r"(status code: \d+ [A-Za-z' -]*\w).*", r"\1", str(error).partition("\n")[0])
     return without_secrets(re.sub(r" in [\d.]+(ns|µs|us|ms|s)\b", "", line))
 
 
-def hint(scheme: str, message: str) -> str:
+def missing_of(error: ImportError) -> str:
+    """Say which package a URL needs, other than those that are installed.
+
+    >>> missing_of(ImportError("Install s3fs to access S3"))
+    'this kind of URL needs another package (Install s3fs to access S3)'
+    """
+    own = error.name in ("obstore", "fsspec")
+    remedy = ": pip install 'chunkfold[remote]'" if own else ""
+    return f"this kind of URL needs another package ({error}){remedy}"
+
+
+def nothing_at(url: str) -> str:
+    """Say why nothing may be found at a URL: there is no such bucket; empty if there is one.
+
+    To readers of keys a bucket that is not there has none of them.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() not in LISTED or "::" in rest:
+        return ""
+    import obstore
+
+    try:
+        next(iter(obstore.list(open_store(url), chunk_size=1)), None)
+    except Exception as error:  # noqa: BLE001 # it may be that they cannot be listed
+        return without_secrets(refusal(error))
+    return ""
+
+
+def hint(address: str, message: str) -> str:
     """Say what may help where a store could not be opened; empty if nothing is known to."""
+    scheme = "".join(_SCHEME.findall(address)[-1:]).lower()
     if _OF_THE_CLOUD in message and scheme[:2] in _CREDENTIALS:
         return f"; no credentials were found: set {_CREDENTIALS[scheme[:2]]}"
+    if "argument: 'fo'" in message:
+        return f"; name what it is in behind '::', after {address.partition('://')[0]}://PATH"
     if "Protocol not known" in message:
         return "; use a path, or a URL of file, s3, gs, az, http, https, or what else fsspec has"
     return ""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from dask.utils import parse_bytes
 
+from chunkfold.addresses import NO_OPTIONS
 from chunkfold.axes import Axis, axis_numbers
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Selection
@@ -20,6 +21,7 @@ from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
 from chunkfold.planned import Plan
 from chunkfold.planning import make_plan
+from chunkfold.settings import StorageOptions
 from chunkfold.source import Source
 from chunkfold.stored import Listing
 
@@ -60,6 +62,7 @@ class Request:
         mode: str = MODES[0],
         memory: int | str | None = None,
         mask_and_scale: bool = False,
+        storage_options: StorageOptions | None = None,
     ) -> Request:
         """Open the sources and look the reductions up.
 
@@ -71,7 +74,7 @@ class Request:
         for name, given in (("skipna", skipna), ("mask_and_scale", mask_and_scale)):
             if not isinstance(given, (bool, np.bool_)):
                 raise PlanError(f"{name} is {given!r}; give True or False")
-        sources, monoids = _sources(source), tuple(_monoids(op, skipna=skipna))
+        sources, monoids = _sources(source, storage_options), tuple(_monoids(op, skipna=skipna))
         axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
         nbytes = memory_bytes(memory)
@@ -161,9 +164,10 @@ def memory_bytes(memory: int | str | None) -> int | None:
     return nbytes
 
 
-def _sources(given: Any) -> tuple[Source, ...]:
+def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
     """Open one source, or a pair of equal shape."""
-    sources = tuple(map(open_source, given if isinstance(given, (tuple, list)) else (given,)))
+    named = given if isinstance(given, (tuple, list)) else (given,)
+    sources = tuple(open_source(one, options or NO_OPTIONS) for one in named)
     if not sources:
         raise PlanError("no source was named")
     first = sources[0]

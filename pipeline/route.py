@@ -14,6 +14,7 @@ from chunkfold.codecs import chain_of
 from chunkfold.direct import Direct
 from chunkfold.objects import LocalObjects
 from chunkfold.remote import RemoteObjects
+from chunkfold.remote_store import RemoteStore
 from chunkfold.shards import Shards
 
 
@@ -52,6 +53,8 @@ def objects_of(array: Any) -> LocalObjects | RemoteObjects | None:
     """Return where an array's objects are; None if only zarr can read them."""
     if type(array.store) in (LocalStore, CarefulFiles):
         return LocalObjects(str(Path(array.store.root) / array.path))
+    if type(array.store) is RemoteStore:
+        return RemoteObjects(array.store.store, array.path, array.store.absent)
     if type(array.store) in (ObjectStore, CarefulObjects):
         return RemoteObjects(array.store.store, array.path)
     return None

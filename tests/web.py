@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 Failing = Callable[[str, int], str]
-"""Of a path, and how often it was asked for before: "", "503", "cut" or "hang"."""
+"""Of a path, and how often it was asked for before: "", "503", "cut" or "hang"; or a status and the
+code that S3 gives it, as "400 ExpiredToken"."""
 
 
 @dataclass
@@ -25,6 +26,8 @@ class Web:
     folder: Path
     failing: Failing = lambda _path, _before: ""
     ranges: bool = True
+    absent: tuple[int, bytes] = (404, b"")
+    """Status and body of the answer for what there is not."""
     delay_s: float = 0.0
     asked: Counter[str] = field(default_factory=Counter)
     spans: list[tuple[str, str]] = field(default_factory=list)
@@ -53,6 +56,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.do_GET()
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(self.web.failing(self.path, 0) or "405 MethodNotAllowed")
+
     def do_GET(self) -> None:
         with self.web.lock:
             before = self.web.asked[self.path]
@@ -76,9 +83,14 @@ class _Handler(BaseHTTPRequestHandler):
         if failure == "503":
             self._send(503, b"")
             return
+        if " " in failure:
+            status, code = failure.split()
+            said = f"<Error><Code>{code}</Code><Message>said by {code}</Message></Error>"
+            self._send(int(status), f'<?xml version="1.0" encoding="UTF-8"?>\n{said}'.encode())
+            return
         file = self.web.folder / self.path.lstrip("/")
         if not file.is_file():
-            self._send(404, b"")
+            self._send(*self.web.absent)
             return
         body, code, headers = file.read_bytes(), 200, {}
         found = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))

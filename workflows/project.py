@@ -23,7 +23,7 @@ from chunkfold.workflows.reduced import (
 def project(
     source: Any,
     out: str | Path,
-    op: Op | Sequence[Op],
+    op: Op | Sequence[Op] = "sum",
     *,
     axis: int | str | Sequence[int | str],
     overwrite: bool = False,

@@ -46,13 +46,23 @@ def columns(reduced: Mapping[str, Reduced]) -> dict[str, np.ndarray]:
     parts = [_columns(key, one) for key, one in reduced.items()]
     ops = [name for part in parts for name in part.ops]
     names = ["source", *(name for part in parts for name in part.axes), *ops]
-    return {name: _joined([part.column(name) for part in parts]) for name in dict.fromkeys(names)}
+    named = {name: _joined([part.column(name) for part in parts]) for name in dict.fromkeys(names)}
+    return {_utf8(name): values for name, values in named.items()}
+
+
+def _utf8(name: str) -> str:
+    r"""Spell what of a name is no UTF-8, as of a file: no table can hold it.
+
+    >>> _utf8("n\udcffm")
+    'n\\udcffm'
+    """
+    return name.encode(errors="backslashreplace").decode()
 
 
 def write_csv(path: Path, reduced: Mapping[str, Reduced]) -> None:
     """Write a table as CSV: a header, then a row for each output; what is not there is empty."""
     made = columns(reduced)
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(made)
         writer.writerows(zip(*made.values(), strict=True))
@@ -83,7 +93,7 @@ class _Part:
     def column(self, name: str) -> np.ndarray:
         """Return a column, of None where there is none."""
         if name == "source":
-            return np.full(self.rows, self.source, object)
+            return np.full(self.rows, _utf8(self.source), object)
         found = {**self.axes, **self.ops}.get(name)
         return np.full(self.rows, None, object) if found is None else found
 

@@ -11,9 +11,9 @@ from chunkfold.errors import PlanError
 from chunkfold.redaction import shown_address
 from chunkfold.remote import (
     LISTED,
-    MISSING,
     hint,
     message_of,
+    missing_of,
     open_store,
     said_shortly,
 )
@@ -44,16 +44,15 @@ def _opened(out: str) -> tuple[Any, str]:
         with said_shortly():
             return open_store(f"{scheme}://{folder}"), name
     except ImportError as error:
-        raise PlanError(f"output {shown_address(out)}: {MISSING.format(error)}") from error
+        raise PlanError(f"output {shown_address(out)}: {missing_of(error)}") from error
     except OSError as error:
         raise _unwritable(out, error) from error
 
 
 def _unwritable(out: str, error: Exception) -> PlanError:
     message = message_of(error)
-    scheme = out.partition("://")[0].lower()
     return PlanError(
-        f"output {shown_address(out)} cannot be written: {message}" + hint(scheme, message)
+        f"output {shown_address(out)} cannot be written: {message}" + hint(out, message)
     )
 
 

@@ -372,5 +372,9 @@ def test_what_does_not_build_says_where(opened: OpenedDevice):
 
     bad = Monoid("bad", fields={"n": "int64"}, zero=0, lift="x +\nundeclared", op="add")
     bound = bind([bad], [np.dtype("i4")])
-    with pytest.raises(BuildError, match=r"bad: lift of n:2"):
+    with pytest.raises(BuildError, match=r"bad: lift of n:2") as found:
         choose(opened.device, bound.accumulator, kernels=("flat",))
+    said = str(found.value)
+    assert said.count("bad does not compile on") == said.count("bad: lift of n:2") == 1, said
+    assert "did not build" not in said
+    assert "work-items" not in said

@@ -10,8 +10,9 @@ import pytest
 
 from chunkfold.kernels import Device, OpenedDevice, Tuning, as_monoid, bind, histogram, trial
 from chunkfold.kernels.choice import chosen, settled
+from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.race import race
-from chunkfold.kernels.trial import Request, verdict_of
+from chunkfold.kernels.trial import Request, Verdict, verdict_of
 from chunkfold.kernels.variant import tiers
 from tests.conftest import reading
 from tests.processes import first_trial_dies
@@ -107,3 +108,14 @@ def test_every_kind_of_reduction_can_be_measured(device: Device, monoids: list, 
     equals = next(iter(tiers(device, accumulator)))
     rates = race(OpenedDevice(device), Request(device, accumulator, (equals[0], equals[0].plain())))
     assert min(rates) > 1e6
+
+
+def test_why_nothing_works_is_said_once_for_all_shapes(device: Device, monkeypatch):
+    wrong = Verdict(usable=False, reason="it is wrong: s is 1.0 or 2.0")
+    monkeypatch.setattr("chunkfold.kernels.choice.verdict_of", lambda _: wrong)
+    with pytest.raises(BuildError, match=r"^no kernel for sum works on ") as found:
+        chosen(device, SUM)
+    said = str(found.value)
+    assert said.count(wrong.reason) == 1
+    shapes = said.partition(f"{wrong.reason} (")[2].removesuffix(")").split("; ")
+    assert len(shapes) == len(set(shapes)) > 1

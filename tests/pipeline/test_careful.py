@@ -87,7 +87,7 @@ def test_special_files_are_no_stores(tmp_path: Path, kind: str):
         with pytest.raises(SourceError, match=f"{kind}, not"):
             open_source(address)
     packed = replaced(tmp_path / "s.zip", kind)
-    with pytest.raises(SourceError, match=f"{packed}: is {kind}"):
+    with pytest.raises(SourceError, match=f"{packed}: {kind}, not"):
         open_source(packed)
 
 

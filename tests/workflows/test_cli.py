@@ -245,7 +245,6 @@ def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
         (("diff", "STORE/a", "STORE"), "is a Zarr group, not an array"),
         (("diff", "STORE/a"), "Missing argument 'SECOND'"),
         (("project", "STORE/a", "STORE/p.zarr", "--op", "max"), "name the axes to reduce"),
-        (("project", "STORE/a", "STORE/p.zarr", "--axis", "0"), "name a reduction"),
         (
             ("project", "STORE/a", "http://b/p.zarr", "--op", "max", "--axis", "0"),
             "outputs are local, or",
@@ -286,6 +285,23 @@ def test_where_a_chunk_cannot_be_read_the_way_on_is_named(tmp_path: Path, here, 
     code, _, said = here(command, tmp_path / "a", "--on-bad-chunk", "skip")
     assert code == 3
     assert "goes on without it" not in said
+
+
+def test_what_a_server_refuses_for_all_chunks_is_no_reason_to_skip_any(
+    tmp_path: Path, here, monkeypatch
+):
+    made = zarr.create_array(tmp_path / "bucket/v", shape=(8,), chunks=(4,), dtype="f8")
+    made[...] = 1
+    with served(tmp_path) as web:
+        web.failing = lambda path, _: "400 ExpiredToken" if "/c/" in path else ""
+        monkeypatch.setenv("AWS_ENDPOINT_URL", web.url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAHUSH")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+        for words in ((), ("--on-bad-chunk", "skip")):
+            code, out, said = here("reduce", "s3://bucket/v", "-q", *words)
+            assert (code, out) == (2, "")
+            assert said.startswith("SourceError: s3://bucket/v: the credentials have expired")
+            assert ("skip" in said, "hush" in said.lower()) == (False, False)
 
 
 def test_other_packages_add_commands(tmp_path: Path, capfd: pytest.CaptureFixture, monkeypatch):
@@ -352,11 +368,16 @@ def test_threads_that_are_still_at_work_do_not_change_the_exit_code(tmp_path: Pa
     assert (done.returncode, done.stdout) == (2, "left in order\n"), done.stderr
 
 
+CLOSED = "OSError: [Errno 9] standard output is closed: results cannot be printed\n"
+
+
 @pytest.mark.parametrize(
     ("words", "streams", "code", "said"),
     [
-        ("--version", ">&-", 0, ""),
-        ("reduce STORE/a -q", "<&- >&- 2>&-", 0, ""),
+        ("--version", ">&-", 4, CLOSED),
+        ("describe STORE/a -q", ">&-", 4, CLOSED),
+        ("reduce STORE/a -q", "<&- >&- 2>&-", 4, ""),
+        ("reduce STORE/nothing", ">&- 2>&-", 2, ""),
         ("reduce STORE/a", "2>&-", 0, "sum 719400.0\n"),
         ("reduce STORE/a", "2>/dev/full", 0, "sum 719400.0\n"),
         ("reduce STORE/nothing", "2>/dev/full", 2, ""),
@@ -373,6 +394,31 @@ def test_a_stream_that_fails_is_told_by_the_exit_code(store, words, streams, cod
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout + done.stderr) == (code, said)
+
+
+def test_warnings_of_zarr_do_not_reach_the_screen(tmp_path: Path):
+    codecs = [zarr.codecs.numcodecs.BZ2()]
+    made = zarr.create_array(tmp_path / "a", shape=(8,), dtype="f4", compressors=codecs)
+    made[...] = 2
+    done = chunkfold("reduce", tmp_path / "a", "-q")
+    assert (done.stdout, done.stderr) == ("sum 16.0\n", "")
+
+
+def test_other_warnings_are_sentences(tmp_path: Path, here):
+    group = zarr.open_group(tmp_path / "g", mode="w")
+    group.create_array("a", data=np.ones((2, 3)), dimension_names=("x", "y"))
+    group.create_array("x", data=np.ones(2), dimension_names=("x",))
+    (tmp_path / "g/x/c/0").write_bytes(b"cut")
+    words = ("reduce", tmp_path / "g/a", "-q", "--axis", 1, "--out", tmp_path / "o.zarr")
+    code, _, said = here(*words)
+    assert (code, said.count("\n")) == (0, 1)
+    sentence = f"{tmp_path}/g/a: its coordinate 'x' is left out, it cannot be"
+    assert said.startswith(f"warning: {sentence}")
+    *_, told = here(*words, "--overwrite", "--json-lines")
+    events = [json.loads(line) for line in told.splitlines()]
+    assert [one["message"][: len(sentence)] for one in events if one["event"] == "Warned"] == [
+        sentence
+    ]
 
 
 def interrupted_once(words: Sequence[str], begun: Callable[[int], object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -155,6 +156,26 @@ def test_sources_are_called_by_what_tells_them_apart(folder: Path):
         names("2026.zarr", exclude=["*"])
     with pytest.raises(cf.JobError, match="patterns are for local paths and stores that can be"):
         job_sources(["https://host/*.zarr"])
+
+
+def test_arrays_in_archives_are_sources_too(folder: Path, scheduler: str):
+    for year in ("2025", "2026"):
+        shutil.make_archive(f"{folder}/{year}", "zip", folder / f"{year}.zarr")
+    for source, names in (
+        ("2026.zip/a", ["a"]),
+        ("2026.zip", ["a", "b"]),
+        ("zip://::2026.zip", ["a", "b"]),
+        ("zip://b::2026.zip", ["b"]),
+        ("*.zip/b", ["2025.zip/b", "2026.zip/b"]),
+        ("*.zip/?", ["2025.zip/a", "2025.zip/b", "2026.zip/a", "2026.zip/b"]),
+        ("2025.zip/*", ["a", "b"]),
+    ):
+        found = job_sources(job(folder, scheduler, "o.json", f"sources={source!r}").sources)
+        assert list(found) == names
+        for name, opened in found.items():
+            assert opened.array.path == name.rpartition("/")[2]
+    with pytest.raises(cf.JobError, match="matches no Zarr array or group"):
+        job_sources([f"{folder}/*.zip/nothing"])
 
 
 def test_a_check_plans_and_leaves_nothing(folder: Path, scheduler: str):

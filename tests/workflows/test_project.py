@@ -264,3 +264,16 @@ def test_the_command_writes_what_the_function_does(scan, tmp_path: Path):
     chunkfold("project", source, tmp_path / "c.zarr", "--op", "min,max", "--axis", 0, "--quiet")
     made = zarr.open_group(str(tmp_path / "c.zarr"), mode="r")
     np.testing.assert_array_equal(made["max"][...], values.max(axis=0))
+
+
+def test_without_an_op_it_is_the_sum_as_the_help_says(scan, tmp_path: Path, here):
+    source, values = scan
+    _, shown, _ = here("project", "--help")
+    assert "[default: sum]" in " ".join(shown.split())
+    assert here("project", source, tmp_path / "c.zarr", "--axis", 0, "-q") == (0, "", "")
+    for made in (
+        zarr.open_group(tmp_path / "c.zarr"),
+        project(source, tmp_path / "p.zarr", axis=0),
+    ):
+        assert list(made.array_keys()) == ["sum"]
+        np.testing.assert_array_equal(made["sum"][...], values.sum(axis=0))

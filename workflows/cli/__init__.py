@@ -37,7 +37,7 @@ EXIT_ERROR = 2
 EXIT_SKIPPED = 3
 """Results are there, but chunks, or arrays of a group, that could not be read are not in them."""
 EXIT_FAILED = 4
-"""A chunk cannot be read, or a worker, a cluster or a deadline failed."""
+"""A chunk cannot be read, results cannot be written; a worker, a cluster or a deadline failed."""
 EXIT_BUSY = 5
 """Another run of the same job is under way."""
 EXIT_INTERRUPTED = 130
@@ -146,9 +146,10 @@ def cli() -> None:
     \b
     Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
     2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
-    skip), or arrays of a group that describe could not read; 4 a chunk cannot be read, or a
-    worker, cluster or deadline failed; 5 another run of the same job is under way;
-    130 interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
+    skip), or arrays of a group that describe could not read; 4 a chunk cannot be read, results
+    cannot be written (standard output is closed, say, or a disk full), or a worker, cluster or
+    deadline failed; 5 another run of the same job is under way; 130 interrupted, by SIGINT or
+    SIGTERM; 141 nobody reads the output.
     """
 
 
@@ -186,11 +187,24 @@ def _tell(error: Exception) -> None:
     err.print(str(error), markup=False)
 
 
+def _warned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """Tell a warning as a sentence; what zarr warns of concerns those who write arrays."""
+    if category.__module__.partition(".")[0] == "zarr":
+        return
+    said = " ".join(str(message).split())
+    if "--json-lines" in sys.argv:
+        sys.stderr.write(json.dumps({"event": "Warned", "message": said}) + "\n")
+        return
+    err.print("[bold yellow]warning:[/]", end=" ")
+    err.print(said, markup=False, soft_wrap=True)
+
+
 def main() -> None:
     """Run the command line and exit."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore", PackedWarning)  # commands say so themselves
+    warnings.showwarning = _warned
     interrupts = _Interrupts()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, interrupts)

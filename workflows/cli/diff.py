@@ -20,6 +20,7 @@ from chunkfold.workflows.results import difference_json
 @click.command()
 @click.argument("first")
 @click.argument("second")
+@options.absent_status
 @options.mask_and_scale
 @options.cluster
 @options.memory

@@ -19,6 +19,7 @@ from chunkfold.workflows.results import normalization_json
 
 @click.command()
 @click.argument("source")
+@options.absent_status
 @click.option(
     "--channels",
     metavar="AXIS",

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import click
+import dask
 from distributed import Client
 
 from chunkfold.api import ON_BAD_CHUNK
@@ -14,7 +15,9 @@ from chunkfold.cluster import connect
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.kernels import CATALOGUE
 from chunkfold.packed import not_applied
+from chunkfold.refusals import ABSENT
 from chunkfold.request import MODES
+from chunkfold.settings import ABSENT_STATUS
 from chunkfold.source import Source
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
@@ -88,7 +91,27 @@ mask_and_scale = click.option(
     help="Unpack values by scale_factor, add_offset, _FillValue, missing_value, as xarray does; "
     "missing ones are NaN.",
 )
-sources = click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]")
+
+
+def _set_absent_status(
+    context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> None:
+    if given:
+        context.with_resource(dask.config.set({ABSENT_STATUS: [int(one) for one in given]}))
+
+
+absent_status = click.option(
+    "--absent-status",
+    multiple=True,
+    type=click.Choice([str(status) for status in ABSENT]),
+    callback=_set_absent_status,
+    expose_value=False,
+    help="The server of a URL answers so for chunks that are not stored; may be repeated. Without "
+    "it such a chunk cannot be read.",
+)
+sources = stacked(
+    click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"), absent_status
+)
 reduction = stacked(
     click.option(
         "--op",

@@ -19,6 +19,7 @@ from chunkfold.workflows.project import check_projection, project
 @click.command()
 @click.argument("source")
 @click.argument("out")
+@options.absent_status
 @options.reduction
 @options.keepdims
 @options.cluster
@@ -45,8 +46,6 @@ def command(
       chunkfold project scan.zarr/brain projection.zarr --op max --axis 0
       chunkfold project store.zarr/air climatology.zarr --op mean,std --axis 0 --skipna
     """
-    if not reduction["ops"]:
-        raise PlanError("name a reduction: --op max, or several")
     opened = open_source(source)
     given = options.arguments(**reduction)
     if given["axis"] is None:

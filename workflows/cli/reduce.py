@@ -68,7 +68,8 @@ def command(
 ) -> None:
     """Reduce the Zarr array SOURCE and print the results.
 
-    SOURCE is a path or URL.
+    SOURCE is a path or URL, into a zip archive too (store.zip/temperature), or a chain as fsspec
+    has them (reference://temperature::refs.json).
     A second SOURCE of equal shape is for reductions of two: dot, sum_sq_diff, max_abs_diff,
     first_mismatch.
 
@@ -123,16 +124,17 @@ def command(
             record.runs[opened[0].name] = run
             with options.or_skipped(on_bad_chunk):
                 results = run.result()
-        # Before the cluster is closed, which takes longer than a small reduction.
-        if as_json:
-            click.echo(json.dumps(run_json(run)))
-        else:
-            print_results(results, run.plan.layout.elements, step_of(run.plan))
+        # Before the cluster is closed, which takes longer than a small reduction; to the output
+        # first, since standard output may fail.
         if output is not None:
             reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
             write_results(output, {"": reduced}, overwrite=overwrite)
             if not quiet:
                 err.print(f"wrote {output}", markup=False)
+        if as_json:
+            click.echo(json.dumps(run_json(run)))
+        else:
+            print_results(results, run.plan.layout.elements, step_of(run.plan))
         if not quiet:
             _tell(run)
         if profile:

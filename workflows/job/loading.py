@@ -202,6 +202,9 @@ def _anchored(job: Job, folder: Path) -> Job:
     base = folder.resolve()
 
     def absolute(path: str) -> str:
+        chain, joint, last = path.rpartition("::")  # of what lies in an archive, say
+        if joint:
+            return f"{chain}{joint}{absolute(last)}"
         if "://" in path:
             return path
         return str(base / os.path.expanduser(path))  # noqa: PTH111 # raises for no user

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
+import zipfile
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from chunkfold.addresses import below, last_of, on_disk
 from chunkfold.errors import JobError
 from chunkfold.opening import Unopened, is_zarr, open_each
 from chunkfold.redaction import shown_address, without_secrets
@@ -63,8 +65,8 @@ def _members(patterns: Sequence[str], out: str) -> Iterator[tuple[str, str, Sour
             if address != pattern and address.rstrip("/") == out.rstrip("/"):
                 continue
             for member in open_each(address):
-                inner = _below(address, member)
-                name = "/".join(part for part in (key, inner) if part) or _last(address)
+                inner = below(shown_address(address), member.name)
+                name = "/".join(part for part in (key, inner) if part) or last_of(address)
                 yield address, name, member
 
 
@@ -92,6 +94,10 @@ def _matches(pattern: str) -> Iterator[tuple[str, str]]:
 
 def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
     root = Path(base or "/")
+    found = on_disk(root)
+    if isinstance(found, zipfile.Path):
+        yield from _zipped(found, parts)
+        return
     if not root.is_dir():
         raise JobError(f"source {'/'.join((base, *parts))} matches nothing: {root} is no folder")
     keys = sorted(glob.glob("/".join(parts), root_dir=root, recursive=True))  # noqa: PTH207 # ** follows links there
@@ -99,6 +105,23 @@ def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
         path = root / key
         if path.suffix == ".zip" or is_zarr(path):
             yield key
+    for n in (n for n, part in enumerate(parts[:-1], 1) if part.endswith(".zip")):
+        for key in sorted(glob.glob("/".join(parts[:n]), root_dir=root)):  # noqa: PTH207
+            archive = on_disk(root / key)
+            if isinstance(archive, zipfile.Path):
+                yield from (f"{key}/{inner}" for inner in _zipped(archive, parts[n:]))
+
+
+def _zipped(folder: zipfile.Path, parts: Sequence[str]) -> Iterator[str]:
+    """Yield what parts of a pattern match in an archive, or in a folder of one."""
+    part, *rest = parts
+    for entry in sorted(folder.iterdir(), key=str) if folder.is_dir() else ():
+        if not fnmatchcase(entry.name, part):
+            continue
+        if rest:
+            yield from (f"{entry.name}/{inner}" for inner in _zipped(entry, rest))
+        elif is_zarr(entry):
+            yield entry.name
 
 
 def _once(root: Path, keys: Sequence[str]) -> list[str]:
@@ -138,12 +161,3 @@ def _remote(base: str, parts: Sequence[str]) -> Iterator[str]:
         shown = without_secrets("/".join((base, *parts)))
         raise JobError(f"source {shown} cannot be listed ({message_of(error)})") from error
     yield from sorted(found)
-
-
-def _below(address: str, source: Source | Unopened) -> str:
-    """Return the path of an array within the group that was named; empty if it was the array."""
-    return source.name[len(shown_address(address)) :].strip("/")
-
-
-def _last(address: str) -> str:
-    return address.rstrip("/").rpartition("/")[2]

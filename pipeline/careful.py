@@ -7,6 +7,7 @@ Both bounds are of Dask's configuration: `chunkfold.store.deadline` of a single 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -63,7 +64,7 @@ def careful(store: Any) -> Any:
 
 
 def refuse_links(address: str) -> None:
-    """Refuse a chain through a special file, or references of more bytes than metadata may have.
+    """Refuse a chain through a special file, or references that are too large or run expressions.
 
     Raises
     ------
@@ -82,8 +83,29 @@ def refuse_links(address: str) -> None:
     target = refers["target"]
     files, path = opened_in_time(target, lambda: url_to_fs(target))
     status = opened_in_time(target, lambda: files.info(path))
-    if status["type"] == "file" and (status.get("size") or 0) > _most():
+    if status["type"] != "file":
+        return  # a folder of tables
+    if (status.get("size") or 0) > _most():
         raise too_large(without_secrets(target), _most())
+    content = opened_in_time(target, lambda: files.cat_file(path))
+    if b'"templates"' in content and _has_functions(content):
+        raise SourceError(
+            f"{without_secrets(target)}: its templates are functions, by which addresses may tell "
+            "this process's variables to others: they are not read; write references without them"
+        )
+
+
+def _has_functions(references: bytes) -> bool:
+    """Whether templates of references have templates in them.
+
+    To fsspec those are functions of Python, whose attributes the addresses of chunks may name:
+    `{{f.__globals__[os].environ}}`.
+    """
+    try:
+        templates = json.loads(references)["templates"]
+        return any("{{" in str(one) for one in templates.values())
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False  # who reads them says what is wrong
 
 
 def opened_in_time(address: str, call: Callable[[], T]) -> T:

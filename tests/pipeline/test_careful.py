@@ -157,6 +157,23 @@ def test_references_are_read(groups: Path, tmp_path: Path):
     assert cf.reduce(f"reference::{tmp_path}/r.json") == 9
 
 
+def test_references_tell_no_variables(groups: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("SECRET", "hush")
+    zarray = (groups / "3/b/zarr.json").read_text()
+    address = "memory://{{f.__globals__[os].environ[SECRET]}}"
+    refers = {"zarr.json": zarray, "c/0/0": [address, 0, 9]}
+    told = {"version": 1, "templates": {"f": "{{x}}"}, "refs": refers}
+    (tmp_path / "r.json").write_text(json.dumps(told))
+    leaked = fsspec.filesystem("reference", fo=told).references["c/0/0"][0]
+    assert leaked == "memory://hush"
+    with pytest.raises(SourceError, match=r"r\.json: its templates are functions"):
+        open_source(f"reference::{tmp_path}/r.json")
+    told["templates"] = {"f": f"{groups}/3/b"}
+    refers["c/0/0"] = ["{{f}}/c/0/0"]
+    (tmp_path / "r.json").write_text(json.dumps(told))
+    assert cf.reduce(f"reference::{tmp_path}/r.json") == 9
+
+
 def test_every_read_has_a_deadline(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     refers = {"zarr.json": [f"{tmp_path}/pipe"]}  # somebody else's file system opens it

@@ -210,6 +210,14 @@ cli.main(["reduce", *words, "--out", f"{folder}/r.zarr"], standalone_mode=False)
         assert list(zarr.open_group(tmp_path / f"{name}.zarr").array_keys()) == ["max"]
 
 
+def test_what_is_left_out_is_told_once(tmp_path: Path, here):
+    filters = [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 4}]
+    array = with_coordinate(tmp_path / "g.zarr", told=tmp_path, dtype="|O", filters=filters)
+    code, _, err = here("project", array, tmp_path / "p.zarr", "--op", "max", "--axis", "t")
+    assert code == 0
+    assert err.count("its coordinate 'x' is left out") == 1
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_coordinates_that_are_texts_come_along(tmp_path: Path, zarr_format: int):
     names = ["é", "", "long " * 9]

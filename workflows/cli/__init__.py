@@ -191,11 +191,18 @@ def _tell(error: Exception) -> None:
     err.print(lines(str(error)) if several else str(error), markup=False)
 
 
+_warned_of: set[str] = set()
+"""What a command has warned of: once is enough, though it is looked at again."""
+
+
 def _warned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     """Tell a warning as a sentence; what zarr warns of concerns those who write arrays."""
     if category.__module__.partition(".")[0] == "zarr":
         return
     said = " ".join(str(message).split())
+    if said in _warned_of:
+        return
+    _warned_of.add(said)
     if "--json-lines" in sys.argv:
         sys.stderr.write(json.dumps({"event": "Warned", "message": said}) + "\n")
         return
@@ -209,6 +216,7 @@ def main() -> None:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore", PackedWarning)  # commands say so themselves
     warnings.showwarning = _warned
+    _warned_of.clear()
     hear_others()
     interrupts = _Interrupts()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):

@@ -15,11 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from zarr.storage import FsspecStore, ZipStore
+from zarr.storage import ZipStore
 
 from chunkfold.archives import archive_at, archive_in
+from chunkfold.careful import CarefulFsspec, opened_in_time, refuse_links
 from chunkfold.errors import PlanError
-from chunkfold.remote import SCHEMES, open_store, said_shortly, without_secrets
+from chunkfold.redaction import without_secrets
+from chunkfold.remote import SCHEMES, open_store, said_shortly
 from chunkfold.remote_store import RemoteStore
 from chunkfold.settings import StorageOptions, absent_statuses
 
@@ -161,7 +163,7 @@ def _by_obstore(url: str) -> bool:
     return "::" not in url and url.partition("://")[0].lower() in SCHEMES
 
 
-class _Chain(FsspecStore):
+class _Chain(CarefulFsspec):
     """A store of a chain."""
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
@@ -172,7 +174,7 @@ class _Chain(FsspecStore):
                 yield name.rstrip("/").rpartition("/")[2]
 
 
-def _chain(address: str) -> FsspecStore:
+def _chain(address: str) -> CarefulFsspec:
     """Return a store of a chain, whose links are made as for those who do not know of asyncio.
 
     Made as zarr makes them, `reference` refuses what it refers to on web servers, and `dir` all.
@@ -180,5 +182,6 @@ def _chain(address: str) -> FsspecStore:
     from fsspec.core import url_to_fs
     from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
-    made, path = url_to_fs(address)
+    refuse_links(address)
+    made, path = opened_in_time(address, lambda: url_to_fs(address))
     return _Chain(AsyncFileSystemWrapper(made, asynchronous=True), read_only=True, path=path)

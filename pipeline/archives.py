@@ -8,14 +8,14 @@ import threading
 import zipfile
 from typing import Any
 
-from zarr.storage import ZipStore
-
-from chunkfold.remote import open_store, without_secrets
+from chunkfold.careful import CarefulZip
+from chunkfold.redaction import without_secrets
+from chunkfold.remote import open_store
 
 _ON_THE_WAY = re.compile(r"(?P<file>\w+://[^?#]+?\.zip)(?:/(?P<inner>[^?#]*))?", re.IGNORECASE)
 
 
-class RemoteZip(ZipStore):
+class RemoteZip(CarefulZip):
     """A store in a zip archive that lies in an object store or on a web server. Pickles small."""
 
     def __init__(self, url: str) -> None:

@@ -263,18 +263,6 @@ def _without_crc32c(stored: Stored) -> Stored:
     return data
 
 
-def _zstd_joins() -> bool:
-    """Whether the installed numcodecs decodes frames behind the first (0.16.5 does).
-
-    To the format several are one (RFC 8878, 3.1).
-    """
-    try:
-        zstd.decompress(2 * zstd.compress(b"frame"), np.empty(10, np.uint8))
-    except RuntimeError:
-        return False
-    return True
-
-
 def _unzlib(stored: Stored, most: int) -> bytes:
     """Decode one stream; what stands behind it is nothing, as to zlib.decompress."""
     return _inflated(zlib.decompressobj(), stored, most)
@@ -306,7 +294,7 @@ _CODECS: Mapping[str, Codec] = {
     for codec in (
         Codec(
             *("zstd", lambda stored, _: zstd.decompress(stored), _zstd_size, zstd.decompress),
-            whole=_zstd_whole if _zstd_joins() else None,
+            whole=_zstd_whole,
         ),
         Codec("blosc", lambda stored, _: blosc.decompress(stored), _blosc_size, blosc.decompress),
         Codec("lz4", lambda stored, _: lz4.decompress(stored), _lz4_size, lz4.decompress),

@@ -17,10 +17,10 @@ from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import ObjectStore
 
+from chunkfold.careful import METADATA, careful
 from chunkfold.remote import RemoteObjects
 from chunkfold.source import AnyArray
 
-_METADATA = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
 _AT_ONCE = 16
 """Members that are opened at the same time: most of it is waiting for a store."""
 
@@ -43,6 +43,7 @@ def open_as_it_is(store: Any, path: str = "", zarr_format: Any = None) -> AnyArr
     Exception
         Whatever zarr raises.
     """
+    store = careful(store)
     return zarr.open(store, path=path, mode="r", zarr_format=zarr_format, use_consolidated=False)
 
 
@@ -97,7 +98,7 @@ def _below(group: zarr.Group, path: str, named: Collection[str]) -> list[str]:
     async def names() -> list[str]:
         return [name async for name in store.list_dir(within)]
 
-    found = {name.strip("/") for name in sync(names())} - _METADATA - {""}
+    found = {name.strip("/") for name in sync(names())} - METADATA - {""}
     return [f"{path}/{name}" if path else name for name in sorted(found)]
 
 

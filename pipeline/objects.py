@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -182,6 +183,10 @@ class _File:
             self.descriptor = os.open(self._path, _FLAGS)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+                raise ValueError("it is neither a file nor a folder") from error
+            raise
         try:
             status = os.fstat(self.descriptor)
             self.size = status.st_size

@@ -14,11 +14,14 @@ import zarr
 
 from chunkfold.addresses import NO_OPTIONS, Folder, beside, local_path, located, on_disk, within
 from chunkfold.codecs import unknown_codec, why_undecodable
+from chunkfold.decodable import why_not_decoded
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.members import Member, members_of, open_as_it_is
+from chunkfold.redaction import shown_address, without_secrets
 from chunkfold.refusals import denial
-from chunkfold.remote import hint, message_of, missing_of, nothing_at, without_secrets
+from chunkfold.regular import special
+from chunkfold.remote import hint, message_of, missing_of, nothing_at
 from chunkfold.settings import StorageOptions
 from chunkfold.source import AnyArray, Source, as_stored
 
@@ -26,6 +29,10 @@ _LOOKED_AT = 4096
 """Bytes at a file's beginning that tell what it is."""
 _REFERENCES = re.compile(rb'\s*\{.*"(refs|\.zgroup|\.zattrs|zarr\.json)"\s*:', re.DOTALL)
 """How references begin as kerchunk and VirtualiZarr write them."""
+
+
+_NOT_FOR_US = ("PermissionDeniedError", "UnauthenticatedError")
+"""What obstore calls it: of stores that may not be listed it is what nothing at all looks like."""
 
 
 def is_zarr(folder: Folder) -> bool:
@@ -48,7 +55,7 @@ def open_source(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     found = source if isinstance(source, Source) else _array(source, options)
     if isinstance(source, (str, os.PathLike)):
         address = os.path.expanduser(os.fspath(source))  # noqa: PTH111
-        found = replace(found, address=address, options=options)
+        found = replace(found, address=address, options=dict(options))
     try:
         stored_name(found.dtype)
     except (DeviceError, TypeError) as error:
@@ -95,17 +102,36 @@ def open_each(source: Any) -> list[Source | Unopened]:
 
 
 def open_beside(source: Source, name: str) -> AnyArray | None:
-    """Open an array of the group that a source is in; None if there is none of that name."""
-    array, address = source.array, source.local_path or source.address or ""
+    """Open an array of the group that a source is in; None if there is none of that name.
+
+    Nobody named it: it is one only if all that can come of decoding it is data.
+
+    Raises
+    ------
+    SourceError
+        If something else is there, or it cannot be opened.
+    """
     try:
-        if array.path:
-            path = str(PurePosixPath(array.path).parent / name)
-            return zarr.open_array(store=array.store, path=path, mode="r")
-        place = beside(address, name)
-        node = _opened(place, without_secrets(place), source.options) if place else None
-    except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often nothing is there
+        node = _beside(source, name)
+    except Exception as error:
+        if isinstance(error, OSError) or type(error).__name__ in _NOT_FOR_US:
+            return None
+        raise SourceError(unknown_codec(error) or _said(error)) from error
+    if not isinstance(node, zarr.Array):
         return None
-    return node if isinstance(node, zarr.Array) else None
+    if reason := why_not_decoded(node):
+        raise SourceError(f"it is not decoded: {reason}")
+    return node
+
+
+def _beside(source: Source, name: str) -> AnyArray | zarr.Group | None:
+    array, address = source.array, source.local_path or source.address or ""
+    if array.path:
+        return open_as_it_is(array.store, str(PurePosixPath(array.path).parent / name))
+    if not (place := beside(address, name)):
+        return None
+    store, inner = located(place, source.options)
+    return open_as_it_is(store, inner)
 
 
 def open_node(source: Any) -> AnyArray | zarr.Group:
@@ -134,7 +160,10 @@ def _arrays_in(group: zarr.Group, name: str) -> list[Source | Unopened]:
 
 def _member(member: Member, name: str) -> Source | Unopened:
     if isinstance(member.found, zarr.Array):
-        return Source(member.found, name)
+        try:
+            return Source(member.found, name)
+        except SourceError as refused:
+            return Unopened(name, refused)
     if member.found is None:
         gone = SourceError(f"{name}: is gone, but the consolidated metadata of its group name it")
         return Unopened(name, gone, gone=True)
@@ -144,6 +173,8 @@ def _member(member: Member, name: str) -> Source | Unopened:
 
 
 def _said(error: Exception) -> str:
+    if isinstance(error, SourceError):
+        return str(error)
     return f"cannot be opened ({type(error).__name__}: {message_of(error)})"
 
 
@@ -159,7 +190,7 @@ def _named(source: Any, options: StorageOptions = NO_OPTIONS) -> tuple[AnyArray 
             raise SourceError(f"{name}: cannot be opened again ({error})") from error
     if isinstance(source, (str, os.PathLike)):
         address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
-        name = without_secrets(address)
+        name = shown_address(address)
         return _opened(address, name, options), name
     raise SourceError(
         f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}: "
@@ -216,6 +247,8 @@ def _stores_in(folder: Folder, lead: str) -> str:
 
 def _kind_of_file(path: Path, found: Folder, inner: str = "") -> str:
     """Say what a file is, if it is one that can be read, and what the address of `inner` in it."""
+    if kind := special(path):
+        return f"{kind}, not a Zarr array or group"
     try:
         with found.open("rb") as file:
             begins = file.read(_LOOKED_AT)

@@ -17,6 +17,7 @@ from chunkfold.leaves import repeats
 from chunkfold.memory import Memory
 from chunkfold.missed import NOTHING, Missed, count
 from chunkfold.packed import unapplied
+from chunkfold.printable import printable
 from chunkfold.source import Source
 from chunkfold.stored import Listing
 from chunkfold.tree import Tree
@@ -213,4 +214,4 @@ class Plan:
                 f"accumulators {size_text(self.memory.accumulators)}"
             ),
         ]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))

@@ -18,9 +18,12 @@ from urllib.parse import urlsplit
 import numpy as np
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
+from chunkfold.credentials import with_credentials
+from chunkfold.errors import SourceError
 from chunkfold.expected import State
 from chunkfold.listing import Entry, listed, nanoseconds
 from chunkfold.objects import Span, StoredObject
+from chunkfold.redaction import without_secrets
 from chunkfold.refusals import RefusedError, denial, refusal, status_of
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
@@ -68,13 +71,17 @@ def open_store(url: str, **options: Any) -> Any:
     ------
     ImportError
         If obstore is not installed.
+    SourceError
+        If there is a password in a URL whose store takes none.
     """
     from obstore.store import from_url
 
     scheme = urlsplit(url).scheme
     url = scheme + url[len(scheme) :]  # in lower case, as obstore wants it
     plain = "http://" in " ".join([url, *(os.environ.get(name, "") for name in _ENDPOINTS)])
-    given: Any = {"client_options": {**TIMEOUTS, "allow_http": plain}, "retry_config": PATIENCE}
+    url, headers = with_credentials(url)
+    client = {**TIMEOUTS, "allow_http": plain} | ({"default_headers": headers} if headers else {})
+    given: Any = {"client_options": client, "retry_config": PATIENCE}
     if scheme in ("s3", "s3a"):
         given |= _boto_credentials()
     elif scheme in _AZURE and "@" not in url:
@@ -268,7 +275,7 @@ def said_shortly() -> Iterator[None]:
     """Leave the first line of what obstore says, without secrets: the others help debug it."""
     try:
         yield
-    except (FileNotFoundError, ImportError, RefusedError):
+    except (FileNotFoundError, ImportError, RefusedError, SourceError):
         raise
     except Exception as error:  # noqa: BLE001 # obstore has dozens
         kind = RefusedError if refusal(error) else OSError
@@ -324,23 +331,6 @@ def hint(address: str, message: str) -> str:
     if "Protocol not known" in message:
         return "; use a path, or a URL of file, s3, gs, az, http, https, or what else fsspec has"
     return ""
-
-
-def without_secrets(text: str) -> str:
-    """Drop user, password and query of every URL in a text: messages must not tell them.
-
-    >>> without_secrets("GET https://me:hush@host:8/a.zarr/?token=hush failed")
-    'GET https://host:8/a.zarr/ failed'
-    >>> without_secrets("http://me:hu/s@h@host/a and s3://bucket/a@b")
-    'http://host/a and s3://bucket/a@b'
-    >>> without_secrets("zip://v::https://me:hush@host/s.zip?token=hush")
-    'zip://v::https://host/s.zip'
-    """
-    text = re.sub(r"(://[^\s'\"?#]*)[?#][^\s'\"]*", r"\1", text)
-    # A password may have any character in it, also where it must not; a port has digits only.
-    # What stands before the next URL of a chain is a path.
-    path = r"(?!(?:(?!::|[\s'\"]).)*::(?:\w+::)*\w+://)"
-    return re.sub(rf"(?<=://){path}(?:[^/\s'\"]*|[^/\s'\":]*:(?!\d+/)[^\s'\"]*)@", "", text)
 
 
 def is_passing(error: BaseException) -> bool:

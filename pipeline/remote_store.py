@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from zarr.storage import ObjectStore
-
+from chunkfold.careful import METADATA, CarefulObjects
 from chunkfold.refusals import refusal, status_of
 
 FORBIDDEN = 403
 """What servers answer that do not say what they do not have."""
-_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
 
-class RemoteStore(ObjectStore[Any]):
+class RemoteStore(CarefulObjects):
     """An object store, opened to be read.
 
     Of metadata a 403 counts as absent: an array has those of one format, and a server that may not
@@ -34,7 +32,7 @@ class RemoteStore(ObjectStore[Any]):
             return await super().get(key, *given, **more)
         except Exception as error:
             status = status_of(error)
-            metadata = status == FORBIDDEN and key.rpartition("/")[2] in _METADATA
+            metadata = status == FORBIDDEN and key.rpartition("/")[2] in METADATA
             if refusal(error) or not (metadata or status in self.absent):
                 raise
             if metadata:

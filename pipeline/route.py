@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from zarr.storage import LocalStore, ObjectStore
 
+from chunkfold.careful import CarefulFiles, CarefulObjects
 from chunkfold.codecs import chain_of
 from chunkfold.direct import Direct
 from chunkfold.objects import LocalObjects
@@ -50,11 +51,11 @@ def direct_of(array: Any) -> Direct | None:
 
 def objects_of(array: Any) -> LocalObjects | RemoteObjects | None:
     """Return where an array's objects are; None if only zarr can read them."""
-    if type(array.store) is LocalStore:
+    if type(array.store) in (LocalStore, CarefulFiles):
         return LocalObjects(str(Path(array.store.root) / array.path))
     if type(array.store) is RemoteStore:
         return RemoteObjects(array.store.store, array.path, array.store.absent)
-    if type(array.store) is ObjectStore:
+    if type(array.store) in (ObjectStore, CarefulObjects):
         return RemoteObjects(array.store.store, array.path)
     return None
 

@@ -17,8 +17,10 @@ from zarr.buffer.cpu import NDBuffer
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.careful import careful
 from chunkfold.cells import InTurn, cells_of, view
 from chunkfold.codecs import codec_names
+from chunkfold.decodable import refuse_code
 from chunkfold.direct import Direct, Region
 from chunkfold.errors import (
     ChangedError,
@@ -31,11 +33,11 @@ from chunkfold.errors import (
 )
 from chunkfold.expected import Expected
 from chunkfold.grid import Cells
+from chunkfold.redaction import without_secrets
 from chunkfold.refusals import refusal
 from chunkfold.remote import (
     TRIES,
     message_of,
-    without_secrets,
 )
 from chunkfold.route import direct_of, fill_value, objects_of
 from chunkfold.settings import StorageOptions
@@ -65,6 +67,9 @@ class Source:
     """Path or URL that it was named by, secrets and all; None if it was given as an array."""
     options: StorageOptions = field(default_factory=dict)
     """By which its store was opened."""
+
+    def __post_init__(self) -> None:
+        refuse_code(self.array, self.name)
 
     def __repr__(self) -> str:
         return f"<Source {self.name}: {self.dtype}, shape {self.shape}>"
@@ -296,4 +301,5 @@ class Source:
 def as_stored(array: AnyArray) -> AnyArray:
     """Open an array anew: one that was just made may say its dtype in other words."""
     given: Any = {"zarr_format": array.metadata.zarr_format}  # never guessed again
-    return zarr.open_array(store=array.store, path=array.path, mode="r", **given)
+    store = careful(array.store)
+    return zarr.open_array(store=store, path=array.path, mode="r", **given)

@@ -15,7 +15,7 @@ from distributed import Nanny
 from distributed.core import Server, Status
 
 from chunkfold.errors import ClusterError
-from chunkfold.remote import without_secrets
+from chunkfold.redaction import without_secrets
 
 _FILES = 22
 """That a process has open for a scheduler, a client and what it reads."""

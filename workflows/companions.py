@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from chunkfold.opening import open_beside
 from chunkfold.workflows.coordinates import (
     Beside,
     Kept,
     beside,
     group_attributes,
+    opened_beside,
     read_or_left_out,
 )
 
@@ -109,7 +109,7 @@ class Companions:
     def _is_horizontal(self, axis: str) -> bool:
         if _HORIZONTAL.fullmatch(axis):
             return True
-        found = open_beside(self._kept.source, axis)
+        found = opened_beside(self._kept, axis)
         said = "" if found is None else str(found.attrs.get("standard_name"))
         return bool(_HORIZONTAL.fullmatch(said))
 

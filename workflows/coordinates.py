@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,13 +14,19 @@ from typing import Any
 
 import numpy as np
 import zarr
+from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from chunkfold.axes import Axis as Named
 from chunkfold.axes import axis_names, axis_numbers, dimension_names
+from chunkfold.errors import SourceError
 from chunkfold.grid import Axis, Selection, normalized_axes, select
 from chunkfold.opening import open_beside, open_node
+from chunkfold.remote import message_of
 from chunkfold.source import AnyArray, Source
 from chunkfold.workflows.attributes import of_a_part
+
+_PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
+"""Names of what stands beside an array: others would lead elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,21 @@ class Beside:
         """
         return replace(self, values=np.asarray(self.array[self.cuts]))
 
+    def write(self, group: zarr.Group) -> None:
+        """Write it into a group, by its name."""
+        values = np.asarray(self.values)
+        # NumPy has no dtype for texts of any length, or knows it as one of objects.
+        texts = all(isinstance(value, str) for value in values.flat)
+        dtype: Any = VariableLengthUTF8() if texts else VariableLengthBytes()
+        made = group.create_array(
+            self.name,
+            shape=values.shape,
+            dtype=dtype if values.dtype.kind == "O" else values.dtype,
+            attributes=self.attributes,
+            dimension_names=list(self.axes),
+        )
+        made[...] = values
+
 
 def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
     """Find an array beside a source that has no axes but some of those that are left.
@@ -91,9 +113,7 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
     None if there is none. The name of an axis is that of its coordinate. `more` allows axes that
     the source has not, such as that of the two bounds of a cell.
     """
-    if "/" in name or name.startswith("."):
-        return None
-    found = open_beside(kept.source, name)
+    found = opened_beside(kept, name)
     if found is None:
         return None
     axes = (name,) if name in kept.along else tuple(dimension_names(found) or ())
@@ -112,6 +132,20 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
     whole = all(cut.indices(length) == (0, length, 1) for cut, length in spans)
     attributes = _attributes(found, whole=whole)
     return Beside(name, tuple(map(str, axes)), found, tuple(cuts), attributes)
+
+
+def opened_beside(kept: Kept, name: str) -> AnyArray | None:
+    """Open an array beside a source; None, with a warning if one is there, if it is not to be read.
+
+    Results are worth more.
+    """
+    if not _PLAIN.fullmatch(name):
+        return None
+    try:
+        return open_beside(kept.source, name)
+    except SourceError as error:
+        _leave_out(kept, name, error)
+        return None
 
 
 def group_attributes(source: Source) -> Mapping[str, Any]:
@@ -137,10 +171,15 @@ def read_or_left_out(kept: Kept, one: Beside) -> Beside | None:
     try:
         return one.read()
     except Exception as error:  # noqa: BLE001 # whatever keeps it from being read
-        what = "coordinate" if one.name in kept.along else "companion"
-        left_out = f"its {what} {one.name!r} is left out, it cannot be read: {error}"
-        warnings.warn(f"{kept.source.name}: {left_out}", RuntimeWarning, stacklevel=2)
+        _leave_out(kept, one.name, error)
         return None
+
+
+def _leave_out(kept: Kept, name: str, error: Exception) -> None:
+    reason = str(error) if isinstance(error, SourceError) else message_of(error)
+    what = "coordinate" if name in kept.along else "companion"
+    left_out = f"its {what} {name!r} is left out, it cannot be read: {reason}"
+    warnings.warn(f"{kept.source.name}: {left_out}", RuntimeWarning, stacklevel=2)
 
 
 def _attributes(array: AnyArray, *, whole: bool) -> dict[str, Any]:

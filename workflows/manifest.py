@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.remote import without_secrets
+from chunkfold.redaction import shown_address, without_secrets
 from chunkfold.run import Run
 from chunkfold.source import Source
 from chunkfold.workflows.outputs import staged
@@ -106,7 +106,7 @@ def _told(value: Any) -> Any:
         return {name: _told(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_told(inner) for inner in value]
-    return without_secrets(value) if isinstance(value, str) else value
+    return without_secrets(shown_address(value)) if isinstance(value, str) else value
 
 
 def _run_entry(run: Run) -> dict[str, Any]:

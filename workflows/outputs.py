@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import PlanError
 from chunkfold.opening import is_zarr
-from chunkfold.remote import without_secrets
+from chunkfold.redaction import shown_address
 from chunkfold.source import Source
 from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
@@ -46,7 +46,7 @@ def is_remote(out: str | Path) -> bool:
 
 def shown(out: str | Path) -> str:
     """Return an output as messages name it: without secrets."""
-    return without_secrets(str(out))
+    return shown_address(str(out))
 
 
 def check_output(
@@ -158,7 +158,7 @@ def refuse_equal(*outs: str | None) -> None:
 def _place(address: str | Path) -> PurePosixPath:
     """Return where something is, however it is named, so that places can be compared."""
     if is_remote(address):
-        scheme, _, rest = without_secrets(str(address)).partition("://")
+        scheme, _, rest = shown_address(str(address)).partition("://")
         return PurePosixPath(scheme.lower(), rest.strip("/"))
     return PurePosixPath(os.path.realpath(address))
 

@@ -24,6 +24,7 @@ from rich.progress import (
 from rich.text import Text
 
 from chunkfold.events import Event, OnEvent, RunStarted, WorkerRetired
+from chunkfold.printable import printable
 from chunkfold.units import size_text
 from chunkfold.workflows.results import event_json
 from chunkfold.workflows.tally import Tally
@@ -115,7 +116,7 @@ class _Lanes:
         for lane in self._lanes.values():
             self._bar.remove_task(lane)
         room = self._bar.console.width - _FIGURES - _SHORT_BAR
-        title = escape(_title(event, room))
+        title = escape(printable(_title(event, room)))
         self._bar.reset(self._whole, total=event.nbytes, description=title)
         several = event.devices if len(event.devices) > 1 else {}
         self._lanes = {

@@ -142,12 +142,7 @@ def _write_companions(group: zarr.Group, along: Companions) -> None:
     """Write what comes along with the results in a group."""
     for one in along.all:
         if one.name not in group:
-            group.create_array(
-                one.name,
-                data=one.values,
-                attributes=one.attributes,
-                dimension_names=list(one.axes),
-            )
+            one.write(group)
     if along.declared:
         group.attrs[COORDINATES] = " ".join(along.declared)
 

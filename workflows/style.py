@@ -12,9 +12,10 @@ from rich.table import Table
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.kernels.finishes import BIN
+from chunkfold.printable import printable
 from chunkfold.report import DeviceReport
 from chunkfold.units import size_text
-from chunkfold.workflows.consoles import err, out
+from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import extent, heights
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def print_results(results: Mapping[str, Any], elements: int, apart: float = 0.0)
             out.print(name, markup=False)
             show(out, bin_table(value, elements, apart))
         else:
-            out.print(f"{name} {value_text(value)}", markup=False)
+            out.print(lines(f"{printable(name)} {value_text(value)}"))
 
 
 def spark(bins: np.ndarray, low: float, high: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.workflows.coordinates import Kept, beside, read_or_left_out
+from chunkfold.workflows.csv_cells import harmless
 from chunkfold.workflows.decoded import decoded
 from chunkfold.workflows.reduced import Reduced
 
@@ -64,8 +65,12 @@ def write_csv(path: Path, reduced: Mapping[str, Reduced]) -> None:
     made = columns(reduced)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(made)
-        writer.writerows(zip(*made.values(), strict=True))
+        writer.writerow(map(harmless, made))
+        writer.writerows(zip(*map(_harmless, made.values()), strict=True))
+
+
+def _harmless(values: np.ndarray) -> Iterable[Any]:
+    return values if values.dtype.kind in "biufcmM" else map(harmless, values)
 
 
 def write_parquet(path: Path, reduced: Mapping[str, Reduced]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.errors import PlanError
+from chunkfold.redaction import shown_address
 from chunkfold.remote import (
     LISTED,
     hint,
@@ -15,7 +16,6 @@ from chunkfold.remote import (
     missing_of,
     open_store,
     said_shortly,
-    without_secrets,
 )
 
 EXISTS = "exists; remove it, choose another, or overwrite it (--overwrite)"
@@ -35,16 +35,16 @@ def _opened(out: str) -> tuple[Any, str]:
     folder, _, name = rest.rstrip("/").rpartition("/")
     if scheme.lower() not in LISTED:
         known = ", ".join(f"{one}://" for one in LISTED)
-        raise PlanError(f"output {without_secrets(out)}: outputs are local, or of {known}")
+        raise PlanError(f"output {shown_address(out)}: outputs are local, or of {known}")
     if not folder:
         raise PlanError(
-            f"output {without_secrets(out)} names no object: add a path after {scheme}://{rest}"
+            f"output {shown_address(out)} names no object: add a path after {shown_address(out)}"
         )
     try:
         with said_shortly():
             return open_store(f"{scheme}://{folder}"), name
     except ImportError as error:
-        raise PlanError(f"output {without_secrets(out)}: {missing_of(error)}") from error
+        raise PlanError(f"output {shown_address(out)}: {missing_of(error)}") from error
     except OSError as error:
         raise _unwritable(out, error) from error
 
@@ -52,7 +52,7 @@ def _opened(out: str) -> tuple[Any, str]:
 def _unwritable(out: str, error: Exception) -> PlanError:
     message = message_of(error)
     return PlanError(
-        f"output {without_secrets(out)} cannot be written: {message}" + hint(out, message)
+        f"output {shown_address(out)} cannot be written: {message}" + hint(out, message)
     )
 
 
@@ -77,7 +77,7 @@ def check_remote(out: str, *, overwrite: bool) -> None:
     except OSError as error:
         raise _unwritable(out, error) from error
     if there:
-        raise PlanError(f"output {without_secrets(out)} {EXISTS}")
+        raise PlanError(f"output {shown_address(out)} {EXISTS}")
 
 
 def _below(store: Any, name: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -9,11 +11,15 @@ import numpy as np
 import pytest
 import xarray
 import zarr
+from numcodecs import VLenBytes
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.workflows.project import project
 from chunkfold.workflows.reduced import Reduced
+from tests.processes import finished
+from tests.strangers import old_numcodecs, texts, with_coordinate
+from tests.web import served
 from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
@@ -168,6 +174,67 @@ def test_coordinates_come_along_as_xarray_reads_them(tmp_path: Path, here, zarr_
                 xarray.testing.assert_equal(made[coordinate], want[coordinate])
             if name == "mean":
                 assert made["lat"].attrs == {"units": "degrees_north"}
+
+
+@pytest.fixture(scope="session")
+def unpickling(tmp_path_factory) -> Path:
+    """A numcodecs that unpickles whatever it is given, for PYTHONPATH."""
+    return old_numcodecs(tmp_path_factory.mktemp("numcodecs"))
+
+
+def test_no_code_of_a_store_is_run(tmp_path: Path, unpickling: Path):
+    """Not by a numcodecs that would, nor over HTTP."""
+    filters = [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 4}]
+    told = tmp_path / "told"
+    with_coordinate(tmp_path / "g.zarr", told=told, dtype="|O", filters=filters)
+    code = """
+import sys, numcodecs, warnings
+from chunkfold.workflows.cli import cli
+assert numcodecs.__version__ == "0.16.3"
+url, folder = sys.argv[1:]
+words = [f"{url}/g.zarr/a", "--op", "max", "--axis", "t", "--quiet"]
+cli.main(["project", words[0], f"{folder}/p.zarr", *words[1:]], standalone_mode=False)
+cli.main(["reduce", *words, "--out", f"{folder}/r.zarr"], standalone_mode=False)
+"""
+    told_to = {"PYTHONPATH": str(unpickling), "NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
+    with served(tmp_path) as web:
+        command = [sys.executable, "-c", code, web.url, tmp_path]
+        done = finished(command, 100, {**os.environ, **told_to})
+        asked = set(web.asked)
+    assert done.returncode == 0, done.stderr
+    assert "its coordinate 'x' is left out, it cannot be read" in done.stderr
+    assert "its codec 'pickle' is not known to decode to data only" in done.stderr
+    assert "/g.zarr/x/0" not in asked
+    assert not told.exists()
+    for name in ("p", "r"):
+        assert list(zarr.open_group(tmp_path / f"{name}.zarr").array_keys()) == ["max"]
+
+
+def test_what_is_left_out_is_told_once(tmp_path: Path, here):
+    filters = [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 4}]
+    array = with_coordinate(tmp_path / "g.zarr", told=tmp_path, dtype="|O", filters=filters)
+    code, _, err = here("project", array, tmp_path / "p.zarr", "--op", "max", "--axis", "t")
+    assert code == 0
+    assert err.count("its coordinate 'x' is left out") == 1
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_coordinates_that_are_texts_come_along(tmp_path: Path, zarr_format: int):
+    names = ["é", "", "long " * 9]
+    along = {"x": np.array(names, object), "fixed": ("x", np.array(["a", "bb", "c"]))}
+    data = xarray.Dataset({"a": (("t", "x"), np.ones((2, 3)))}, along)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of fixed lengths
+        data.to_zarr(tmp_path / "d.zarr", zarr_format=zarr_format)
+        if zarr_format == 2:
+            texts(tmp_path / "d.zarr/bytes", VLenBytes(), [b"a", b"", b"b\0"])
+            zarr.open_array(tmp_path / "d.zarr/a").attrs["coordinates"] = "fixed bytes"
+            data = data.assign_coords(bytes=("x", np.array([b"a", b"", b"b\0"], object)))
+        project(tmp_path / "d.zarr/a", tmp_path / "p.zarr", "max", axis="t")
+    made = xarray.open_zarr(tmp_path / "p.zarr").load()
+    assert set(made.coords) == set(data.coords)
+    for name, want in data.coords.items():
+        assert made[name].values.tolist() == want.values.tolist()
 
 
 def test_coordinates_that_are_none_are_left_out(tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import difflib
+import io
 import json
 import logging
 import os
@@ -16,19 +17,21 @@ from importlib import import_module, metadata
 import click
 
 from chunkfold.errors import (
+    BuildError,
     BusyError,
     ChangedError,
     ChunkError,
     ChunkfoldError,
     ClusterError,
     IncompleteError,
+    JobError,
     PackedWarning,
     PlanError,
     TimeLimitError,
     WorkerLostError,
 )
 from chunkfold.workflows.cli.streams import UnreadError, open_streams
-from chunkfold.workflows.consoles import err
+from chunkfold.workflows.consoles import err, hear_others, lines
 
 EXIT_FAULT = 1
 """The numbers that `demo` or `diff` compares differ; or a fault of chunkfold's own."""
@@ -184,7 +187,12 @@ def _tell(error: Exception) -> None:
         sys.stderr.write(json.dumps(told) + "\n")
         return
     err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
-    err.print(str(error), markup=False)
+    several = isinstance(error, (JobError, BuildError)) or getattr(error, "several", False)
+    err.print(lines(str(error)) if several else str(error), markup=False)
+
+
+_warned_of: set[str] = set()
+"""What a command has warned of: once is enough, though it is looked at again."""
 
 
 def _warned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
@@ -192,6 +200,9 @@ def _warned(message: Warning | str, category: type[Warning], *_: object, **__: o
     if category.__module__.partition(".")[0] == "zarr":
         return
     said = " ".join(str(message).split())
+    if said in _warned_of:
+        return
+    _warned_of.add(said)
     if "--json-lines" in sys.argv:
         sys.stderr.write(json.dumps({"event": "Warned", "message": said}) + "\n")
         return
@@ -205,6 +216,8 @@ def main() -> None:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore", PackedWarning)  # commands say so themselves
     warnings.showwarning = _warned
+    _warned_of.clear()
+    hear_others()
     interrupts = _Interrupts()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, interrupts)
@@ -215,7 +228,9 @@ def main() -> None:
         _tell(error)
         code = next((_CODES[kind] for kind in type(error).mro() if kind in _CODES), EXIT_ERROR)
     except click.ClickException as error:
-        error.show()
+        told = io.StringIO()
+        error.show(told)
+        err.print(lines(told.getvalue().rstrip("\n")), soft_wrap=True)
         code = EXIT_ERROR
     except UnreadError:
         code = EXIT_UNREAD

@@ -218,7 +218,8 @@ def _print_kernels(rows: Sequence[Row], mib: int) -> None:
 
 
 def _print_ladder(row: Row) -> None:
-    out.print(f"\n{row.device}: {row.op} of {row.dtype}, {size_text(row.nbytes)}", markup=False)
+    out.print()
+    out.print(f"{row.device}: {row.op} of {row.dtype}, {size_text(row.nbytes)}", markup=False)
     made = table("kernel", "#GB/s", "#of the ceiling", "")
     for name in sorted([*row.rates, *row.left_out], key=_in_order):
         if name in row.rates:

@@ -22,7 +22,7 @@ from chunkfold.kernels import devices as find
 from chunkfold.kernels.choice import chosen
 from chunkfold.kernels.host import all_devices
 from chunkfold.units import size_text
-from chunkfold.workflows.consoles import out
+from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import device_json
 from chunkfold.workflows.style import show, table
 
@@ -88,8 +88,8 @@ def _details(device: Device) -> Table:
         "float64": "yes" if device.fp64 else "no",
         "host memory": "shared" if device.unified_memory else "behind a link",
         "hardware": device.hardware,
-        "extensions": textwrap.fill(" ".join(sorted(device.extensions)), 100),
-        "features": textwrap.fill(" ".join(sorted(device.features)), 100),
+        "extensions": lines(textwrap.fill(" ".join(sorted(device.extensions)), 100)),
+        "features": lines(textwrap.fill(" ".join(sorted(device.features)), 100)),
     }
     rows |= {f"  {name}": text for name, text in tried_variants(device).items()}
     for name, text in rows.items():

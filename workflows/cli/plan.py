@@ -13,7 +13,7 @@ from chunkfold.opening import open_source
 from chunkfold.planning import THREADS
 from chunkfold.staffing import posts
 from chunkfold.workflows.cli import options
-from chunkfold.workflows.consoles import out
+from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import plan_json
 
 
@@ -49,4 +49,4 @@ def command(
     if as_json:
         click.echo(json.dumps(plan_json(made)))
     else:
-        out.print(str(made), markup=False)
+        out.print(lines(str(made)))

@@ -13,7 +13,7 @@ from distributed import Client
 
 from chunkfold.source import Source
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
-from chunkfold.workflows.consoles import err, out
+from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import step_of
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import Outcome, manifest_path, plan_job, run_job
@@ -79,7 +79,8 @@ def command(
     job = load_job(job_file, _overrides(overrides, report, overwrite=overwrite))
     if check:
         for key, plan in plan_job(job).items():
-            out.print(f"{key}\n{plan}\n", markup=False)
+            out.print(key, markup=False)
+            out.print(lines(f"{plan}\n"))
         return
 
     def tell(client: Client) -> None:

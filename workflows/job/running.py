@@ -15,6 +15,7 @@ from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid
 from chunkfold.planned import Plan
+from chunkfold.printable import printable
 from chunkfold.run import Run
 from chunkfold.source import Source
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_crew
@@ -65,7 +66,9 @@ def check_job(job: Job) -> dict[str, Source]:
     sources = job_sources(job.sources, job.exclude or (), job.output.path)
     wrong = [why for key, source in sources.items() if (why := _why_not(job, key, source))]
     if wrong:
-        raise PlanError("\n".join(wrong))
+        refused = PlanError("\n".join(map(printable, wrong)))
+        refused.several = True  # type: ignore[attr-defined] # who prints it keeps its lines
+        raise refused
     beside = (job.output.path, manifest_path(job), job.output.report)
     for out in beside:
         refuse_sources(out, sources.values())

@@ -12,7 +12,9 @@ from pathlib import Path
 from chunkfold.addresses import below, last_of, on_disk
 from chunkfold.errors import JobError
 from chunkfold.opening import Unopened, is_zarr, open_each
-from chunkfold.remote import LISTED, message_of, open_store, said_shortly, without_secrets
+from chunkfold.printable import printable
+from chunkfold.redaction import shown_address, without_secrets
+from chunkfold.remote import LISTED, message_of, open_store, said_shortly
 from chunkfold.source import Source
 
 MARKS = frozenset("*?[")
@@ -47,8 +49,9 @@ def job_sources(
         if _is_below(out, address) and _is_below(member.name, out):
             continue  # an earlier output of the job, in a group of its sources
         if name in found and found[name].name != member.name:
+            one, other = printable(found[name].name), printable(member.name)
             raise JobError(
-                f"{found[name].name} and {member.name} would both be written as {name!r}: "
+                f"{one} and {other} would both be written as {name!r}: "
                 "name the folder above them with a pattern, or run two jobs"
             )
         found[name] = member
@@ -64,7 +67,7 @@ def _members(patterns: Sequence[str], out: str) -> Iterator[tuple[str, str, Sour
             if address != pattern and address.rstrip("/") == out.rstrip("/"):
                 continue
             for member in open_each(address):
-                inner = below(without_secrets(address), member.name)
+                inner = below(shown_address(address), member.name)
                 name = "/".join(part for part in (key, inner) if part) or last_of(address)
                 yield address, name, member
 

@@ -1,0 +1,27 @@
+"""Cells of a CSV that no spreadsheet takes for a formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_BEGINS = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001 # spreadsheets read wide letters, too
+"""What a formula begins with, by OWASP's page on CSV injection."""
+
+
+def harmless(cell: Any) -> Any:
+    """Return a cell with a quote before what would be a formula; numbers stay as they are.
+
+    >>> harmless("=1+1"), harmless("-1.5"), harmless(-1.5), harmless("air")
+    ("'=1+1", '-1.5', -1.5, 'air')
+    """
+    if not isinstance(cell, str) or not cell.startswith(_BEGINS) or _is_number(cell):
+        return cell
+    return f"'{cell}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text[0] in "+-"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import sys
+
 from rich.console import Console
 
 _WIDE = 320
@@ -19,3 +23,14 @@ out = _console(stderr=False)
 """Results."""
 err = _console(stderr=True)
 """Everything else."""
+
+
+class Warned(logging.Handler):
+    """Tells what chunkfold's layers log as warnings: a line each, JSON with --json-lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "--json-lines" in sys.argv:
+            told = {"event": "Warned", "message": record.getMessage()}
+            sys.stderr.write(json.dumps(told) + "\n")
+        else:
+            err.print(record.getMessage(), markup=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyopencl as cl
 from pyopencl.characterize import has_src_build_cache
@@ -31,11 +32,13 @@ def built(
     binary = read_entry(path)
     if binary is not None:
         try:
-            return cl.Program(context, [handle], [binary]).build(list(options), devices=[handle])
+            kept: cl.Program = cl.Program(context, [handle], [binary])
+            return _built(kept, handle, options)
         except cl.Error:
             drop(path, "is not taken by the driver")
     program = _from_source(context, handle, source, options)
-    (binary,) = program.get_info(cl.program_info.BINARIES)
+    binaries: Any = program.get_info(cl.program_info.BINARIES)
+    (binary,) = binaries
     if binary:
         write_entry(path, binary)
     return program
@@ -44,8 +47,13 @@ def built(
 def _from_source(
     context: cl.Context, handle: cl.Device, source: str, options: Sequence[str]
 ) -> cl.Program:
-    # False: not in pyopencl's own cache.
-    return cl.Program(context, source).build(list(options), devices=[handle], cache_dir=False)
+    return _built(cl.Program(context, source), handle, options)
+
+
+def _built(program: Any, handle: cl.Device, options: Sequence[str]) -> cl.Program:
+    # False: not in pyopencl's own cache, which its annotations forget.
+    made: cl.Program = program.build(list(options), devices=[handle], cache_dir=False)
+    return made
 
 
 def _key(handle: cl.Device, source: str, options: Sequence[str]) -> str:

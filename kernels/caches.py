@@ -18,7 +18,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from chunkfold.kernels.entries import drop
+from chunkfold.kernels.entries import drop, why_not
 from chunkfold.kernels.folders import cache_folder, check_room, folder_in, temporary_folder
 from chunkfold.kernels.said import say_unkept
 from chunkfold.kernels.sealed import SealedFolder
@@ -81,7 +81,7 @@ def _opened(path: Path) -> int:
     try:
         descriptor = os.open(path, _TO_LOCK, 0o600)
     except OSError as error:
-        drop(path, f"is no lock ({error.strerror})")
+        drop(path, why_not(error))
         return os.open(path, _TO_LOCK, 0o600)
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) and is_private(found):
@@ -116,6 +116,15 @@ def seal(name: str) -> None:
         sealed.seal()
 
 
+def why_no_room() -> str:
+    """Say why compilers cannot write to this process's slot; nothing if they can."""
+    try:
+        check_room(slot_folder())
+    except OSError as error:
+        return f"{slot_folder()} cannot be written ({error.strerror})"
+    return ""
+
+
 @cache
 def keep_launchers_in_memory() -> None:
     """Let pyopencl make the code for launches anew in each process.
@@ -125,7 +134,7 @@ def keep_launchers_in_memory() -> None:
     before = cl._PYOPENCL_NO_CACHE
     cl._PYOPENCL_NO_CACHE = True  # while it is imported: it would open its files
     try:
-        invoker = import_module("pyopencl.invoker")
+        invoker: Any = import_module("pyopencl.invoker")
     finally:
         cl._PYOPENCL_NO_CACHE = before
     invoker.invoker_cache = _Launchers()

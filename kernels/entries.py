@@ -7,6 +7,7 @@ found in an entry's place and is not one is removed, and said once; so each is m
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -49,7 +50,7 @@ def read_entry(path: Path) -> bytes | None:
     except _BadEntryError as bad:
         drop(path, str(bad))
     except OSError as error:
-        drop(path, f"cannot be read ({error.strerror})")
+        drop(path, why_not(error))
     return None
 
 
@@ -68,6 +69,11 @@ def drop(path: Path, why: str) -> None:
     else:
         with suppress(OSError):
             aside.unlink()
+
+
+def why_not(error: OSError) -> str:
+    """Say why something in the cache could not be opened."""
+    return "is a link" if error.errno == errno.ELOOP else f"cannot be opened ({error.strerror})"
 
 
 def _head(name: str, content: bytes) -> bytes:

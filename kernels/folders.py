@@ -18,7 +18,7 @@ from chunkfold.kernels.said import is_full, say_once, say_unkept
 from chunkfold.kernels.trusted import UntrustedError, is_private, owner_of, private_folder
 
 _PLACE = "CHUNKFOLD_CACHE"
-_ROOM = 4 << 20
+_ROOM = 16 << 20
 """Bytes that a cache must have left to be used: compilers write there, and some fail if they
 cannot."""
 
@@ -84,10 +84,15 @@ def temporary_folder() -> Path:
         made = tempfile.mkdtemp(prefix="chunkfold-")
     except OSError:  # where all disks are full, memory may not be
         made = tempfile.mkdtemp(prefix="chunkfold-", dir="/dev/shm")
-    owner = os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(made, ignore_errors=True))
+    atexit.register(_remove, made, os.getpid())
     os.environ[_PLACE] = made
     return Path(made)
+
+
+def _remove(folder: str, owner: int) -> None:
+    """Remove a folder, unless this is a fork of the process that made it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_room(folder: Path) -> None:

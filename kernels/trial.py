@@ -13,12 +13,12 @@ import json
 import os
 import signal
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.caches import child_environment, seal
+from chunkfold.kernels.caches import child_environment, seal, why_no_room
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.entries import read_entry, write_entry
 from chunkfold.kernels.folders import cache_folder
@@ -113,6 +113,9 @@ def verdict_of(request: Request) -> Verdict:
     verdict = _recorded(path, len(request.tunings))
     if verdict is None:
         verdict = _tried(request)
+        if not verdict.usable and (full := why_no_room()):
+            # Compilers that cannot write fail, and do not say why.
+            verdict = replace(verdict, lasting=False, log=f"{verdict.log}\n{full}".strip())
         if verdict.lasting:
             write_entry(path, json.dumps(asdict(verdict)).encode())
         seal("pocl")

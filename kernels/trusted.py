@@ -80,19 +80,19 @@ def _link(name: str, here: int, there: Path) -> str | None:
 
 
 def _entered(name: str, here: int, there: Path) -> int:
-    """Open a folder in a folder, made if need be; close that."""
+    """Open a folder in a folder, made if need be; close that, unless it is refused."""
     try:
         below = os.open(name, _TO_WALK, dir_fd=here)
     except FileNotFoundError:
         with suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=here)
         below = os.open(name, _TO_WALK, dir_fd=here)
-    os.close(here)
     try:
         _check(os.fstat(below), there)
     except BaseException:
         os.close(below)
         raise
+    os.close(here)
     return below
 
 

@@ -29,6 +29,7 @@ class Warned(logging.Handler):
     """Tells what chunkfold's layers log as warnings: a line each, JSON with --json-lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Tell one."""
         if "--json-lines" in sys.argv:
             told = {"event": "Warned", "message": record.getMessage()}
             sys.stderr.write(json.dumps(told) + "\n")

@@ -22,6 +22,7 @@ from chunkfold.errors import (
     ChunkfoldError,
     ClusterError,
     IncompleteError,
+    OutputError,
     PackedWarning,
     PlanError,
     TimeLimitError,
@@ -37,9 +38,9 @@ EXIT_ERROR = 2
 EXIT_SKIPPED = 3
 """Results are there, but chunks, or arrays of a group, that could not be read are not in them."""
 EXIT_FAILED = 4
-"""A chunk cannot be read, or a worker, a cluster or a deadline failed."""
+"""A chunk cannot be read, a worker, a cluster or a deadline failed, or a disk is full."""
 EXIT_BUSY = 5
-"""Another run of the same job is under way."""
+"""Another run that writes the same output is under way."""
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141
 """Whoever read the output went away, as with programs that SIGPIPE ends."""
@@ -54,6 +55,7 @@ _CODES: dict[type[ChunkfoldError], int] = {
             ChunkError,
             ClusterError,
             IncompleteError,
+            OutputError,
             TimeLimitError,
             WorkerLostError,
         ),
@@ -147,7 +149,8 @@ def cli() -> None:
     Exit codes: 0 done; 1 what demo or diff compares differs, or a fault of chunkfold's own;
     2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
     skip), or arrays of a group that describe could not read; 4 a chunk cannot be read, or a
-    worker, cluster or deadline failed; 5 another run of the same job is under way;
+    worker, cluster or deadline failed, or a disk is full; 5 another run that writes the same
+    output is under way;
     130 interrupted, by SIGINT or SIGTERM; 141 nobody reads the output.
     """
 

@@ -52,6 +52,7 @@ def command(
         raise PlanError("name the axes to reduce: --axis 0; over all of them, reduce prints it")
     check(opened, **given)
     check_projection(opened, out, given["op"], given["dtype"], overwrite=overwrite)
+    options.hold(out)
     options.tell_packed([opened], mask_and_scale=given["mask_and_scale"], quiet=quiet)
     if len(given["op"]) == 1:
         (given["op"],) = given["op"]

@@ -91,6 +91,7 @@ def command(
     check(opened, **given)
     if output is not None:
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
+    options.hold(output)
     _check_beside(manifest, report, performance)
     refuse_equal(output, manifest, report, performance)
     for file in (output, manifest, report, performance):

@@ -113,7 +113,7 @@ def _check_last(found: os.stat_result, path: Path) -> None:
 
 def _writable(found: os.stat_result, path: Path) -> str:
     mode = stat.S_IMODE(found.st_mode)
-    return f"others may write to {path} ({owner_of(found)}'s, mode {mode:04o})"
+    return f"others may write to {path} ({owner_of(found)}'s, mode {mode:04o}: chmod go-w)"
 
 
 def _trusted() -> frozenset[int]:

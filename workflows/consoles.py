@@ -19,13 +19,7 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-out = _console(stderr=False)
-"""Results."""
-err = _console(stderr=True)
-"""Everything else."""
-
-
-class Warned(logging.Handler):
+class _Warned(logging.Handler):
     """Tells what chunkfold's layers log as warnings: a line each, JSON with --json-lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -35,3 +29,12 @@ class Warned(logging.Handler):
             sys.stderr.write(json.dumps(told) + "\n")
         else:
             err.print(record.getMessage(), markup=False, soft_wrap=True)
+
+
+out = _console(stderr=False)
+"""Results."""
+err = _console(stderr=True)
+"""Everything else."""
+
+warned = _Warned()
+"""What is logged."""

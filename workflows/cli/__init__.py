@@ -29,7 +29,7 @@ from chunkfold.errors import (
     WorkerLostError,
 )
 from chunkfold.workflows.cli.streams import UnreadError, open_streams
-from chunkfold.workflows.consoles import Warned, err
+from chunkfold.workflows.consoles import err, warned
 
 EXIT_FAULT = 1
 """The numbers that `demo` or `diff` compares differ; or a fault of chunkfold's own."""
@@ -193,7 +193,7 @@ def main() -> None:
     """Run the command line and exit."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    logging.getLogger("chunkfold").addHandler(Warned())
+    logging.getLogger("chunkfold").addHandler(warned)
     warnings.simplefilter("ignore", PackedWarning)  # commands say so themselves
     interrupts = _Interrupts()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):

@@ -38,20 +38,20 @@ def private_folder(path: Path) -> Path:
     OSError
         If it cannot be made, or written.
     """
-    todo = list(reversed((Path.cwd() / path).parts[1:]))
+    ahead = list(reversed((Path.cwd() / path).parts[1:]))
     walked, links = ["/"], 0
     here = os.open("/", _TO_WALK)
     try:
         _check(os.fstat(here), Path("/"))
-        while todo:
-            name = todo.pop()
+        while ahead:
+            name = ahead.pop()
             there = Path(*walked, name)
             target = _link(name, here, there)
             if target is not None:
                 links += 1
                 if links > _MOST_LINKS:
                     raise OSError(f"{path} has too many links in it")
-                todo += reversed(Path(target).parts)
+                ahead += reversed(Path(target).parts)
                 continue
             # The root of a link's target, and what is above a folder, have names of their own.
             walked = _names(walked, name)

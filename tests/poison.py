@@ -12,7 +12,7 @@ def _cut(path: Path) -> None:
 
 
 def _flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
+    content = bytearray(path.read_bytes() or b"0")
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
 

@@ -3,14 +3,16 @@
 The loader inside pyopencl's wheel is ocl-icd: it reads one folder of .icd files, named by
 OCL_ICD_VENDORS, before the first call of clGetPlatformIDs. Intel's CPU runtime from the package
 registry ships an .icd that names a folder of another machine, so a folder of merged .icd files is
-written to the cache and shown to the loader instead.
+shown to the loader instead, for as long as it reads: what it names is loaded as code.
 """
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,8 +20,7 @@ from typing import Any
 
 import pyopencl as cl
 
-from chunkfold.kernels.caches import cache_in_slot
-from chunkfold.kernels.folders import cache_folder, write_atomically
+from chunkfold.kernels.caches import cache_in_slot, sealed_in_slot
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 _PACKAGED = {"intel-opencl-rt": "libintelocl.so"}
@@ -46,18 +47,33 @@ def system_drivers(vendors: Path) -> dict[str, str]:
     return {path.name: path.read_text().strip() for path in sorted(vendors.glob("*.icd"))}
 
 
-def merged_vendors(vendors: Path, drivers: list[Path]) -> Path:
-    """Write a folder that names the system's drivers and `drivers`; return it."""
+@contextmanager
+def merged_vendors(vendors: Path, drivers: list[Path]) -> Iterator[Path]:
+    """Yield a folder that names the system's drivers and `drivers`; it goes afterwards.
+
+    Raises
+    ------
+    OSError
+        If there is no place where it can be written.
+    """
     entries = system_drivers(vendors)
     known = set(entries.values())
     entries |= {
         f"chunkfold-{path.stem}.icd": str(path) for path in drivers if str(path) not in known
     }
-    digest = hashlib.sha256(repr(sorted(entries.items())).encode()).hexdigest()[:16]
-    folder = cache_folder("vendors", digest)
+    with ExitStack() as stack:
+        try:
+            folder = _written(entries, stack, None)
+        except OSError:  # there is no temporary folder, or no room in it
+            folder = _written(entries, stack, cache_in_slot("vendors"))
+        yield folder
+
+
+def _written(entries: Mapping[str, str], stack: ExitStack, place: Path | None) -> Path:
+    made = tempfile.TemporaryDirectory(prefix="chunkfold-vendors-", dir=place)
+    folder = Path(stack.enter_context(made))
     for name, text in entries.items():
-        if not (folder / name).exists():
-            write_atomically(folder / name, text + "\n")
+        (folder / name).write_text(text + "\n")
     return folder
 
 
@@ -65,16 +81,40 @@ def merged_vendors(vendors: Path, drivers: list[Path]) -> Path:
 def platforms() -> tuple[cl.Platform, ...]:
     """Return every OpenCL platform of this host; empty if there is none.
 
-    A vendors setting of the user's (OCL_ICD_VENDORS) is left as it is.
+    Settings of the user's (OCL_ICD_VENDORS, POCL_CACHE_DIR) are left as they are.
     """
-    os.environ.setdefault("POCL_CACHE_DIR", str(cache_in_slot("pocl")))
     drivers = packaged_drivers()
-    if drivers and not os.environ.get("OCL_ICD_VENDORS"):
-        os.environ["OCL_ICD_VENDORS"] = str(merged_vendors(SYSTEM_VENDORS, drivers))
+    with ExitStack() as stack:
+        shown = {}
+        if not os.environ.get("POCL_CACHE_DIR"):
+            shown["POCL_CACHE_DIR"] = str(sealed_in_slot("pocl"))
+        if drivers and not os.environ.get("OCL_ICD_VENDORS"):
+            merged = stack.enter_context(merged_vendors(SYSTEM_VENDORS, drivers))
+            shown["OCL_ICD_VENDORS"] = str(merged)
+        stack.enter_context(_environment(shown))
+        try:
+            found = tuple(cl.get_platforms())
+        except cl.Error:  # clGetPlatformIDs fails where there is no driver at all
+            return ()
+        for platform in found:  # drivers read their settings when they are asked for devices
+            with suppress(cl.Error):
+                platform.get_devices()
+        return found
+
+
+@contextmanager
+def _environment(shown: Mapping[str, str]) -> Iterator[None]:
+    """Show the loader and drivers some variables, which are not for this process's children."""
+    before = {name: os.environ.get(name) for name in shown}
+    os.environ.update(shown)
     try:
-        return tuple(cl.get_platforms())
-    except cl.Error:  # clGetPlatformIDs fails where there is no driver at all
-        return ()
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @cache

@@ -14,7 +14,8 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.assemble import assemble, located
 from chunkfold.kernels.bake import needs_fp64
-from chunkfold.kernels.caches import cache_in_slot, keep_launchers_in_slot
+from chunkfold.kernels.binaries import built
+from chunkfold.kernels.caches import cache_in_slot, keep_launchers_in_memory
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
@@ -44,7 +45,7 @@ class OpenedDevice:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        keep_launchers_in_slot()
+        keep_launchers_in_memory()
         self.handle = handle_of(device)
         with device_errors(device, "opening the device"):
             self.context = cl.Context([self.handle])
@@ -98,12 +99,9 @@ class OpenedDevice:
         options = [*build_options(self.device), *tuning.options(kernel_file)]
         options.append(f"-DCHF_CPU={int(self.device.kind == 'cpu')}")
         try:
-            program: cl.Program = cl.Program(self.context, source).build(
-                options, devices=[self.handle], cache_dir=str(cache_in_slot("programs"))
-            )
+            return built(self.context, self.handle, source, options, cache_in_slot("programs"))
         except cl.RuntimeError as error:
             raise BuildError(_log(str(error), source)) from error
-        return program
 
 
 def program_source(

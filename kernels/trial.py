@@ -13,14 +13,15 @@ import json
 import os
 import signal
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.caches import child_environment
+from chunkfold.kernels.caches import child_environment, seal, why_no_room
 from chunkfold.kernels.device import Device
-from chunkfold.kernels.folders import cache_folder, write_atomically
+from chunkfold.kernels.entries import read_entry, write_entry
+from chunkfold.kernels.folders import cache_folder
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.law_samples import telling
 from chunkfold.kernels.laws import LAWS_FILE
@@ -112,16 +113,23 @@ def verdict_of(request: Request) -> Verdict:
     verdict = _recorded(path, len(request.tunings))
     if verdict is None:
         verdict = _tried(request)
+        if not verdict.usable and (full := why_no_room()):
+            # Compilers that cannot write fail, and do not say why.
+            verdict = replace(verdict, lasting=False, log=f"{verdict.log}\n{full}".strip())
         if verdict.lasting:
-            write_atomically(path, json.dumps(asdict(verdict)))
+            write_entry(path, json.dumps(asdict(verdict)).encode())
+        seal("pocl")
     return verdict
 
 
 def _recorded(path: Path, tunings: int) -> Verdict | None:
     """Read a verdict on so many tunings; one that is absent or damaged is tried again."""
+    content = read_entry(path)
+    if content is None:
+        return None
     try:
-        verdict = Verdict(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        verdict = Verdict(**json.loads(content))
+    except (ValueError, TypeError):
         return None
     return verdict if verdict.chosen in range(tunings) else None
 

@@ -12,7 +12,8 @@ ChunkfoldError
 +-- PlanError           what is asked cannot be planned: axes, selection, memory
 +-- ClusterError        a scheduler cannot be reached, workers do not answer or lack resources
 +-- JobError            a job file is wrong
-+-- BusyError           another run of the same job is under way
++-- OutputError         an output cannot be written: its disk is full
++-- BusyError           another run that writes the same output is under way
 +-- TimeLimitError      a job took longer than it may
 +-- IncompleteError     a result did not see every element
 +-- CancelledError      the run was cancelled
@@ -45,6 +46,7 @@ __all__ = [
     "IncompleteError",
     "JobError",
     "MonoidError",
+    "OutputError",
     "PlanError",
     "RangeError",
     "SourceError",
@@ -139,8 +141,12 @@ class JobError(ChunkfoldError, ValueError):
     """A job file is wrong: each line of the message names the place."""
 
 
+class OutputError(ChunkfoldError, OSError):
+    """An output cannot be written, though its place is right: its disk is full."""
+
+
 class BusyError(ChunkfoldError):
-    """Another run of the same job is under way."""
+    """Another run that writes the same output is under way."""
 
 
 class TimeLimitError(ChunkfoldError):

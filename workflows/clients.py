@@ -11,7 +11,7 @@ from distributed import Client, performance_report
 
 from chunkfold.cluster import LocalOpenCLCluster, connect
 from chunkfold.errors import PlanError
-from chunkfold.workflows.outputs import check_output
+from chunkfold.workflows.outputs import check_output, naming
 
 QUIET = logging.CRITICAL
 """Errors reach the user as such; workers need not log them with a traceback too."""
@@ -56,7 +56,7 @@ def performance_reported(client: Client, out: str | None) -> Iterator[None]:
     if out is None:
         yield
         return
-    with client.as_current(), performance_report(filename=out):
+    with naming(out), client.as_current(), performance_report(filename=out):
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import traceback
@@ -35,10 +36,30 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
+class _Warned(logging.Handler):
+    """Tells what chunkfold's layers log as warnings: a line each, JSON with --json-lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell one."""
+        tell_warning(record.getMessage())
+
+
+def tell_warning(said: str) -> None:
+    """Tell a warning as a sentence, or as an event with --json-lines."""
+    if "--json-lines" in sys.argv:
+        sys.stderr.write(json.dumps({"event": "Warned", "message": said}) + "\n")
+        return
+    err.print("[bold yellow]warning:[/]", end=" ")
+    err.print(said, markup=False, soft_wrap=True)
+
+
 out = _console(stderr=False)
 """Results."""
 err = _console(stderr=True)
 """Everything else."""
+
+warned = _Warned()
+"""What chunkfold's layers log."""
 
 
 def lines(text: str) -> Text:

@@ -14,7 +14,7 @@ from distributed import Client
 
 from chunkfold.api import submit
 from chunkfold.axes import axis_names, axis_numbers
-from chunkfold.errors import ChunkError, PlanError
+from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.kernels import Packing
@@ -22,7 +22,14 @@ from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
 from chunkfold.source import Source
 from chunkfold.workflows.attributes import carried_attributes
-from chunkfold.workflows.outputs import check_output, is_remote, refuse_sources, shown, staged
+from chunkfold.workflows.outputs import (
+    check_output,
+    is_remote,
+    naming,
+    refuse_sources,
+    shown,
+    staged,
+)
 from chunkfold.workflows.quantities import Quantity
 from chunkfold.workflows.results import normalization_json
 from chunkfold.workflows.window import in_window
@@ -233,7 +240,7 @@ def apply(
         )
         # Whole objects at a time: two writers of one shard would undo each other's work.
         boxes = _boxes(array.shape, array.shards or array.chunks)
-        in_window(_Writer(opened.name, array, target, offset, scale, packing), boxes)
+        in_window(_Writer(opened.name, array, target, out, offset, scale, packing), boxes)
     return zarr.open_array(str(out), mode="r")
 
 
@@ -244,6 +251,8 @@ class _Writer:
     name: str
     array: Any
     target: Any
+    out: str | Path
+    """Where it goes when it is whole."""
     offset: np.ndarray
     """Of as many axes as the array, of length 1 but for the channels'; so is `scale`."""
     scale: np.ndarray
@@ -252,6 +261,8 @@ class _Writer:
     def __call__(self, box: Box) -> None:
         try:
             self._write(box)
+        except OutputError:
+            raise
         except Exception as error:
             place = ", ".join(f"{along.start}:{along.stop}" for along in box)
             raise ChunkError(
@@ -267,7 +278,9 @@ class _Writer:
             slice(None) if n == 1 else along
             for along, n in zip(box, self.offset.shape, strict=True)
         )
-        self.target[box] = (np.asarray(values, np.float64) - self.offset[part]) / self.scale[part]
+        normalized = (np.asarray(values, np.float64) - self.offset[part]) / self.scale[part]
+        with naming(self.out):
+            self.target[box] = normalized
 
 
 def _boxes(shape: Sequence[int], lengths: Sequence[int]) -> Iterator[Box]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import OutputError, PlanError
 from chunkfold.opening import is_zarr
 from chunkfold.redaction import shown_address
 from chunkfold.source import Source
@@ -28,6 +29,8 @@ FORMATS = {
 RESULTS = (".json", ".zarr", ".csv", ".parquet")
 _REMOVAL_DEADLINE_S = 20.0
 _STAYS_AWAY_S = 0.3
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""How the system says that there is no room: it names no file."""
 
 
 def format_of(out: str | Path) -> str:
@@ -99,6 +102,38 @@ def check_writable(out: str | Path, *, overwrite: bool = False) -> None:
 
 
 @contextmanager
+def naming(out: str | Path) -> Iterator[None]:
+    """Name the output that there is no room for: the system does not.
+
+    Raises
+    ------
+    OutputError
+        Then.
+    """
+    try:
+        yield
+    except OutputError:
+        raise
+    except Exception as error:
+        full = _full(error)
+        if full is None:
+            raise
+        raise OutputError(
+            f"output {shown(out)} cannot be written: {os.strerror(full)}; make room there, or "
+            "write it elsewhere"
+        ) from error
+
+
+def _full(error: BaseException | None) -> int | None:
+    """Return the error number of a full disk, if it was one, however libraries wrap it."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return error.errno
+        error = error.__cause__ or error.__context__
+    return None
+
+
+@contextmanager
 def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield where to write an output; it takes its place once all of it is there.
 
@@ -106,19 +141,22 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     ------
     PlanError
         If it cannot take its place in a remote store.
+    OutputError
+        If there is no room for it.
     """
     remote = is_remote(out)
     path = Path(PurePosixPath(str(out)).name) if remote else Path(out)
-    folder = Path(tempfile.mkdtemp(prefix="chunkfold-")) if remote else _staging(path)
-    try:
-        made = folder / path.name
-        yield made
-        if remote:
-            upload(made, str(out), overwrite=overwrite)
-        else:
-            _put(made, path, overwrite=overwrite)
-    finally:
-        _remove(folder)
+    with naming(out):
+        folder = Path(tempfile.mkdtemp(prefix="chunkfold-")) if remote else _staging(path)
+        try:
+            made = folder / path.name
+            yield made
+            if remote:
+                upload(made, str(out), overwrite=overwrite)
+            else:
+                _put(made, path, overwrite=overwrite)
+        finally:
+            _remove(folder)
 
 
 def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:

@@ -27,6 +27,7 @@ from chunkfold.kernels import (
     trial_child,
     trial_process,
 )
+from chunkfold.kernels.entries import read_entry, write_entry
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.trial import Request, Verdict, verdict_of
 from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
@@ -39,6 +40,12 @@ SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
 @pytest.fixture
 def _private_cache(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path))
+
+
+def recorded(path: Path) -> Verdict:
+    content = read_entry(path)
+    assert content is not None
+    return Verdict(**json.loads(content))
 
 
 def request_for(device: Device) -> Request:
@@ -59,9 +66,9 @@ def test_a_damaged_verdict_is_tried_again(device: Device, tmp_path: Path):
     verdict_of(request)
     path = tmp_path / "verdicts" / request.key
     for damaged in ('{"usable": tr', '{"usable": true, "chosen": 7}', "[1]"):
-        path.write_text(damaged)
+        write_entry(path, damaged.encode())
         assert verdict_of(request).usable
-        assert json.loads(path.read_text())["usable"]
+        assert recorded(path).usable
 
 
 @pytest.mark.usefixtures("_private_cache")
@@ -69,10 +76,7 @@ def test_a_crash_costs_one_request_and_the_next_candidate_is_taken(device: Devic
     deaths = first_trial_dies(monkeypatch)
     tuning = choose(device, SUM)
     assert len(deaths) == 1
-    known = [
-        Verdict(**json.loads(path.read_text()))
-        for path in Path(os.environ["CHUNKFOLD_CACHE"]).glob("verdicts/*")
-    ]
+    known = [recorded(path) for path in Path(os.environ["CHUNKFOLD_CACHE"]).glob("verdicts/*")]
     assert "the compiler or the kernel crashed (signal 11)" in [v.reason for v in known]
     second = list(itertools.chain.from_iterable(tiers(device, SUM)))[1]
     assert (tuning.variant, tuning.flat.width) == (second.variant, second.flat.width)

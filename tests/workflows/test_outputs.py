@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import signal
+import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zarr
 
+import chunkfold as cf
 from chunkfold import PlanError
-from chunkfold.workflows.outputs import check_output, staged
+from chunkfold.errors import OutputError
+from chunkfold.workflows.job.lock import lock_path, locked
+from chunkfold.workflows.normalize import apply, normalization
+from chunkfold.workflows.outputs import check_output, naming, staged
+from chunkfold.workflows.reduced import Reduced
+from chunkfold.workflows.writing import write_results
+from tests.processes import BIN, finished
 
 
 def made_of(path: Path) -> str | None:
@@ -170,3 +183,101 @@ def test_an_interrupt_while_it_takes_its_place_leaves_one_of_both(
         write(made, "new", folder=True)
     assert made_of(out) == ("new" if call == "replace" and late else "old")
     assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.fixture
+def full() -> Iterator[None]:
+    """No file may grow beyond a KiB: what the system then says is as on full disks.
+
+    Those need root: tests/real.
+    """
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Reduced:
+    """Results of some length."""
+    source = zarr.create_array({}, data=np.random.default_rng(0).random((3000, 2)), chunks=(999, 2))
+    run = cf.submit(source, "sum", axis=1)
+    return Reduced(run.plan, {"sum": run.result()}, {"op": ["sum"], "axis": [1]})
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("name", ["o.json", "o.zarr", "o.csv", "o.parquet"])
+def test_an_output_that_there_is_no_room_for_is_named(tmp_path: Path, rows: Reduced, name: str):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    out = tmp_path / name
+    with pytest.raises(OutputError, match="File too large; make room") as raised:
+        write_results(out, {"": rows})
+    assert str(out) in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_normalized_array_that_there_is_no_room_for_is_named(
+    tmp_path: Path, request: pytest.FixtureRequest
+):
+    source = zarr.create_array({}, data=np.random.default_rng(0).random(3000), chunks=(999,))
+    found = normalization(source)
+    request.getfixturevalue("full")
+    with pytest.raises(OutputError, match=f"output {tmp_path / 'o.zarr'} cannot be written"):
+        apply(source, found, tmp_path / "o.zarr")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_faults_keep_their_names(tmp_path: Path):
+    with pytest.raises(FileNotFoundError, match="missing"), naming("o.json"):
+        (tmp_path / "missing").read_bytes()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    zarr.create_array(tmp_path / "a.zarr", data=np.arange(24.0).reshape(4, 6), chunks=(2, 6))
+    return tmp_path / "a.zarr"
+
+
+WRITES = {
+    "reduce": lambda source, out: ["reduce", source, "--op", "mean", "--out", out, "--overwrite"],
+    "project": lambda source, out: ["project", source, out, "--op", "max", "--axis", "0"],
+    "normalize": lambda source, out: ["normalize", source, "--apply", out],
+}
+
+
+@pytest.mark.parametrize("command", WRITES)
+def test_an_output_that_another_command_writes_is_refused(
+    tmp_path: Path, source: Path, here: Callable, command: str
+):
+    out = tmp_path / "o.zarr"
+    with locked(str(out)):
+        code, printed, said = here(*WRITES[command](source, out))
+    assert (code, printed) == (5, "")
+    assert f"BusyError: another command that writes {out} is under way: process {os.getpid()}" in (
+        " ".join(said.split())
+    )
+    assert sorted(tmp_path.iterdir()) == [source]
+
+
+def test_of_two_commands_with_one_output_the_second_is_refused(tmp_path: Path, source: Path):
+    """The first is stopped in between; it goes on as if there had been no other."""
+    out = tmp_path / "o.json"
+    words = [str(word) for word in (BIN / "chunkfold", *WRITES["reduce"](source, out))]
+    first = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not lock_path(str(out)).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    first.send_signal(signal.SIGSTOP)
+    try:
+        second = finished(words, 60)
+    finally:
+        first.send_signal(signal.SIGCONT)
+    assert second.returncode == 5, second.stderr
+    assert f"process {first.pid} on " in second.stderr
+    assert not out.exists()
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 0, said
+    assert out.read_text() == '{\n  "mean": 11.5\n}\n'
+    assert sorted(tmp_path.iterdir()) == [source, out]

@@ -25,13 +25,14 @@ from chunkfold.errors import (
     ClusterError,
     IncompleteError,
     JobError,
+    OutputError,
     PackedWarning,
     PlanError,
     TimeLimitError,
     WorkerLostError,
 )
 from chunkfold.workflows.cli.streams import UnreadError, open_streams
-from chunkfold.workflows.consoles import err, hear_others, lines
+from chunkfold.workflows.consoles import err, hear_others, lines, tell_warning, warned
 
 EXIT_FAULT = 1
 """The numbers that `demo` or `diff` compares differ; or a fault of chunkfold's own."""
@@ -42,7 +43,7 @@ EXIT_SKIPPED = 3
 EXIT_FAILED = 4
 """A chunk cannot be read, results cannot be written; a worker, a cluster or a deadline failed."""
 EXIT_BUSY = 5
-"""Another run of the same job is under way."""
+"""Another run that writes the same output is under way."""
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141
 """Whoever read the output went away, as with programs that SIGPIPE ends."""
@@ -57,6 +58,7 @@ _CODES: dict[type[ChunkfoldError], int] = {
             ChunkError,
             ClusterError,
             IncompleteError,
+            OutputError,
             TimeLimitError,
             WorkerLostError,
         ),
@@ -151,8 +153,8 @@ def cli() -> None:
     2 bad input, or no device for it; 3 done, but for chunks that were skipped (--on-bad-chunk
     skip), or arrays of a group that describe could not read; 4 a chunk cannot be read, results
     cannot be written (standard output is closed, say, or a disk full), or a worker, cluster or
-    deadline failed; 5 another run of the same job is under way; 130 interrupted, by SIGINT or
-    SIGTERM; 141 nobody reads the output.
+    deadline failed; 5 another run that writes the same output is under way; 130 interrupted, by
+    SIGINT or SIGTERM; 141 nobody reads the output.
     """
 
 
@@ -203,17 +205,14 @@ def _warned(message: Warning | str, category: type[Warning], *_: object, **__: o
     if said in _warned_of:
         return
     _warned_of.add(said)
-    if "--json-lines" in sys.argv:
-        sys.stderr.write(json.dumps({"event": "Warned", "message": said}) + "\n")
-        return
-    err.print("[bold yellow]warning:[/]", end=" ")
-    err.print(said, markup=False, soft_wrap=True)
+    tell_warning(said)
 
 
 def main() -> None:
     """Run the command line and exit."""
     # What concerns the user comes as an error; distributed's own chatter does not.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    logging.getLogger("chunkfold").addHandler(warned)
     warnings.simplefilter("ignore", PackedWarning)  # commands say so themselves
     warnings.showwarning = _warned
     _warned_of.clear()

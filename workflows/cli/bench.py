@@ -30,7 +30,7 @@ from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.units import size_text
 from chunkfold.workflows.cli.options import Decorator, stacked
 from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.outputs import check_writable
+from chunkfold.workflows.outputs import check_writable, naming
 from chunkfold.workflows.parsing import words
 from chunkfold.workflows.plots import bar_chart, check_plot
 from chunkfold.workflows.style import show, table
@@ -264,5 +264,6 @@ def _draw(
             title: {name: rate / 1e9 for name, rate in bars.items()}
             for title, bars in rates.items()
         }
-        bar_chart(plot, groups, highlight=highlight, line=line, unit="GB/s")
+        with naming(plot):
+            bar_chart(plot, groups, highlight=highlight, line=line, unit="GB/s")
         err.print(f"drew {plot}", markup=False)

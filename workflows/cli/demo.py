@@ -18,6 +18,7 @@ from chunkfold.source import AnyArray
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.consoles import err, out
+from chunkfold.workflows.outputs import naming
 from chunkfold.workflows.progress import byte_bar, run_progress
 from chunkfold.workflows.sample import days_for, write_sample
 from chunkfold.workflows.style import device_table, show, table
@@ -58,7 +59,7 @@ def command(ctx: click.Context, size: float, folder: Path | None, specs: tuple[s
         raise PlanError(f"--folder {folder} cannot be made: {error}") from None
     total = days * 721 * 1440 * 6
     out.print(f"writing {path}", markup=False)
-    with byte_bar(err, "write sample", total) as bar:
+    with naming(path), byte_bar(err, "write sample", total) as bar:
         group = write_sample(path, days, lambda n: bar.update(bar.task_ids[0], advance=n))
     wrong = 0
     with options.client_for(None, specs) as client:

@@ -83,6 +83,7 @@ def command(
     check(opened, list(MEASURES[by]), axis=others, **given)
     if out is not None:
         check_applied(opened, out, dtype, overwrite=overwrite)
+    options.hold(out)
     options.tell_packed([opened], mask_and_scale=mask_and_scale, quiet=quiet)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:

@@ -21,6 +21,8 @@ from chunkfold.settings import ABSENT_STATUS
 from chunkfold.source import Source
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
+from chunkfold.workflows.job.lock import locked
+from chunkfold.workflows.outputs import shown
 from chunkfold.workflows.parsing import axis, parse_selection, with_edges, words
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -245,3 +247,16 @@ def arguments(
         "selection": parse_selection(selection),
         "memory": memory,
     }
+
+
+def hold(out: str | None) -> None:
+    """Keep other commands from an output until this one has ended; None: nothing.
+
+    Raises
+    ------
+    BusyError
+        If one is at it.
+    """
+    if out is not None:
+        what = f"command that writes {shown(out)}"
+        click.get_current_context().with_resource(locked(out, what))

@@ -54,6 +54,7 @@ def command(
     check_projection(opened, out, given["op"], given["dtype"], overwrite=overwrite)
     names = {"axis": given["axis"], "selection": given["selection"], "keepdims": keepdims}
     refuse_taken_names(out, opened, given["op"], **names)
+    options.hold(out)
     options.tell_packed([opened], mask_and_scale=given["mask_and_scale"], quiet=quiet)
     if len(given["op"]) == 1:
         (given["op"],) = given["op"]

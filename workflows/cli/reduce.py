@@ -96,6 +96,7 @@ def command(
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
         names = {"axis": given["axis"], "selection": given["selection"], "keepdims": keepdims}
         refuse_taken_names(output, opened[0], given["op"], **names)
+    options.hold(output)
     _check_beside(manifest, report, performance)
     refuse_equal(output, manifest, report, performance)
     for file in (output, manifest, report, performance):

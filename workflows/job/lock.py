@@ -1,7 +1,8 @@
-"""One run of a job at a time: a lock on its output, which the system frees when a run dies."""
+"""One writer of an output at a time: a lock on it, which the system frees when a run dies."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 from platformdirs import user_state_path
 
 from chunkfold.errors import BusyError, PlanError
-from chunkfold.workflows.outputs import is_remote
+from chunkfold.workflows.outputs import is_remote, shown
 
 
 def lock_path(out: str) -> Path:
@@ -29,9 +30,18 @@ def lock_path(out: str) -> Path:
     return path.parent / f".{path.name}.lock"
 
 
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
+"""How file systems say that they have none."""
+
+
 @contextmanager
-def locked(out: str) -> Iterator[None]:
-    """Hold the lock of an output.
+def locked(out: str, what: str = "run of this job") -> Iterator[None]:
+    """Hold the lock of an output, but where a file system has none.
+
+    Parameters
+    ----------
+    what
+        Who holds it, as others are told.
 
     Raises
     ------
@@ -44,9 +54,9 @@ def locked(out: str) -> Iterator[None]:
     try:
         if is_remote(out):
             path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _acquired(path)
+        descriptor = _acquired(path, what)
     except OSError as error:
-        raise PlanError(f"output {out} cannot be written: {error}") from None
+        raise PlanError(f"output {shown(out)} cannot be written: {error}") from None
     try:
         started = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         holder = f"process {os.getpid()} on {socket.gethostname()}, started {started}"
@@ -59,12 +69,12 @@ def locked(out: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _acquired(path: Path) -> int:
+def _acquired(path: Path, what: str) -> int:
     """Open and lock a file; again if it was removed in between."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
             if _is_there(path, descriptor):
                 os.ftruncate(descriptor, 0)
                 return descriptor
@@ -72,12 +82,21 @@ def _acquired(path: Path) -> int:
             holder = os.read(descriptor, 200).decode(errors="replace") or "another process"
             os.close(descriptor)
             raise BusyError(
-                f"another run of this job is under way: {holder} holds {path}"
+                f"another {what} is under way: {holder} holds {path}; wait for it, or write "
+                "elsewhere"
             ) from None
         except BaseException:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
 
 
 def _is_there(path: Path, descriptor: int) -> bool:

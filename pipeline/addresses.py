@@ -156,7 +156,8 @@ def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, st
 
 def _remote(url: str, options: StorageOptions, absent: Collection[int]) -> RemoteStore:
     others = {name: value for name, value in options.items() if name != "absent_status"}
-    return RemoteStore(open_store(url, **others), absent=absent)
+    hasty = open_store(url, **(others | {"retry_config": {"max_retries": 0}}))
+    return RemoteStore(open_store(url, **others), hasty=hasty, absent=absent)
 
 
 def _by_obstore(url: str) -> bool:

@@ -23,7 +23,7 @@ from chunkfold.planned import Plan
 from chunkfold.planning import THREADS
 from chunkfold.request import Op, Request, memory_bytes
 from chunkfold.run import Run
-from chunkfold.settings import StorageOptions
+from chunkfold.settings import StorageOptions, most_requests
 from chunkfold.staffing import memory_each, readers_each
 
 ON_BAD_CHUNK = ("stop", "skip")
@@ -237,6 +237,7 @@ def plan(
     client = client or _current_client()
     terms: dict[str, Any] = {
         "workers": workers, "threads": threads, "readers": readers_each(workers),
+        "requests": max(1, most_requests() // workers),
         "memory_limit": memory_limit or memory_each(workers),
     }  # fmt: skip
     if client is not None:

@@ -15,6 +15,7 @@ from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.kernels import Device
 from chunkfold.planning import THREADS
+from chunkfold.settings import most_requests
 from chunkfold.staffing import memory_each
 from chunkfold.work import Watch, Work
 from chunkfold.worker import WorkerDevice, process_device
@@ -35,6 +36,8 @@ class Crew:
     """Threads that read for them, of the worker that has most."""
     memory_limit: int | None
     """Bytes that the smallest worker may use."""
+    neighbours: int = 1
+    """Workers of the machine that has most: they share the requests that one may make."""
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -43,6 +46,7 @@ class Crew:
             "workers": len(self.devices),
             "threads": self.threads,
             "readers": self.readers,
+            "requests": max(1, most_requests() // self.neighbours),
             "memory_limit": self.memory_limit,
         }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkfold.blocks import Block
+from chunkfold.flight import Requests, flight
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.profile import merged
 from chunkfold.lawful import try_on_data
@@ -79,12 +80,15 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     )
     count_block(owned.device.uuid, times, sum(totals.skipped.values()))
     watch.progress(totals.nbytes, True)
+    requests = flight().taken() if work.fetching else Requests()
     missed = {
         source.name: missed_of(places, source.object_grid)
         for source, places in zip(work.sources, totals.missed, strict=True)
         if places
     }
-    report = Report(totals.elements, {owned.device.uuid: entry}, totals.skipped, laws, missed)
+    report = Report(
+        totals.elements, {owned.device.uuid: entry}, totals.skipped, laws, requests, missed
+    )
     return Folded(partials, merge([report]))  # which bounds what was skipped
 
 

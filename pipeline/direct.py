@@ -7,10 +7,11 @@ is wanted, if it stands there in one piece.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from chunkfold.codecs import Chain, room_of
 from chunkfold.decoder import Decoder
 from chunkfold.errors import ChunkfoldError, unreadable
 from chunkfold.expected import Expected, State
+from chunkfold.fetching import Fetched
+from chunkfold.flight import Landing
 from chunkfold.joined import (
     JOINED_BYTES,
     Wanted,
@@ -29,12 +32,15 @@ from chunkfold.joined import (
     joinable,
 )
 from chunkfold.objects import LocalObjects, Objects, Span, StoredObject, scratch
+from chunkfold.remote import RemoteObjects, landed
 from chunkfold.shards import ABSENT, Shards
 
 Region = tuple[Sequence[slice], Expected | None]
 """A box of an array, and what is known of its objects."""
 _NO_SPAN = (ABSENT, ABSENT)
 """Where an index says that a chunk is not stored."""
+_STARTED = 256
+"""Objects that are asked for before the first of them is decoded, if there is room for so many."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +120,13 @@ class Direct:
         ChangedError
             If an object is not the one that is known.
         """
-        objects = (
+        objects: Iterator[tuple[_Object, tuple[slice, ...]]] = (
             (_Object(self, name, place, self.key(place), source, known), within)
             for region, known in regions
             for place, source, within in cells_of(region, self.object_shape)
         )
+        if isinstance(self.objects, RemoteObjects):
+            objects = _started(self.objects, objects)
         if self.shards is None:
             files = (
                 (
@@ -166,7 +174,7 @@ class Direct:
         files = self._files
         if files is not None and self._read_short(files, chunk, target):
             return
-        with self.objects.open(chunk.key, self.nbytes, None) as stored:
+        with chunk.open() as stored:
             try:
                 if stored is None:
                     target[...] = self.fill
@@ -196,14 +204,12 @@ class Direct:
         assert self.shards is not None
         cells = list(cells_of(shard.source, self.shape))
         lacks = shard.lacks
-        opened = self.objects.open(shard.key, self.nbytes, self.shards.index_span)
-        with nullcontext() if lacks else opened as stored:
+        with nullcontext() if lacks else shard.open() as stored:
             spans = [_NO_SPAN] * len(cells)
             if not lacks:
                 shard.check_open(stored)
             if stored is not None:
-                index = self.shards.index(stored)
-                spans = [(int(at), int(nbytes)) for at, nbytes in (index[n] for n, _, _ in cells)]
+                spans = self.shards.spans(stored, [inner for inner, _, _ in cells])
                 stored.fetch([span for span in spans if sum(span) <= stored.size])
             chunks: Iterator[Wanted] = (
                 (
@@ -236,11 +242,31 @@ class _Object(NamedTuple):
     key: str
     source: tuple[slice, ...]
     known: Expected | None
+    landing: Landing[Fetched | None] | None = None
+    """Where it comes, if it was asked for already."""
 
     @property
     def lacks(self) -> bool:
         """Whether it is known not to be stored."""
         return self.known is not None and self.known.lacks(self.place)
+
+    def started(self, objects: RemoteObjects) -> _Object:
+        """Ask for it, and go on."""
+        shards, cells = self.of.shards, [n for n, _, _ in cells_of(self.source, self.of.shape)]
+        size = self.known.size_of(self.place) if self.known is not None else 0
+        nbytes = self.of.nbytes * (1 if shards is None else len(cells))
+        index = spans_of = None
+        if shards is not None:
+            index, spans_of = shards.index_span, partial(shards.spans, chunks=cells)
+        whole, most = size or self.of.nbytes, min(size or nbytes, nbytes)
+        return self._replace(landing=objects.start(self.key, whole, index, most, spans_of))
+
+    def open(self) -> AbstractContextManager[StoredObject | None]:
+        """Open it, or wait for it if it was asked for."""
+        if self.landing is not None:
+            return landed(self.landing)
+        index = None if self.of.shards is None else self.of.shards.index_span
+        return self.of.objects.open(self.key, self.of.nbytes, index)
 
     def check(self, found: State | None) -> None:
         """See that it is the one that is known."""
@@ -268,6 +294,24 @@ class _Object(NamedTuple):
             self.of.read_object(self, target)
         except Exception as error:
             raise self.of.named(self.name, self.place, error) from error
+
+
+def _started(
+    objects: RemoteObjects, wanted: Iterator[tuple[_Object, tuple[slice, ...]]]
+) -> Iterator[tuple[_Object, tuple[slice, ...]]]:
+    """Ask for objects before their turn comes: those behind a network are waited for."""
+    waiting: deque[tuple[_Object, tuple[slice, ...]]] = deque()
+    try:
+        for one, within in wanted:
+            waiting.append((one if one.lacks else one.started(objects), within))
+            if len(waiting) >= _STARTED:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        for one, _ in waiting:
+            if one.landing is not None:
+                one.landing.close()
 
 
 class _Inner(NamedTuple):

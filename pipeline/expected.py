@@ -37,6 +37,9 @@ class Expected(Protocol):
     def listed(self) -> bool:
         """Whether a listing told of them, so that there is something to compare."""
 
+    def size_of(self, place: Place) -> int:
+        """Return the bytes of an object, 0 if they are not known or it is not stored."""
+
     def lacks(self, place: Place) -> bool:
         """Whether an object is known not to be stored: then it is not asked for."""
 
@@ -71,20 +74,21 @@ class Listed:
         """Which objects are stored: bool, of the box's shape."""
         return self.sizes > 0
 
-    def _size(self, place: Place) -> int:
+    def size_of(self, place: Place) -> int:
+        """Return the bytes of an object, 0 if it is not stored."""
         if self.size:
             return self.size
         return int(self.sizes[tuple(n - m for n, m in zip(place, self.first, strict=True))])
 
     def lacks(self, place: Place) -> bool:
         """Whether an object is known not to be stored."""
-        return not self._size(place)
+        return not self.size_of(place)
 
     def check(self, place: Place, found: State | None) -> None:
         """Compare an object with its entry of the listing."""
         if found is None:
             raise ChangedError("it was stored when the run was planned, and is gone")
-        size = self._size(place)
+        size = self.size_of(place)
         if max(found.size, 1) != size:  # the listing marks empty objects by a 1
             raise ChangedError(
                 f"it had {size:,} bytes when the run was planned, and has {found.size:,}"
@@ -104,6 +108,10 @@ class Unlisted:
     missed: set[tuple[int, ...]]
     """Those that were asked for and not there."""
     listed: ClassVar[bool] = False
+
+    def size_of(self, place: Place) -> int:  # noqa: ARG002
+        """Nothing is known."""
+        return 0
 
     def lacks(self, place: Place) -> bool:  # noqa: ARG002 # nothing is known
         """Nothing is known: every object is asked for."""

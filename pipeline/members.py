@@ -21,7 +21,7 @@ from chunkfold.careful import METADATA, careful
 from chunkfold.remote import RemoteObjects
 from chunkfold.source import AnyArray
 
-_AT_ONCE = 16
+_AT_ONCE = 32
 """Members that are opened at the same time: most of it is waiting for a store."""
 
 

@@ -26,11 +26,13 @@ class Memory:
     """Compressed and decoded leaves in flight, over all readers."""
     accumulators: int
     """Partials on the device and on the host."""
+    fetching: int = 0
+    """Stored bytes that come over a network, or wait to be decoded."""
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.staging + self.decoding + self.accumulators
+        return self.staging + self.decoding + self.accumulators + self.fetching
 
 
 def ring_slots(readers: int) -> int:
@@ -51,18 +53,19 @@ def projected(
     readers: int,
     tree: Tree,
     workers: int,
+    fetching: int,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
     A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
-    little of them. Files are read cell by cell, small ones a few at a time; what comes over a
-    network, or is decoded by zarr, all at once that a leaf has. It reads one input at a time. Of
-    the partials of `tree`, over the blocks of a tile, so many may wait on one worker for their
-    siblings; roots wait where they are.
+    little of them. They are read cell by cell, small files a few at a time; what is decoded by zarr
+    all at once that a leaf has. It reads one input at a time. `fetching` is what a worker has of
+    objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
+    may wait on one worker for their siblings; roots wait where they are.
     """
     in_flight = max(
         source.direct.in_flight(leaf_bytes)
-        if source.direct is not None and not source.remote
+        if source.direct is not None
         else max(leaf_bytes, _touched(layout, source))
         for source in sources
     )
@@ -79,6 +82,7 @@ def projected(
         staging=threads * ring_slots(readers) * leaf_bytes * len(sources),
         decoding=readers * 2 * in_flight,
         accumulators=threads * (3 * partial + tables + slabs) + waiting + roots,
+        fetching=fetching,
     )
 
 

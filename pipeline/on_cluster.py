@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -101,7 +102,8 @@ class OnCluster:
         limits = [workers[a]["memory_limit"] for a in found if workers[a].get("memory_limit")]
         threads = min(int(workers[address]["nthreads"]) for address in found)
         devices, readers = zip(*found.values(), strict=True)
-        return Crew(devices, threads, max(readers), min(limits, default=None))
+        (_, neighbours), *_ = Counter(map(_host, found)).most_common(1)
+        return Crew(devices, threads, max(readers), min(limits, default=None), neighbours)
 
     def _ask(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait for a worker, and ask all there are; return them, and what they answer."""

@@ -52,6 +52,8 @@ class Plan:
     """Blocks that one worker runs at once."""
     readers: int
     """Threads of a worker that read and decode for all of these."""
+    requests: int
+    """That a worker may have in flight for one host, where inputs are behind a network."""
     tree: Tree
     """Over the blocks of a tile that has most of them."""
     listings: tuple[Listing | None, ...]
@@ -202,6 +204,7 @@ class Plan:
             (
                 f"blocks    {len(self.blocks):,} task(s) on {self.workers} worker(s), "
                 f"{self.threads} at once on each, {self.readers} threads reading"
+                + (f", {self.requests} requests in flight" if self.memory.fetching else "")
             ),
             (
                 f"tree      {self.levels} level(s) of combines, {self.tree.fan_in} partials each; "
@@ -211,7 +214,8 @@ class Plan:
                 f"memory    at most {size_text(self.memory.total)} a worker: "
                 f"staging {size_text(self.memory.staging)}, "
                 f"decoding {size_text(self.memory.decoding)}, "
-                f"accumulators {size_text(self.memory.accumulators)}"
+                + (f"fetching {size_text(self.memory.fetching)}, " if self.memory.fetching else "")
+                + f"accumulators {size_text(self.memory.accumulators)}"
             ),
         ]
         return "\n".join(map(printable, lines))

@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.blocks import cut_blocks
 from chunkfold.errors import PlanError
+from chunkfold.flight import FLIGHT_BYTES
 from chunkfold.gaps import Holdings
 from chunkfold.grid import Axis, Selection, normalized_axes, select
 from chunkfold.kernels import Accumulator, Bound
@@ -52,6 +53,7 @@ def make_plan(
     workers: int = 1,
     threads: int = 1,
     readers: int = READERS[0],
+    requests: int = 1,
     memory_limit: int | None = None,
     memory: int | None = None,
 ) -> Plan:
@@ -66,6 +68,8 @@ def make_plan(
     workers, threads, readers
         Workers, and of each the blocks that it runs at once and the threads that read for them, at
         most.
+    requests
+        That each worker may have in flight for one host, at most.
     memory_limit
         Bytes that distributed allows each worker, if it has a limit.
     memory
@@ -91,6 +95,7 @@ def make_plan(
         workers=workers,
         threads=threads,
         readers=readers,
+        requests=requests,
         most=min(limits),
     )
     ways = partial(_layouts, sources, chosen, reduced)
@@ -146,6 +151,7 @@ def _planned(
     workers: int,
     threads: int,
     readers: int,
+    requests: int,
     most: float,
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
@@ -166,9 +172,11 @@ def _planned(
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
-    for reading, at_once in itertools.product(range(readers, 0, -1), range(threads, 0, -1)):
+    ways = itertools.product(range(readers, 0, -1), range(threads, 0, -1))
+    flights = _flights(sources)
+    for (reading, at_once), fetching in itertools.product(ways, flights):
         needed = projected(
-            layout, accumulator, sources, leaf_bytes, at_once, reading, tree, workers
+            layout, accumulator, sources, leaf_bytes, at_once, reading, tree, workers, fetching
         )
         if needed.total <= most:
             break
@@ -186,9 +194,19 @@ def _planned(
         workers=workers,
         threads=at_once,
         readers=reading,
+        requests=requests,
         tree=tree,
         listings=listings,
     )
+
+
+def _flights(sources: tuple[Source, ...]) -> list[int]:
+    """Return how many bytes may be in flight: best first; a chunk at least."""
+    if not any(source.remote for source in sources):
+        return [0]
+    least = max(math.prod(source.object_shape) * source.dtype.itemsize for source in sources)
+    sizes = [max(FLIGHT_BYTES >> halved, least) for halved in range(4)]
+    return list(dict.fromkeys(sizes))
 
 
 def _hint(plan: Plan) -> str:

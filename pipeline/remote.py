@@ -1,7 +1,7 @@
 """Stored objects behind a network, by obstore: S3, GCS, Azure, HTTP.
 
-Requests that fail by the server's or the network's fault are tried again by obstore, with growing
-pauses between (see PATIENCE).
+Requests for chunks that fail by the server's or the network's fault are tried again by `flight`;
+those for metadata and listings by obstore, with growing pauses between (see PATIENCE).
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from chunkfold.credentials import with_credentials
 from chunkfold.errors import SourceError
 from chunkfold.expected import State
-from chunkfold.listing import Entry, listed, nanoseconds
+from chunkfold.fetching import Fetched, Host, SpansOf, fetched
+from chunkfold.flight import Landing, flight
+from chunkfold.listing import Entry, listed
 from chunkfold.objects import Span, StoredObject
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import RefusedError, denial, refusal, status_of
@@ -32,7 +34,7 @@ SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
 """Of these, those of stores that can be listed and written to."""
 PATIENCE: dict[str, Any] = {
-    "max_retries": 8,
+    "max_retries": 100,  # more than there is time for
     "retry_timeout": timedelta(seconds=60),
     "backoff": {
         "init_backoff": timedelta(milliseconds=200),
@@ -41,8 +43,12 @@ PATIENCE: dict[str, Any] = {
     },
 }
 """How often, and how long, a request is tried."""
-TIMEOUTS = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=10)}
-"""Of a single try."""
+TIMEOUTS = {
+    "connect_timeout": timedelta(seconds=10),
+    "read_timeout": timedelta(seconds=30),
+    "timeout": timedelta(seconds=600),
+}
+"""Of a single try: until there is a connection, without any byte, and in all."""
 _ENDPOINTS = (
     "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT",
     "GOOGLE_SERVICE_ACCOUNT_KEY",
@@ -55,8 +61,6 @@ _CREDENTIALS = {
 _SCHEME = re.compile(r"(\w+)://")
 _OF_THE_CLOUD = "169.254.169.254"
 """Where machines of a cloud have credentials: who asks there found them nowhere else."""
-PIECE_BYTES = 8 << 20
-"""Objects larger than two of these are read in pieces, several at once."""
 
 
 def open_store(url: str, **options: Any) -> Any:
@@ -118,6 +122,8 @@ class RemoteObjects:
     path: str
     absent: frozenset[int] = frozenset()
     """Statuses of answers that mean that an object is not stored, beside 404."""
+    hasty: Any = None
+    """The same store, which does not try again by itself, if there is such a one."""
 
     @property
     def where(self) -> str:
@@ -129,19 +135,43 @@ class RemoteObjects:
         """Whether the store can say what is there: plain HTTP cannot."""
         return type(self.store).__name__ != "HTTPStore"
 
-    @contextlib.contextmanager
-    def open(self, key: str, whole: int, index: Span | None) -> Iterator[StoredObject | None]:
-        """Ask for the object, or for what of it is read first."""
+    @cached_property
+    def host(self) -> Host:
+        """Whom it asks."""
+        told = getattr(self.store, "config", {})
+        url = getattr(self.store, "url", "") or told.get("endpoint", "")
+        name = urlsplit(str(url)).netloc or told.get("bucket", "")
+        return Host(self.hasty or self.store, f"{type(self.store).__name__} {name}")
+
+    def start(
+        self, key: str, whole: int, index: Span | None, nbytes: int, spans_of: SpansOf | None
+    ) -> Landing[Fetched | None]:
+        """Ask for an object, and go on; parameters as `open`.
+
+        Parameters
+        ----------
+        nbytes
+            About so many bytes will come: there must be room for them.
+        spans_of
+            What is wanted of it besides the index.
+        """
         path = f"{self.path}/{key}" if self.path else key
-        found: StoredObject | None
-        with said_shortly():
+
+        async def fetch() -> Fetched | None:
             try:
-                found = TRIES(_opened, self.store, path, whole, index)
-            except Exception as error:  # obstore has dozens
+                return await fetched(self.host, path, whole, index, spans_of)
+            except Exception as error:
                 if not self._means_absent(error):
                     raise
-                found = None
-        yield found
+                return None
+
+        return flight().start(nbytes, fetch)
+
+    @contextlib.contextmanager
+    def open(self, key: str, whole: int, index: Span | None) -> Iterator[StoredObject | None]:
+        """Ask for the object, or for what of it is read first, and wait for it."""
+        with landed(self.start(key, whole, index, index[1] if index else whole, None)) as found:
+            yield found
 
     def _means_absent(self, error: Exception) -> bool:
         """Whether an answer means that an object is not stored."""
@@ -154,7 +184,7 @@ class RemoteObjects:
         path = f"{self.path}/{key}" if self.path else key
         with said_shortly():
             try:
-                return TRIES(_head, self.store, path)
+                return flight().waited(lambda: self.host.head(path))
             except Exception as error:  # obstore has dozens
                 if not self._means_absent(error):
                     raise
@@ -174,100 +204,15 @@ class RemoteObjects:
             yield from listed(self.store, self.path, marks)
 
 
-@dataclass
-class _Remote:
-    store: Any
-    path: str
-    size: int
-    modified: int
-    """When it had been written, by the first answer."""
-    held: dict[Span, Any] = field(default_factory=dict)
-    """What was brought of it."""
-    requests: int = 1
-    """Answers that this is made of: another version may have come with the later ones."""
-
-    def state(self) -> State:
-        if self.requests == 1:
-            return State(self.size, self.modified)
-        with said_shortly():
-            return TRIES(_head, self.store, self.path)
-
-    def fetch(self, spans: Sequence[Span]) -> None:
-        wanted = [span for span in spans if span not in self.held and span[1]]
-        if (0, self.size) in self.held or not wanted:
-            return
-        with said_shortly():
-            found = TRIES(_ranges, self.store, self.path, wanted)
-        self.requests += 1
-        self.held = dict(zip(wanted, found, strict=True))
-
-    def read(self, span: Span) -> memoryview:
-        whole = self.held.get((0, self.size))
-        if whole is not None:
-            return memoryview(whole)[span[0] : sum(span)]
-        self.fetch([span])
-        return memoryview(self.held[span]) if span[1] else memoryview(b"")
-
-    def read_into(self, memory: np.ndarray, offset: int) -> None:
-        found = self.read((offset, memory.nbytes))
-        if len(found) != memory.nbytes:
-            raise ValueError(f"it ends after {len(found):,} of {memory.nbytes:,} bytes: it was cut")
-        memory[:] = np.frombuffer(found, np.uint8)
-
-
-def _opened(store: Any, path: str, whole: int, index: Span | None) -> _Remote:
-    """Bring an object's index, or all of it; large ones in pieces, at the same time."""
-    import obstore
-    from obstore.exceptions import NotSupportedError
-
+@contextlib.contextmanager
+def landed(landing: Landing[Fetched | None]) -> Iterator[StoredObject | None]:
+    """Wait for an object that was asked for; None if it is not stored. It is closed behind that."""
     try:
-        if index is None and whole <= 2 * PIECE_BYTES:
-            return _whole(store, path)
-        offset, nbytes = index or (0, PIECE_BYTES)
-        wanted: Any = {"suffix": nbytes} if offset < 0 else (offset, offset + nbytes)
-        result = obstore.get(store, path, options={"range": wanted})
-        state, first = _state(result.meta), result.bytes()
-        size, modified = state
-    except NotSupportedError:  # Azure knows no suffixes, plain servers no ranges
-        return _whole(store, path)
-    at = size - len(first) if offset < 0 else offset
-    if index is not None:
-        return _Remote(store, path, size, modified, {(at, len(first)): first})
-    rest = [
-        (start, min(PIECE_BYTES, size - start)) for start in range(len(first), size, PIECE_BYTES)
-    ]
-    pieces = [first, *(_ranges(store, path, rest) if rest else [])]
-    content = b"".join(map(memoryview, pieces))
-    return _Remote(store, path, size, modified, {(0, size): content}, len(pieces))
-
-
-def _whole(store: Any, path: str) -> _Remote:
-    import obstore
-
-    result = obstore.get(store, path)
-    content, modified = result.bytes(), _state(result.meta).modified
-    return _Remote(store, path, len(content), modified, {(0, len(content)): content})
-
-
-def _head(store: Any, path: str) -> State:
-    import obstore
-
-    return _state(obstore.head(store, path))
-
-
-def _state(meta: Any) -> State:
-    return State(meta["size"], nanoseconds(meta["last_modified"]))
-
-
-def _ranges(store: Any, path: str, spans: Sequence[Span]) -> Sequence[Any]:
-    """Bring spans at the same time; those that lie side by side in one piece."""
-    import obstore
-
-    starts, lengths = zip(*spans, strict=True)
-    found: Sequence[Any] = obstore.get_ranges(
-        store, path, starts=starts, lengths=lengths, coalesce=64 << 10
-    )
-    return found
+        with said_shortly():
+            found = landing.result()
+        yield found
+    finally:
+        landing.close()
 
 
 @contextlib.contextmanager

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Collection
 from typing import Any
 
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception,
+    stop_after_delay,
+    wait_random_exponential,
+)
+
 from chunkfold.careful import METADATA, CarefulObjects
+from chunkfold.fetching import fault_of
 from chunkfold.refusals import refusal, status_of
+from chunkfold.settings import retry_seconds
 
 FORBIDDEN = 403
 """What servers answer that do not say what they do not have."""
@@ -19,17 +29,32 @@ class RemoteStore(CarefulObjects):
     be listed can refuse those of the other. Whoever opened none says what was refused.
     """
 
-    def __init__(self, store: Any, *, read_only: bool = True, absent: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        store: Any,
+        *,
+        read_only: bool = True,
+        hasty: Any = None,
+        absent: Collection[int] = (),
+    ) -> None:
         super().__init__(store, read_only=read_only)
+        self.hasty = store if hasty is None else hasty
+        """The same store, which does not try again what fails: whoever asks it does."""
         self.absent = frozenset(absent)
         """Statuses of answers that mean of any object that it is not stored, beside 404."""
         self.refused: Exception | None = None
         """The last refusal of metadata, if there was one."""
 
+    def __getstate__(self) -> dict[Any, Any]:
+        return super().__getstate__() | {"hasty": pickle.dumps(self.hasty), "refused": None}
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        super().__setstate__(state | {"hasty": pickle.loads(state["hasty"])})
+
     async def get(self, key: str, *given: Any, **more: Any) -> Any:
         """Return what is stored, or None if it is not there."""
         try:
-            return await super().get(key, *given, **more)
+            return await _again(retry_seconds())(super().get, key, *given, **more)
         except Exception as error:
             status = status_of(error)
             metadata = status == FORBIDDEN and key.rpartition("/")[2] in METADATA
@@ -38,3 +63,13 @@ class RemoteStore(CarefulObjects):
             if metadata:
                 self.refused = error
             return None
+
+
+def _again(seconds: float) -> AsyncRetrying:
+    """Return what tries again what obstore does not: answers that end too early."""
+    return AsyncRetrying(
+        retry=retry_if_exception(lambda error: fault_of(error) is not None),
+        stop=stop_after_delay(seconds),
+        wait=wait_random_exponential(multiplier=0.1, max=5),
+        reraise=True,
+    )

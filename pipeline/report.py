@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chunkfold.bad_chunks import Skipped, together
+from chunkfold.flight import Requests
 from chunkfold.kernels import Device
 from chunkfold.kernels.profile import Profile, merged
 from chunkfold.missed import Missed
@@ -104,6 +105,8 @@ class Report:
     skipped: Skipped = field(default_factory=dict)
     laws: Mapping[str, bool] = field(default_factory=dict)
     """Of monoids whose laws were tried on data: whether any element changed an accumulator."""
+    requests: Requests = field(default_factory=Requests)
+    """What its workers asked servers for."""
     missed: Mapping[str, Missed] = field(default_factory=dict)
     """By input: its objects that are not stored, where only asking for them could tell."""
 
@@ -124,9 +127,11 @@ def merge(reports: Iterable[Report]) -> Report:
     skipped: list[Skipped] = []
     missed: dict[str, list[Missed]] = {}
     laws: dict[str, bool] = {}
+    requests = Requests()
     for report in reports:
         elements += report.elements
         skipped.append(report.skipped)
+        requests += report.requests
         for name, moved in report.laws.items():
             laws[name] = laws.get(name, False) or moved
         for name, runs in report.missed.items():
@@ -134,4 +139,4 @@ def merge(reports: Iterable[Report]) -> Report:
         for uuid, entry in report.devices.items():
             devices[uuid] = devices[uuid] + entry if uuid in devices else entry
     found = {name: missed_together(parts) for name, parts in missed.items()}
-    return Report(elements, devices, together(skipped), laws, found)
+    return Report(elements, devices, together(skipped), laws, requests, found)

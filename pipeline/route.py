@@ -54,7 +54,8 @@ def objects_of(array: Any) -> LocalObjects | RemoteObjects | None:
     if type(array.store) in (LocalStore, CarefulFiles):
         return LocalObjects(str(Path(array.store.root) / array.path))
     if type(array.store) is RemoteStore:
-        return RemoteObjects(array.store.store, array.path, array.store.absent)
+        store = array.store
+        return RemoteObjects(store.store, array.path, store.absent, store.hasty)
     if type(array.store) in (ObjectStore, CarefulObjects):
         return RemoteObjects(array.store.store, array.path)
     return None

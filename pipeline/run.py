@@ -17,11 +17,13 @@ from chunkfold.block import Folded
 from chunkfold.engine import Engine
 from chunkfold.errors import ChunkError, LawsWarning, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
+from chunkfold.flight import Requests
 from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.partial import Partial, assembled
 from chunkfold.nans import since_elements_are
 from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport, Report, merge
+from chunkfold.settings import retry_seconds
 from chunkfold.work import Work
 
 
@@ -73,6 +75,9 @@ class Run:
             variant,
             plan.threads,
             plan.readers,
+            plan.requests,
+            plan.memory.fetching,
+            retry_seconds(),
             skips,
         )
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
@@ -133,6 +138,11 @@ class Run:
         Where the store can be listed as planned; else those that were asked for and not there.
         """
         return self.plan.found_missing(self._report.missed)
+
+    @property
+    def requests(self) -> Requests:
+        """What workers asked servers for, and how often anew."""
+        return self._report.requests
 
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
         """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""

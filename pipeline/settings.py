@@ -9,11 +9,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import dask
+from dask.utils import parse_timedelta
 
 from chunkfold.errors import PlanError
+from chunkfold.flight import REQUESTS, RETRY_S
 from chunkfold.refusals import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
+_REQUESTS = "chunkfold.remote.requests"
+_RETRY = "chunkfold.remote.retry"
 StorageOptions = Mapping[str, Any]
 """`absent_status`, of `ABSENT`; all else is obstore's, such as `skip_signature` or `region`."""
 
@@ -35,3 +39,32 @@ def absent_statuses(options: StorageOptions) -> Collection[int]:
                 f"{' or '.join(map(str, ABSENT))}, beside 404"
             )
     return statuses
+
+
+def most_requests() -> int:
+    """Return the most requests in flight for each host: `chunkfold.remote.requests`.
+
+    Raises
+    ------
+    PlanError
+        If it is no such number.
+    """
+    given = dask.config.get(_REQUESTS, REQUESTS)
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise PlanError(f"{_REQUESTS} is {given!r}; give a number of at least 1")
+    return given
+
+
+def retry_seconds() -> float:
+    """Return how long a request is tried again: `chunkfold.remote.retry`, as "60 s".
+
+    Raises
+    ------
+    PlanError
+        If it is no time.
+    """
+    given = dask.config.get(_RETRY, RETRY_S)
+    try:
+        return float(parse_timedelta(given))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise PlanError(f"{_RETRY} is {given!r}; give a time, such as '60 s'") from None

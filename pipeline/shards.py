@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,3 +50,8 @@ class Shards:
         index = np.empty(16 * math.prod(self.shape), np.uint8)
         undo(self.chain, shard.read((shard.size - nbytes if at else 0, nbytes)), index)
         return index.view("<u8").reshape(*self.shape, 2)
+
+    def spans(self, shard: StoredObject, chunks: Sequence[tuple[int, ...]]) -> list[Span]:
+        """Return where chunks stand in a shard, by its index; raises as `index`."""
+        index = self.index(shard)
+        return [(int(at), int(nbytes)) for at, nbytes in (index[chunk] for chunk in chunks)]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chunkfold.blocks import Block
+from chunkfold.flight import flight
 from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
 from chunkfold.kernels.power import Powers
 from chunkfold.reads import Window, kernels_of, shares_of
@@ -23,6 +24,8 @@ class Stream:
 
     def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
         self.owned, self.work, self.block = owned, work, block
+        if work.fetching:
+            flight().bound(work.requests, work.fetching, work.retry_s)
         self.totals = Totals(work.run, watch, missed=[set() for _ in work.sources])
         self.fills = Powers(
             owned.opened,

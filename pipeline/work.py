@@ -29,6 +29,12 @@ class Work:
     """Blocks that a worker runs at once."""
     readers: int
     """Threads that read for a block, where a worker has as many."""
+    requests: int
+    """That a worker may have in flight for one host."""
+    fetching: int
+    """Bytes that these may bring, or that wait to be decoded."""
+    retry_s: float
+    """How long a request is tried again, in seconds."""
     skips: bool
     """Whether chunks that cannot be read are left out, rather than end the run."""
 

@@ -31,7 +31,9 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
     layout = Layout(select([Cells(*axis) for axis in axes]), reduced)
     accumulator = bind([as_monoid(op)], [source.dtype]).accumulator
     leaf_bytes = 4 * int(layout.leaf_elements().max())
-    work = Work("run", (source,), (None,), layout, leaf_bytes, accumulator, None, 2, 2, by_cell)
+    work = Work(
+        "run", (source,), (None,), layout, leaf_bytes, accumulator, None, 2, 2, 1, 0, 60.0, by_cell
+    )
     kernels, foreseen = set(), set()
     windows_of = windows_by_cell if by_cell else windows_within
     for tile in range(layout.tiles):
@@ -74,7 +76,9 @@ def test_chunks_are_read_in_turn_where_no_place_matters(
     sources = tuple(open_source(tmp_path / f"{n}") for n in range(len(chunks)))
     layout = Layout(select([Cells(20, 6), Cells(30, 10)]), axis)
     accumulator = bind([as_monoid(op)], [source.dtype for source in sources]).accumulator
-    work = Work("run", sources, (None, None), layout, 240, accumulator, None, 2, 2, skips=False)
+    work = Work(
+        "run", sources, (None, None), layout, 240, accumulator, None, 2, 2, 1, 0, 60.0, skips=False
+    )
     window = whole_window(work, 0, [Part(0, 60, 240, False, (None,) * len(chunks))])
     assert {read.in_turn for read in reads_of(work, window, 240)} == {in_turn}
     given = tuple(tmp_path / f"{n}" for n in range(len(chunks)))

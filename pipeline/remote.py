@@ -1,7 +1,7 @@
 """Stored objects behind a network, by obstore: S3, GCS, Azure, HTTP.
 
 Requests for chunks that fail by the server's or the network's fault are tried again by `flight`;
-those for metadata and listings by obstore, with growing pauses between (see PATIENCE).
+those for metadata and listings by obstore, with growing pauses between.
 """
 
 from __future__ import annotations
@@ -27,28 +27,17 @@ from chunkfold.listing import Entry, listed
 from chunkfold.objects import Span, StoredObject
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import RefusedError, denial, refusal, status_of
+from chunkfold.settings import retry_seconds, stall_seconds
 
 _AZURE = ("az", "adl", "azure", "abfs", "abfss")
 SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
 """Kinds of URLs that obstore reads."""
 LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
 """Of these, those of stores that can be listed and written to."""
-PATIENCE: dict[str, Any] = {
-    "max_retries": 100,  # more than there is time for
-    "retry_timeout": timedelta(seconds=60),
-    "backoff": {
-        "init_backoff": timedelta(milliseconds=200),
-        "max_backoff": timedelta(seconds=10),
-        "base": 2,
-    },
-}
-"""How often, and how long, a request is tried."""
-TIMEOUTS = {
-    "connect_timeout": timedelta(seconds=10),
-    "read_timeout": timedelta(seconds=30),
-    "timeout": timedelta(seconds=600),
-}
-"""Of a single try: until there is a connection, without any byte, and in all."""
+_CONNECT_S, _WHOLE_S = 10.0, 600.0
+"""Longest time until there is a connection, and for all of an answer."""
+_MOST_RETRIES = 100
+"""More than there is time for."""
 _ENDPOINTS = (
     "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT",
     "GOOGLE_SERVICE_ACCOUNT_KEY",
@@ -84,8 +73,10 @@ def open_store(url: str, **options: Any) -> Any:
     url = scheme + url[len(scheme) :]  # in lower case, as obstore wants it
     plain = "http://" in " ".join([url, *(os.environ.get(name, "") for name in _ENDPOINTS)])
     url, headers = with_credentials(url)
-    client = {**TIMEOUTS, "allow_http": plain} | ({"default_headers": headers} if headers else {})
-    given: Any = {"client_options": client, "retry_config": PATIENCE}
+    client = {**_timeouts(), "allow_http": plain} | (
+        {"default_headers": headers} if headers else {}
+    )
+    given: Any = {"client_options": client, "retry_config": _retry()}
     if scheme in ("s3", "s3a"):
         given |= _boto_credentials()
     elif scheme in _AZURE and "@" not in url:
@@ -93,6 +84,23 @@ def open_store(url: str, **options: Any) -> Any:
     if "client_options" in options:
         options["client_options"] = {**given["client_options"], **options["client_options"]}
     return from_url(url, **(given | options))
+
+
+def _timeouts() -> dict[str, timedelta]:
+    seconds = {
+        "connect_timeout": _CONNECT_S, "read_timeout": stall_seconds(), "timeout": _WHOLE_S
+    }  # fmt: skip
+    return {name: timedelta(seconds=value) for name, value in seconds.items()}
+
+
+def _retry() -> dict[str, Any]:
+    """Return how often, and how long, obstore tries a request again."""
+    pauses = {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=5)}
+    return {
+        "max_retries": _MOST_RETRIES,
+        "retry_timeout": timedelta(seconds=retry_seconds()),
+        "backoff": {**pauses, "base": 2},
+    }
 
 
 def _boto_credentials() -> dict[str, Any]:

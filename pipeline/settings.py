@@ -17,7 +17,8 @@ from chunkfold.refusals import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
 _REQUESTS = "chunkfold.remote.requests"
-_RETRY = "chunkfold.remote.retry"
+STALL_S = 30.0
+"""Longest time in an answer without any byte."""
 StorageOptions = Mapping[str, Any]
 """`absent_status`, of `ABSENT`; all else is obstore's, such as `skip_signature` or `region`."""
 
@@ -56,15 +57,28 @@ def most_requests() -> int:
 
 
 def retry_seconds() -> float:
-    """Return how long a request is tried again: `chunkfold.remote.retry`, as "60 s".
+    """Return how long a request is tried again: `chunkfold.remote.retry`; see `_time`."""
+    return _time("chunkfold.remote.retry", RETRY_S)
+
+
+def stall_seconds() -> float:
+    """Return how long an answer may stall: `chunkfold.remote.stall`; see `_time`."""
+    return _time("chunkfold.remote.stall", STALL_S)
+
+
+def _time(name: str, default: float) -> float:
+    """Return a time of the configuration, in seconds.
 
     Raises
     ------
     PlanError
-        If it is no time.
+        If it is no time, or none at all.
     """
-    given = dask.config.get(_RETRY, RETRY_S)
+    given = dask.config.get(name, default)
     try:
-        return float(parse_timedelta(given))
+        seconds = float(parse_timedelta(given))
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise PlanError(f"{_RETRY} is {given!r}; give a time, such as '60 s'") from None
+        seconds = 0.0
+    if seconds <= 0:
+        raise PlanError(f"{name} is {given!r}; give a time, such as '{default:.0f} s'")
+    return seconds

@@ -39,6 +39,7 @@ from chunkfold.remote import (
     TRIES,
     message_of,
 )
+from chunkfold.remote_store import RemoteStore
 from chunkfold.route import direct_of, fill_value, objects_of
 from chunkfold.settings import StorageOptions
 from chunkfold.stored import Listing, list_objects
@@ -267,7 +268,7 @@ class Source:
     def _read_by_zarr(self, region: Sequence[slice], out: np.ndarray) -> None:
         try:
             read, into = self.array.get_basic_selection, NDBuffer.from_numpy_array(out)
-            if self.remote:
+            if self.remote and not isinstance(self.array.store, RemoteStore):
                 TRIES(read, tuple(region), out=into)
             else:
                 read(tuple(region), out=into)

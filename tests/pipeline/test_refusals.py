@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import pytest
 import zarr
 
@@ -38,7 +39,8 @@ def s3(tmp_path: Path, monkeypatch) -> Iterator[Web]:
         monkeypatch.setenv("AWS_ENDPOINT_URL", web.url)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAHUSH")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-        yield web
+        with dask.config.set({"chunkfold.remote.retry": "1 s"}):
+            yield web
 
 
 @pytest.mark.parametrize(("answer", "meaning"), REFUSALS)

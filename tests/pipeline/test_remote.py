@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 import zarr
@@ -13,7 +14,7 @@ from obstore.store import LocalStore as LocalByObstore
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold import listing, planning, remote
+from chunkfold import fetching, flight, listing, planning, remote
 from tests.web import served
 
 LAYOUTS = {
@@ -28,14 +29,12 @@ VALUES = np.random.default_rng(0).standard_normal((30, 100))
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch):
-    """Small leaves; few and quick tries."""
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small leaves; quick tries, for a short time."""
     monkeypatch.setattr(planning, "LEAF_BYTES", 4 * 50 * 8)
-    monkeypatch.setitem(remote.PATIENCE, "max_retries", 3)
-    monkeypatch.setitem(remote.PATIENCE, "retry_timeout", timedelta(seconds=5))
-    short = {"init_backoff": timedelta(milliseconds=5), "max_backoff": timedelta(milliseconds=20)}
-    monkeypatch.setitem(remote.PATIENCE, "backoff", {**short, "base": 2})
-    monkeypatch.setitem(remote.TIMEOUTS, "timeout", timedelta(seconds=1))
+    monkeypatch.setattr(flight, "BACKOFF_S", (0.005, 0.02))
+    with dask.config.set({"chunkfold.remote.retry": "3 s", "chunkfold.remote.stall": "500 ms"}):
+        yield
 
 
 def stored(folder: Path, layout: str = "zstd", **kwargs) -> None:
@@ -51,7 +50,7 @@ def stored(folder: Path, layout: str = "zstd", **kwargs) -> None:
 def test_what_the_web_serves_is_what_is_on_disk(
     tmp_path: Path, monkeypatch, layout: str, ranges: bool, piece_bytes: int
 ):
-    monkeypatch.setattr(remote, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(fetching, "PIECE_BYTES", piece_bytes)
     stored(tmp_path / "a.zarr", layout)
     cut = (slice(1, 29, 3), slice(10, 90))
     with served(tmp_path, ranges=ranges) as web:

@@ -21,6 +21,7 @@ from zarr.buffer import default_buffer_prototype
 from zarr.storage import FsspecStore, LocalStore, ObjectStore, ZipStore
 
 from chunkfold.deadline import beside
+from chunkfold.encodings import decoded, encoding_of
 from chunkfold.errors import SourceError
 from chunkfold.redaction import without_secrets
 from chunkfold.regular import read_regular, refuse_special, too_large
@@ -183,24 +184,28 @@ class CarefulObjects(ObjectStore[Any]):
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Read an object, or a part of one; None if there is none."""
         name, most = f"{self.store}/{key}", _most_of(key)
-        if most is None or byte_range is not None:
+        if byte_range is not None:
             return await _in_time(name, super().get(key, prototype, byte_range))
-        found = await _in_time(name, self._metadata(key, name, most))
+        found = await _in_time(name, self._whole(key, name, most))
         return None if found is None else prototype.buffer.from_bytes(found)
 
-    async def _metadata(self, key: str, name: str, most: int) -> bytes | None:
+    async def _whole(self, key: str, name: str, most: int | None) -> Any:
         import obstore
 
         try:
             answer = await obstore.get_async(self.store, key)
         except FileNotFoundError:
             return None
+        encoding = encoding_of(answer.attributes)
+        if most is None:
+            content = await answer.bytes_async()
+            return decoded(bytes(content), encoding) if encoding else content
         found = bytearray()
         async for piece in answer.stream():
             found += piece
             if len(found) > most:
                 raise too_large(without_secrets(name), most)
-        return bytes(found)
+        return decoded(bytes(found), encoding, most)
 
 
 class CarefulFsspec(FsspecStore):

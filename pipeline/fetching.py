@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from chunkfold.encodings import decoded, encoding_of
 from chunkfold.expected import State
 from chunkfold.flight import Fault, flight
 from chunkfold.listing import nanoseconds
@@ -48,13 +49,14 @@ class Host:
     store: Any
     name: str
 
-    async def get(self, path: str, **options: Any) -> tuple[State, Any]:
-        """Return an object's state, and its bytes, or a range of them."""
+    async def get(self, path: str, **options: Any) -> tuple[State, Any, str]:
+        """Return an object's state, its bytes or a range of them, and how they are encoded."""
         import obstore
 
-        async def request() -> tuple[State, Any]:
+        async def request() -> tuple[State, Any, str]:
             result = await obstore.get_async(self.store, path, options=cast("Any", options) or None)
-            return state_of(result.meta), await result.bytes_async()
+            content = await result.bytes_async()
+            return state_of(result.meta), content, encoding_of(result.attributes)
 
         return await flight().ask(self.name, request, fault_of)
 
@@ -116,6 +118,8 @@ class Fetched:
     size: int
     modified: int
     """When it had been written, by the first answer: nanoseconds since 1970."""
+    encoded: int | None = None
+    """Bytes that it has in the store, where it comes encoded otherwise than it is."""
     held: dict[Span, Any] = field(default_factory=dict)
     """What was brought of it."""
     answers: int = 1
@@ -124,7 +128,7 @@ class Fetched:
     def state(self) -> State:
         """Ask again, if it was brought by several requests."""
         if self.answers == 1:
-            return State(self.size, self.modified)
+            return State(self.size if self.encoded is None else self.encoded, self.modified)
         return flight().waited(lambda: self.host.head(self.path))
 
     def fetch(self, spans: Sequence[Span]) -> None:
@@ -166,11 +170,13 @@ async def fetched(
     offset, nbytes = index or (0, PIECE_BYTES)
     wanted: Any = {"suffix": nbytes} if offset < 0 else (offset, offset + nbytes)
     try:
-        (size, modified), first = await host.get(path, range=wanted)
+        (size, modified), first, encoding = await host.get(path, range=wanted)
     except NotSupportedError:  # Azure knows no suffixes, plain servers no ranges
         return await _whole(host, path)
+    if encoding:  # of which no part can be decoded
+        return await _whole(host, path)
     at = size - len(first) if offset < 0 else offset
-    found = Fetched(host, path, size, modified, {(at, len(first)): first})
+    found = Fetched(host, path, size, modified, held={(at, len(first)): first})
     if index is None:
         starts = range(len(first), size, PIECE_BYTES)
         rest = await asyncio.gather(
@@ -184,6 +190,9 @@ async def fetched(
 
 
 async def _whole(host: Host, path: str) -> Fetched:
-    (_, modified), content = await host.get(path)
+    (_, modified), content, encoding = await host.get(path)
+    encoded = len(content) if encoding else None
+    if encoding:
+        content = decoded(bytes(content), encoding)
     size = len(content)
-    return Fetched(host, path, size, modified, {(0, size): content})
+    return Fetched(host, path, size, modified, encoded, {(0, size): content})

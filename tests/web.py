@@ -28,6 +28,9 @@ class Web:
     ranges: bool = True
     absent: tuple[int, bytes] = (404, b"")
     """Status and body of the answer for what there is not."""
+    encoding: str = ""
+    encode: Callable[[bytes], bytes] = lambda body: body
+    """How what is served is encoded on its way, and what it is called."""
     delay_s: float = 0.0
     asked: Counter[str] = field(default_factory=Counter)
     spans: list[tuple[str, str]] = field(default_factory=list)
@@ -92,7 +95,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not file.is_file():
             self._send(*self.web.absent)
             return
-        body, code, headers = file.read_bytes(), 200, {}
+        body, code, headers = self.web.encode(file.read_bytes()), 200, {}
+        if self.web.encoding:
+            headers["Content-Encoding"] = self.web.encoding
         found = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
         if found and self.web.ranges:
             first, last = found.groups()

@@ -166,9 +166,8 @@ def test_times_of_two_units_are_compared_exactly(opened: OpenedDevice, dtypes: t
 
 
 def test_times_beyond_64_bits_of_a_unit_are_no_others(opened: OpenedDevice):
-    """NumPy multiplies modulo 2**64: these it takes for equal."""
+    """NumPy multiplies modulo 2**64 and takes these for equal, or refuses them, by its version."""
     x, y = np.array([[2**62]], "M8[s]"), np.array([[0]], "M8[ms]")
-    assert (x == y).all()
     got = folded(opened, OPS, x, y)
     assert got["first_mismatch"] == [0]
     assert f"of datetime64[ms] is {2**62 * 1000}, beyond" in got["max_abs_diff"]

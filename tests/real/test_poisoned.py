@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import zarr
 
+from tests.conftest import some
 from tests.poison import FAULTS, WITH_ROOT
 from tests.processes import BIN, finished
 
@@ -59,8 +60,7 @@ def right(done: subprocess.CompletedProcess) -> int:
     return done.stderr.count("\n")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fault", [*FAULTS, *WITH_ROOT])
+@pytest.mark.parametrize(("kind", "fault"), some(list(KINDS), [*FAULTS, *WITH_ROOT], of=4))
 def test_a_poisoned_entry_is_made_again(
     tmp_path: Path, source: Path, used: Path, kind: str, fault: str
 ):
@@ -76,8 +76,13 @@ def test_a_poisoned_entry_is_made_again(
     assert right(reduced(source, device, cache)) == 0
 
 
-@pytest.mark.parametrize("part", ["verdicts", "slots", "slots/1", "slots/1/pocl"])
-@pytest.mark.parametrize("fault", ["another's", "writable", "a link", "a file", "a FIFO"])
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    some(
+        ["verdicts", "slots", "slots/1", "slots/1/pocl"],
+        ["another's", "writable", "a link", "a file", "a FIFO"],
+    ),
+)
 def test_a_poisoned_folder_is_made_again(
     tmp_path: Path, source: Path, used: Path, part: str, fault: str
 ):

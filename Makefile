@@ -86,6 +86,7 @@ bench: $(TESTED) ## Measure kernels and jobs against ceilings and peers
 	@$(BIN)/chunkfold bench ladder
 	@$(BIN)/python benchmarks/axes.py
 	@$(BIN)/python benchmarks/ingest.py
+	@$(BIN)/python benchmarks/far.py
 
 clean: ## Remove everything that was made
 	@rm -rf $(VENV) build dist *.egg-info

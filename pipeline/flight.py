@@ -29,7 +29,7 @@ BACKOFF_S = (0.1, 5.0)
 """First and longest pause between two tries, before jitter."""
 _KNEE = 0.9
 """Share of the requests at which a host had too much to do that it is taken to bear."""
-_SLOW = 1
+_SLOW = 2
 """Answers for each request in flight that it takes to try one more beyond that."""
 _FORGOTTEN_S = 10.0
 """How long it is kept in mind what a host bore."""

@@ -134,7 +134,7 @@ def test_a_window_grows_by_one_with_each_answer_and_is_halved_once_for_a_round()
     for _ in range(40):
         window.answered(2.0)
     assert window.limit == 90  # about what it bore, and then by one with all that are in flight
-    for _ in range(90):
+    for _ in range(2 * 90):
         window.answered(3.0)
     assert 90.9 < window.limit < 91.1
     for _ in range(40):

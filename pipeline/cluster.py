@@ -38,6 +38,7 @@ from chunkfold.worker import RESOURCE, DevicePlugin
 START_DEADLINE_S = 120.0
 CLOSE_DEADLINE_S = 30.0
 """For a cluster some of whose workers did not start."""
+_LOOPBACK = "127.0.0.1:0"
 _CALM = {
     "admin": {"tick": {"interval": "1s"}},
     "worker": {"profile": {"interval": "1s"}, "memory": {"monitor-interval": "1s"}},
@@ -146,7 +147,7 @@ class LocalOpenCLCluster(LocalCluster):
         self._threads = threads_per_worker
         self._attending: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Future[None] | None = None
-        kwargs.setdefault("dashboard_address", dashboard_address())
+        kwargs = _pages(kwargs)
         kwargs["security"] = security_of_local(kwargs.get("security"), encrypted=_encrypted(kwargs))
         if kwargs.get("processes") is not False:
             check_host(len(self._posts))
@@ -221,6 +222,19 @@ class LocalOpenCLCluster(LocalCluster):
         raise ClusterError(
             f"cannot scale beyond {len(self._posts)} worker(s), for {len(self.devices)} device(s)"
         )
+
+
+def _pages(given: dict[str, Any]) -> dict[str, Any]:
+    """Have scheduler and workers serve pages, logs and metrics to this host only, unless told else.
+
+    Without a dashboard Dask serves some of it still.
+    """
+    options = {"dashboard_address": dashboard_address(), "worker_dashboard_address": _LOOPBACK}
+    options |= given
+    if options["dashboard_address"] is None:
+        hidden = {"dashboard": False, "dashboard_address": _LOOPBACK}
+        options["scheduler_kwargs"] = hidden | (given.get("scheduler_kwargs") or {})
+    return options
 
 
 def _encrypted(given: dict[str, Any]) -> bool:

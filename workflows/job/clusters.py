@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import dask
 from distributed import Client
 
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.errors import ClusterError, PlanError
 from chunkfold.planning import THREADS
+from chunkfold.settings import dashboard_address
 from chunkfold.staffing import posts
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
@@ -91,6 +93,11 @@ def _slurm(cluster: Slurm) -> Iterator[Client]:
             *([f"--gres=gpu:{cluster.gpus}"] if cluster.gpus else []),
             *cluster.directives,
         ],
+        # Where people log in, Dask's dashboard would be for all who reach that host.
+        "scheduler_options": {
+            "dashboard_address": dashboard_address(),
+            **dask.config.get("jobqueue.slurm.scheduler-options", {}),
+        },
         # Blocks that a worker runs at once; its cores are for the threads that read and decode.
         "worker_extra_args": ["--nthreads", str(THREADS)],
         "silence_logs": QUIET,

@@ -229,8 +229,11 @@ def _pages(given: dict[str, Any]) -> dict[str, Any]:
 
     Without a dashboard Dask serves some of it still.
     """
-    options = {"dashboard_address": dashboard_address(), "worker_dashboard_address": _LOOPBACK}
-    options |= given
+    options: dict[str, Any] = {
+        "dashboard_address": dashboard_address(),
+        "worker_dashboard_address": _LOOPBACK,
+        **given,
+    }
     if options["dashboard_address"] is None:
         hidden = {"dashboard": False, "dashboard_address": _LOOPBACK}
         options["scheduler_kwargs"] = hidden | (given.get("scheduler_kwargs") or {})
@@ -253,8 +256,8 @@ def connect(address: str, deadline_s: float = 10.0, security: Security | None = 
     ClusterError
         If it cannot be reached in `deadline_s`.
     """
-    # A client that fails to connect leaves a trail; this does not.
     secured = checked_security(address, "client", security)
+    # A client that fails to connect leaves a trail; this does not.
     reaching = reach(address, deadline_s, secured, "client")
     within(2 * deadline_s, "a scheduler", lambda: asyncio.run(reaching))
     return Client(address, timeout=deadline_s, set_as_default=False, security=secured)

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from distributed.comm.addressing import get_address_host_port, parse_address
+from distributed.comm.core import CommClosedError
 from distributed.comm.core import connect as open_comm
 from distributed.core import send_recv
 from distributed.security import Security
 
 from chunkfold.errors import ClusterError, DeviceError, PlanError
-from chunkfold.security import Role, security_for, tls_words
+from chunkfold.security import ENCRYPTED, Role, security_for, tls_words
 from chunkfold.staffing import Post
 
 _WITHOUT_PORTS = ("inproc", "ucx")
@@ -60,13 +61,21 @@ async def reach(
     except Exception as error:
         why = tls_words(error) or str(error) or f"no answer in {deadline_s:.0f} s"
         raise ClusterError(
-            f"cannot reach a scheduler at {address!r} ({why}); start one: dask scheduler"
+            f"cannot reach a scheduler at {address!r} ({why}); {_remedy(address, error)}"
         ) from error
     finally:
         if comm is not None:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(comm.close(), deadline_s)
     return {str(worker["name"]): where for where, worker in joined}
+
+
+def _remedy(address: str, error: Exception) -> str:
+    if parse_address(address)[0] in ENCRYPTED:
+        return "is it one with TLS, and are both sides' certificates of one authority?"
+    if isinstance(error, CommClosedError):
+        return "is it one, and without TLS? Others have addresses like tls://10.0.0.1:8786"
+    return "start one: dask scheduler"
 
 
 def refuse_those_that_joined(

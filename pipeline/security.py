@@ -27,20 +27,21 @@ _LAPSED = {9: "is not valid yet", 10: "has expired"}
 """Of OpenSSL's verdicts on certificates, those that every peer comes to."""
 
 
-def tls_settings(ca_file: str | None, cert: str | None, key: str | None) -> dict[str, Any]:
+def tls_settings(
+    tls_ca_file: str | None = None, tls_cert: str | None = None, tls_key: str | None = None
+) -> dict[str, Any]:
     """Return settings of Dask's that have this side, whatever its role, use these PEM files.
 
-    None: what is configured; without `key` it is in the file of `cert`.
+    None: what is configured; but of a certificate the key is in its file, if it is not given.
     """
     settings: dict[str, Any] = {}
-    if ca_file is not None:
-        settings[f"{_TLS}.ca-file"] = ca_file
+    if tls_ca_file is not None:
+        settings[f"{_TLS}.ca-file"] = tls_ca_file
     for role in ROLES:
-        if cert is not None:
-            settings[f"{_TLS}.{role}.cert"] = cert
-            settings[f"{_TLS}.{role}.key"] = key
-        elif key is not None:
-            settings[f"{_TLS}.{role}.key"] = key
+        if tls_cert is not None:
+            settings[f"{_TLS}.{role}.cert"] = tls_cert
+        if tls_cert is not None or tls_key is not None:
+            settings[f"{_TLS}.{role}.key"] = tls_key
     if settings and dask.config.get(_REQUIRED, None) is None:
         settings[_REQUIRED] = True  # as Dask's own commands take such options
     return settings
@@ -66,8 +67,8 @@ def security_for(address: str, scheme: str, role: Role, given: Security | None =
     return security
 
 
-def security_of_local(given: Any, *, encrypted: bool) -> Security:
-    """Return what a cluster of this host is secured with.
+def security_of_local(given: Security | bool | None, *, encrypted: bool) -> Security:
+    """Return what a cluster of this host is secured with; True: with temporary certificates.
 
     One whose addresses are encrypted, or that Dask's configuration wants encrypted, and that is
     given no certificates has temporary ones, in memory.
@@ -79,7 +80,9 @@ def security_of_local(given: Any, *, encrypted: bool) -> Security:
     """
     if given is True:
         return _temporary()
-    security = given if isinstance(given, Security) else configured()
+    security = given or configured()
+    if not isinstance(security, Security):
+        raise TypeError(f"security is {given!r}; give a distributed.Security, or True")
     if not (security.require_encryption or encrypted):
         return security
     if not given and not any(_files(security, role) for role in ROLES):
@@ -224,7 +227,10 @@ def tls_words(error: BaseException) -> str | None:
     while at is not None:
         if isinstance(at, ssl.SSLCertVerificationError):
             return f"its TLS certificate is refused: {at.verify_message}"
+        if isinstance(at, ssl.SSLEOFError):  # its alert may come too late
+            return "it ended the connection, as one does that refuses this side's TLS certificate"
         if isinstance(at, ssl.SSLError):
-            return f"TLS fails: {_words(at)}"
-        at = at.__cause__ or at.__context__
+            _, alert, said = _words(at).rpartition(" alert ")
+            return f"it refuses this side's TLS certificate: {said}" if alert else f"TLS: {said}"
+        at = getattr(at, "real_error", None) or at.__cause__ or at.__context__  # as Tornado's have
     return None

@@ -15,6 +15,11 @@ import pytest
 import zarr
 from distributed import LocalCluster
 
+import chunkfold as cf
+from chunkfold.security import tls_settings
+from chunkfold.workflows.job import clusters
+from chunkfold.workflows.job.clusters import check_cluster
+from chunkfold.workflows.job.schema import Kubernetes
 from tests.certificates import DAY, Authority, Pair
 from tests.conftest import DEVICES
 from tests.processes import BIN, awaited, finished, started, worker_command
@@ -175,3 +180,23 @@ def test_a_cluster_of_this_host_is_encrypted_where_dask_s_configuration_says_so(
         with dask.config.set(settings):
             code, _, said = here(*words)
     assert (code, "tls.scheduler.cert is missing for a local cluster" in said) == (2, True)
+
+
+def test_workers_in_slurm_have_certificates_and_those_in_kubernetes_cannot(site: Site):
+    asked = {"workers": 1, "cores": 1, "memory": "1 GiB"}
+    pods = Kubernetes(kind="kubernetes", image="x", **asked)
+    with dask.config.set({"distributed.comm.require-encryption": True}):
+        with pytest.raises(cf.PlanError, match="'kubernetes' has no certificates: start one"):
+            check_cluster(pods)
+        with pytest.raises(cf.PlanError, match=r"tls.ca-file is missing for workers in Slurm"):
+            clusters._security_of_slurm()
+        both = site.folder / "in-one.pem"
+        both.write_bytes(site.worker.cert.read_bytes() + site.worker.key.read_bytes())
+        with dask.config.set(tls_settings(str(site.ours.file), str(both))):
+            security = clusters._security_of_slurm()
+            with clusters._jobqueue().SLURMCluster(
+                cores=1, memory="1 GB", security=security
+            ) as made:
+                words = f"--tls-ca-file {site.ours.file} --tls-cert {both} --tls-key {both}"
+                assert words in made.job_script()
+                assert made.scheduler_address.startswith("tls://")

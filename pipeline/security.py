@@ -56,7 +56,8 @@ def security_for(address: str, scheme: str, role: Role, given: Security | None =
         If that scheduler's address and the configuration differ on encryption, or certificates are
         missing or of no use.
     """
-    security = given or _loaded(address) or configured()
+    loaded = _loaded(address) if given is None and role == "client" else None
+    security = given or loaded or configured()
     if security.require_encryption and scheme not in (*ENCRYPTED, "inproc"):
         raise PlanError(
             f"{address!r} is no address with encryption, which {_REQUIRED} or --tls-cert asks for: "

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import zarr
 from distributed import LocalCluster
+from distributed.security import Security
 
 import chunkfold as cf
 from chunkfold.security import tls_settings
@@ -80,6 +81,22 @@ def test_dask_s_configuration_does_too(site: Site, reduce):
     with dask.config.set(site.settings(site.client)):
         assert reduce(site.address) == (0, "sum 4950.0\n", "")
         assert reduce(site.address, "--tls-ca-file", site.others.file)[0] == 4
+
+
+def test_so_does_a_loader_that_it_names(site: Site, reduce, monkeypatch):
+    """As it does for Dask's own client."""
+    ca, cert, key = site.settings(site.client).values()
+    given = Security(tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key)
+    monkeypatch.setattr(f"{__name__}.loader", lambda asked: given if asked["address"] else None)
+    with dask.config.set({"distributed.client.security-loader": f"{__name__}.loader"}):
+        assert reduce(site.address) == (0, "sum 4950.0\n", "")
+    with dask.config.set({"distributed.client.security-loader": "no.such"}):
+        code, _, said = reduce(site.address)
+    assert (code, "distributed.client.security-loader 'no.such' fails: " in said) == (2, True)
+
+
+def loader(asked: dict[str, str]) -> Security | None:
+    """Another in the test."""
 
 
 def test_a_job_file_has_certificates_beside_it(site: Site, here):
@@ -200,3 +217,20 @@ def test_workers_in_slurm_have_certificates_and_those_in_kubernetes_cannot(site:
                 words = f"--tls-ca-file {site.ours.file} --tls-cert {both} --tls-key {both}"
                 assert words in made.job_script()
                 assert made.scheduler_address.startswith("tls://")
+
+
+def test_a_scheduler_s_own_certificate_may_have_expired(site: Site, reduce):
+    pair = site.ours.signed("old", ends=-DAY)
+    files = {"tls_scheduler_cert": str(pair.cert), "tls_scheduler_key": str(pair.key)}
+    security = Security(tls_ca_file=str(site.ours.file), **files)
+    with LocalCluster(n_workers=0, dashboard_address=":0", security=Security()) as other:
+        other.sync(_listen, other, security)
+        address = other.scheduler.listeners[-1].contact_address
+        code, _, said = reduce(address, *site.options(site.client))
+    assert (code, "its TLS certificate is refused: certificate has expired" in said) == (4, True)
+
+
+async def _listen(cluster: LocalCluster, security: Security) -> None:
+    """At another port, with these certificates."""
+    arguments = security.get_listen_args("scheduler")
+    await cluster.scheduler.listen("tls://127.0.0.1:0", **arguments)

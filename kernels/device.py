@@ -7,6 +7,8 @@ import re
 import socket
 import uuid
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyopencl as cl
@@ -15,6 +17,7 @@ from chunkfold.kernels.loader import entry_point
 
 _VERSION = re.compile(r"OpenCL (?:C )?(\d+)\.(\d+)")
 _UUID_KHR = 0x106A  # CL_DEVICE_UUID_KHR; pyopencl has no name for it
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 POCL = "Portable Computing Language"
 SHORT_NAMES = {
     POCL: "pocl",
@@ -41,7 +44,12 @@ class Device:
     """gpu, cpu or accelerator."""
     name: str
     uuid: str
-    """The driver's own where it has one, else derived from host, platform and position."""
+    """The driver's own where it has one, else derived from host, platform and position. It names a
+    device among its host's only: drivers of CPUs say the same of all that are of one model."""
+    host: str
+    """Name of its host."""
+    boot: str
+    """Boot id of its host's kernel: the names of hosts repeat, and the machine ids of clones do."""
     hardware: str
     """The same for two drivers that show the same hardware."""
     vendor: str
@@ -70,6 +78,12 @@ class Device:
     """Equal parts that it can be split in, at most; 1 if in none."""
     part: tuple[int, int] | None = None
     """(k, n) if this is the k-th of n equal parts of a device."""
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every device of every host: a UUID, another one after each boot."""
+        told = f"{self.boot}/{self.host}/{self.platform}/{self.uuid}"
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, told))
 
     @property
     def spec(self) -> str:
@@ -103,6 +117,8 @@ def describe(handle: cl.Device, index: int) -> Device:
         kind=kind,
         name=handle.name.strip(),
         uuid=identity,
+        host=socket.gethostname(),
+        boot=_boot_id(),
         hardware=_hardware(handle, kind, identity),
         vendor=handle.vendor.strip(),
         driver=handle.driver_version.strip(),
@@ -122,6 +138,15 @@ def describe(handle: cl.Device, index: int) -> Device:
         max_sub_groups=_optional(handle, "max_num_sub_groups", 0),
         most_parts=_most_parts(handle),
     )
+
+
+@cache
+def _boot_id() -> str:
+    """Return the kernel's; nothing where it has none to show."""
+    try:
+        return _BOOT.read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 def parse_version(text: str) -> tuple[int, int]:

@@ -110,7 +110,7 @@ class InProcess:
 
     def fold(self, block: Block, done: Done) -> None:
         """Fold it in a thread."""
-        report = reporter(self._work.run, block.number, "", self._owned.device.uuid, self._emit)
+        report = reporter(self._work.run, block.number, "", self._owned.device.identity, self._emit)
         watch = Watch(report, lambda: self._stopped.is_set() or self._cancelled())
         fold = partial(fold_block, self._owned, "", self._work, block, watch)
         self._blocks.submit(_settle, done, fold)

@@ -87,7 +87,7 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
         if places
     }
     report = Report(
-        totals.elements, {owned.device.uuid: entry}, totals.skipped, laws, requests, missed
+        totals.elements, {owned.device.identity: entry}, totals.skipped, laws, requests, missed
     )
     return Folded(partials, merge([report]))  # which bounds what was skipped
 
@@ -105,5 +105,5 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     partials = tuple(combiner.combine(tile) for tile in tiles)
     profile = combiner.profile()
     own = _reported(owned, worker, tuning, profile=profile)
-    report = merge([*(part.report for part in parts), Report(0, {owned.device.uuid: own})])
+    report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
     return Folded(partials, report)

@@ -14,15 +14,17 @@ from typing import Any
 
 import dask.config
 from distributed import Client, LocalCluster
-from distributed.comm.addressing import get_address_host_port, parse_address
-from distributed.comm.core import connect as open_comm
 from distributed.core import Status
 from distributed.deploy.cluster import Cluster
+from distributed.security import Security
 
 from chunkfold.deadline import within
-from chunkfold.errors import ClusterError, DeviceError, PlanError
+from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning import THREADS
+from chunkfold.reaching import checked_security, reach, refuse_those_that_joined
+from chunkfold.security import ENCRYPTED, security_of_local
+from chunkfold.settings import dashboard_address
 from chunkfold.staffing import Post, posts
 from chunkfold.starting import (
     DeviceNanny,
@@ -36,8 +38,7 @@ from chunkfold.worker import RESOURCE, DevicePlugin
 START_DEADLINE_S = 120.0
 CLOSE_DEADLINE_S = 30.0
 """For a cluster some of whose workers did not start."""
-_WITHOUT_PORTS = ("inproc", "ucx")
-"""Schemes whose addresses Dask does not take apart."""
+_LOOPBACK = "127.0.0.1:0"
 _CALM = {
     "admin": {"tick": {"interval": "1s"}},
     "worker": {"profile": {"interval": "1s"}, "memory": {"monitor-interval": "1s"}},
@@ -63,7 +64,7 @@ def chosen_devices(given: str | Sequence[Device | str] | None) -> list[Device]:
     ]
     if not found:
         raise DeviceError("no devices were named; pass None for the default ones")
-    return list({device.uuid: device for device in found}.values())
+    return list({device.identity: device for device in found}.values())
 
 
 def calm_dask() -> None:
@@ -115,12 +116,17 @@ class LocalOpenCLCluster(LocalCluster):
         Python's lock makes more of them wait. A GPU in a mode that lets one process in only needs
         1.
     **kwargs
-        For `distributed.LocalCluster`.
+        For `distributed.LocalCluster`. The dashboard listens on this host's own address, unless
+        `dashboard_address` or Dask's configuration, `chunkfold.dashboard.address`, has another.
+        Where that requires encryption (`distributed.comm.require-encryption`), and names no
+        certificates, there are temporary ones, in memory.
 
     Raises
     ------
     DeviceError
         If a spec matches no device, or there are to be no workers.
+    PlanError
+        If it is to be encrypted, and certificates are missing or of no use.
     ClusterError
         If a worker does not start.
     """
@@ -141,7 +147,8 @@ class LocalOpenCLCluster(LocalCluster):
         self._threads = threads_per_worker
         self._attending: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Future[None] | None = None
-        kwargs.setdefault("dashboard_address", ":0")
+        kwargs = _pages(kwargs)
+        kwargs["security"] = security_of_local(kwargs.get("security"), encrypted=_encrypted(kwargs))
         if kwargs.get("processes") is not False:
             check_host(len(self._posts))
             kwargs.setdefault("worker_class", DeviceNanny)
@@ -217,37 +224,43 @@ class LocalOpenCLCluster(LocalCluster):
         )
 
 
-def connect(address: str, deadline_s: float = 10.0) -> Client:
-    """Connect to a scheduler.
+def _pages(given: dict[str, Any]) -> dict[str, Any]:
+    """Have scheduler and workers serve pages, logs and metrics to this host only, unless told else.
+
+    Without a dashboard Dask serves some of it still.
+    """
+    options: dict[str, Any] = {
+        "dashboard_address": dashboard_address(),
+        "worker_dashboard_address": _LOOPBACK,
+        **given,
+    }
+    if options["dashboard_address"] is None:
+        hidden = {"dashboard": False, "dashboard_address": _LOOPBACK}
+        options["scheduler_kwargs"] = hidden | (given.get("scheduler_kwargs") or {})
+    return options
+
+
+def _encrypted(given: dict[str, Any]) -> bool:
+    """Whether arguments of a `LocalCluster` ask for addresses that are."""
+    said = given.get("protocol") or str(given.get("host") or "")
+    return said.split("://")[0] in ENCRYPTED
+
+
+def connect(address: str, deadline_s: float = 10.0, security: Security | None = None) -> Client:
+    """Connect to a scheduler, with these certificates or those of Dask's configuration.
 
     Raises
     ------
     PlanError
-        If that is no address.
+        If that is no address, or certificates that it asks for are missing or of no use.
     ClusterError
         If it cannot be reached in `deadline_s`.
     """
+    secured = checked_security(address, "client", security)
     # A client that fails to connect leaves a trail; this does not.
-    within(2 * deadline_s, "a scheduler", lambda: asyncio.run(_reach(address, deadline_s)))
-    return Client(address, timeout=deadline_s, set_as_default=False)
-
-
-async def _reach(address: str, deadline_s: float) -> None:
-    try:
-        if parse_address(address)[0] not in _WITHOUT_PORTS:
-            get_address_host_port(address)
-    except ValueError as error:
-        raise PlanError(
-            f"{address!r} is no address of a scheduler ({error}): one is like tcp://10.0.0.1:8786"
-        ) from error
-    try:
-        comm = await asyncio.wait_for(open_comm(address, timeout=deadline_s), deadline_s)
-        await asyncio.wait_for(comm.close(), deadline_s)
-    except Exception as error:
-        why = str(error) or f"no answer in {deadline_s:.0f} s"
-        raise ClusterError(
-            f"cannot reach a scheduler at {address!r} ({why}); start one: dask scheduler"
-        ) from error
+    reaching = reach(address, deadline_s, secured, "client")
+    within(2 * deadline_s, "a scheduler", lambda: asyncio.run(reaching))
+    return Client(address, timeout=deadline_s, set_as_default=False, security=secured)
 
 
 async def serve(
@@ -256,6 +269,7 @@ async def serve(
     *,
     threads: int = THREADS,
     connect_deadline_s: float = 10.0,
+    security: Security | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Join a scheduler with so many workers; return when it goes away or `stop` is set.
@@ -263,29 +277,34 @@ async def serve(
     Raises
     ------
     PlanError
-        If that is no address.
+        If that is no address, or certificates that it asks for are missing or of no use.
+    DeviceError
+        If a device has a worker there already.
     ClusterError
         If the scheduler cannot be reached in `connect_deadline_s`, or a worker does not start.
     """
     calm_dask()
+    secured = checked_security(scheduler, "worker", security)
     stopping = asyncio.create_task((stop or asyncio.Event()).wait())
-    reaching = asyncio.create_task(_reach(scheduler, connect_deadline_s))
+    reaching = asyncio.create_task(reach(scheduler, connect_deadline_s, secured, "worker", -1))
     await asyncio.wait([reaching, stopping], return_when=asyncio.FIRST_COMPLETED)
     if stopping.done():
         reaching.cancel()
         return
-    await reaching
+    refuse_those_that_joined(manned, await reaching, scheduler)
     check_host(len(manned))
     nannies: list[DeviceNanny] = []
     try:
-        nannies.extend(_nanny_of(scheduler, worker_options(post, threads)) for post in manned)
+        for post in manned:
+            options = worker_options(post, threads) | {"security": secured}
+            nannies.append(_nanny_of(scheduler, options))
         starting: asyncio.Future[Any] = asyncio.gather(*nannies, return_exceptions=True)
         await asyncio.wait(
             [starting, stopping], timeout=START_DEADLINE_S, return_when=asyncio.FIRST_COMPLETED
         )
         if stopping.done():
             return
-        await check_started(nannies, len(nannies))
+        await check_started(nannies, len(nannies), scheduler=scheduler)
         ends: list[Any] = [nanny.finished() for nanny in nannies]  # type: ignore[no-untyped-call]
         everyone: asyncio.Future[Any] = asyncio.gather(*ends)
         await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)

@@ -26,7 +26,7 @@ class RunStarted:
     nbytes: int
     """Decoded bytes that will be folded."""
     devices: Mapping[str, str]
-    """Specs of the devices that will, by UUID."""
+    """Specs of the devices that will, by identity; with their hosts where there are several."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class BlockProgress:
     worker: str
     """Address of the worker; empty in this process."""
     device: str
-    """UUID of its device."""
+    """Identity of its device."""
     seconds: float
     """Since the block began."""
 

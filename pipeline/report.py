@@ -101,7 +101,7 @@ class Report:
     elements: int
     """Elements folded into it."""
     devices: Mapping[str, DeviceReport]
-    """By UUID."""
+    """By identity."""
     skipped: Skipped = field(default_factory=dict)
     laws: Mapping[str, bool] = field(default_factory=dict)
     """Of monoids whose laws were tried on data: whether any element changed an accumulator."""
@@ -109,6 +109,16 @@ class Report:
     """What its workers asked servers for."""
     missed: Mapping[str, Missed] = field(default_factory=dict)
     """By input: its objects that are not stored, where only asking for them could tell."""
+
+
+def told_apart(devices: Iterable[Device]) -> dict[str, str]:
+    """Return devices' specs by their identities; with their hosts where there are several."""
+    found = {device.identity: device for device in devices}
+    several = len({(device.boot, device.host) for device in found.values()}) > 1
+    return {
+        identity: f"{device.spec} on {device.host}" if several else device.spec
+        for identity, device in found.items()
+    }
 
 
 def bounded(timeline: Sequence[BlockTimes]) -> tuple[BlockTimes, ...]:
@@ -136,7 +146,7 @@ def merge(reports: Iterable[Report]) -> Report:
             laws[name] = laws.get(name, False) or moved
         for name, runs in report.missed.items():
             missed.setdefault(name, []).append(runs)
-        for uuid, entry in report.devices.items():
-            devices[uuid] = devices[uuid] + entry if uuid in devices else entry
+        for name, entry in report.devices.items():
+            devices[name] = devices[name] + entry if name in devices else entry
     found = {name: missed_together(parts) for name, parts in missed.items()}
     return Report(elements, devices, together(skipped), laws, requests, found)

@@ -22,7 +22,7 @@ from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.partial import Partial, assembled
 from chunkfold.nans import since_elements_are
 from chunkfold.planned import Plan
-from chunkfold.report import DeviceReport, Report, merge
+from chunkfold.report import DeviceReport, Report, merge, told_apart
 from chunkfold.settings import retry_seconds
 from chunkfold.work import Work
 
@@ -123,7 +123,7 @@ class Run:
 
     @property
     def profile(self) -> Mapping[str, DeviceReport]:
-        """What each device did, by UUID; empty until the run has a result."""
+        """What each device did, by its identity; empty until the run has a result."""
         return self._report.devices
 
     @property
@@ -177,7 +177,7 @@ class Run:
                     self.plan.ops,
                     len(self.plan.blocks),
                     self.plan.nbytes,
-                    {device.uuid: device.spec for device in self._devices},
+                    told_apart(self._devices),
                 )
             )
             engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)

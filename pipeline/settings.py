@@ -5,6 +5,7 @@ A variable is called after its setting: `DASK_CHUNKFOLD__REMOTE__ABSENT_STATUS=4
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from chunkfold.flight import REQUESTS, RETRY_S
 from chunkfold.refusals import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
+_DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
 STALL_S = 30.0
 """Longest time in an answer without any byte."""
@@ -64,6 +66,23 @@ def retry_seconds() -> float:
 def stall_seconds() -> float:
     """Return how long an answer may stall: `chunkfold.remote.stall`; see `_time`."""
     return _time("chunkfold.remote.stall", STALL_S)
+
+
+def dashboard_address() -> str:
+    """Return where a local cluster's dashboard listens: `chunkfold.dashboard.address`.
+
+    Raises
+    ------
+    PlanError
+        If it is no such place.
+    """
+    given = dask.config.get(_DASHBOARD, "127.0.0.1:0")
+    if not re.fullmatch(r"[\w.-]*:\d{1,5}", str(given)):
+        raise PlanError(
+            f"{_DASHBOARD} is {given!r}; give HOST:PORT, such as '127.0.0.1:8787' (port 0: any "
+            "that is free), or ':8787' for all of this host's addresses"
+        )
+    return str(given)
 
 
 def _time(name: str, default: float) -> float:

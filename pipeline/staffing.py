@@ -27,6 +27,7 @@ class Post(NamedTuple):
     """What a worker has of its host."""
 
     name: str
+    """Which no other worker of a scheduler has."""
     device: Device
     """Its own, or one that it shares with other workers."""
     readers: int
@@ -56,7 +57,7 @@ def posts(
     workers = sum(map(len, shares))
     return [
         Post(
-            f"{own.kind}-{own.uuid}" + (f"-{number}" if number and own is device else ""),
+            f"{own.kind}-{own.identity}" + (f"-{number}" if number and own is device else ""),
             own,
             readers_each(workers),
             memory or memory_each(workers),

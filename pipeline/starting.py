@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import re
 import resource
 import signal
 import traceback
@@ -15,6 +16,7 @@ from distributed import Nanny
 from distributed.core import Server, Status
 
 from chunkfold.errors import ClusterError
+from chunkfold.reaching import already_there
 from chunkfold.redaction import without_secrets
 
 _FILES = 22
@@ -27,6 +29,8 @@ _MOST_LETTERS = 1_000
 """Of a reason."""
 _Reason = tuple[str, str]
 """Words, and where they are from, which may differ where words do not."""
+_TAKEN = r"'name taken, ([^']*)'"
+"""In what a scheduler says of a second worker of one name."""
 _DIED = "Nanny failed to start worker process"
 """What Dask says where a process ended before it said anything."""
 
@@ -102,7 +106,10 @@ def end_those_that_start(servers: Iterable[Server]) -> None:
 
 
 async def check_started(
-    servers: Iterable[Server], wanted: int, broken: BaseException | None = None
+    servers: Iterable[Server],
+    wanted: int,
+    broken: BaseException | None = None,
+    scheduler: str = "",
 ) -> None:
     """Refuse to go on with fewer workers than wanted, and tell each reason once.
 
@@ -110,9 +117,14 @@ async def check_started(
     ------
     ClusterError
         If some did not start. `broken` is why, where they could not even be made.
+    DeviceError
+        If another command's worker for the same device came to the scheduler first.
     """
     made = list(servers)
     reasons = [why for server in made if (why := await _why_not(server)) is not None]
+    for words, _ in reasons:
+        if taken := re.search(_TAKEN, words):
+            raise already_there(taken[1], "", scheduler)
     if not reasons and broken is not None:
         reasons = [_words_and_place(broken)]
     if not reasons:

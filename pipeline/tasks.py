@@ -50,7 +50,7 @@ def block_task(work: Work, block: Block) -> Folded:
         work.run,
         block.number,
         address,
-        owned.device.uuid,
+        owned.device.identity,
         lambda event: worker.log_event(topic, to_message(event)),  # type: ignore[arg-type]
     )
     return fold_block(

@@ -195,9 +195,9 @@ def process_device(spec: str | None = None) -> WorkerDevice:
         )
     with _process_lock:
         device = (default_devices()[0] if spec is None else devices(spec))[0]
-        if device.uuid not in _of_process:
-            _of_process[device.uuid] = WorkerDevice(OpenedDevice(device), readers_each(1))
-        return _of_process[device.uuid]
+        if device.identity not in _of_process:
+            _of_process[device.identity] = WorkerDevice(OpenedDevice(device), readers_each(1))
+        return _of_process[device.identity]
 
 
 def device_of(worker: Any) -> WorkerDevice:

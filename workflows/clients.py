@@ -32,7 +32,7 @@ def local_client(
         LocalOpenCLCluster(
             devices, workers_per_device=workers_per_device, silence_logs=QUIET
         ) as made,
-        connect(made.scheduler_address) as client,
+        connect(made.scheduler_address, security=made.security) as client,
     ):
         yield client
 

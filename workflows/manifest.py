@@ -113,13 +113,11 @@ def _run_entry(run: Run) -> dict[str, Any]:
     tally = Tally()
     for event in list(run.events):
         tally.hear(event)
-    devices = {
-        uuid: {
-            name: value for name, value in device_json(entry.device).items() if name in _OF_DEVICE
-        }
-        for uuid, entry in run.profile.items()
-    }
     found = run_facts(run)
+    devices = [
+        {name: value for name, value in device_json(entry.device).items() if name in _OF_DEVICE}
+        for entry in run.profile.values()
+    ]
     return {
         "sources": [_source_entry(source) for source in run.plan.sources],
         "results": {name: _summary(value) for name, value in run.values.items()},
@@ -130,7 +128,9 @@ def _run_entry(run: Run) -> dict[str, Any]:
             "blocks": tally.again,
             "workers": [{"worker": one.worker, "reason": one.reason} for one in tally.retired],
         },
-        "devices": [devices[entry["uuid"]] | entry for entry in found["devices"]],
+        "devices": [
+            device | entry for device, entry in zip(devices, found["devices"], strict=True)
+        ],
     }
 
 

@@ -107,9 +107,9 @@ class _Lanes:
         tally = self._tally
         note = f"[yellow]{tally.retries} retried" if tally.retries else ""
         self._bar.update(self._whole, completed=tally.nbytes, note=note)
-        for uuid, nbytes in tally.of_devices.items():
-            if uuid in self._lanes:
-                self._bar.update(self._lanes[uuid], completed=nbytes)
+        for name, nbytes in tally.of_devices.items():
+            if name in self._lanes:
+                self._bar.update(self._lanes[name], completed=nbytes)
 
     def _begin(self, event: RunStarted) -> None:
         self._tally = Tally()
@@ -120,8 +120,8 @@ class _Lanes:
         self._bar.reset(self._whole, total=event.nbytes, description=title)
         several = event.devices if len(event.devices) > 1 else {}
         self._lanes = {
-            uuid: self._bar.add_task(f"  {escape(spec)}", total=event.nbytes, note="")
-            for uuid, spec in several.items()
+            name: self._bar.add_task(f"  {escape(spec)}", total=event.nbytes, note="")
+            for name, spec in several.items()
         }
 
 

@@ -163,6 +163,7 @@ def normalization_json(found: Normalization) -> dict[str, Any]:
 def _device_json(entry: DeviceReport) -> dict[str, Any]:
     return {
         "uuid": entry.device.uuid,
+        "host": entry.device.host,
         "device": entry.device.spec,
         "name": entry.device.name,
         "workers": list(entry.workers),
@@ -195,6 +196,7 @@ def device_json(device: Device) -> dict[str, Any]:
     return {
         "device": device.spec,
         "uuid": device.uuid,
+        "identity": device.identity,
         "name": device.name,
         "kind": device.kind,
         "platform": device.platform,

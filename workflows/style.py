@@ -13,7 +13,7 @@ from rich.table import Table
 from chunkfold.bad_chunks import Skipped
 from chunkfold.kernels.finishes import BIN
 from chunkfold.printable import printable
-from chunkfold.report import DeviceReport
+from chunkfold.report import DeviceReport, told_apart
 from chunkfold.units import size_text
 from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import extent, heights
@@ -174,10 +174,11 @@ def tell_skipped(skipped: Skipped, elements: int) -> None:
 def device_table(devices: Mapping[str, DeviceReport], seconds: float) -> Table:
     """Say which device folded how much, with which variant."""
     made = table("device", "uuid", "variant", "#blocks", "#GiB", "#GiB/s")
-    for entry in devices.values():
+    specs = told_apart(entry.device for entry in devices.values())
+    for identity, entry in devices.items():
         gib = entry.nbytes / 2**30
         rate = f"{gib / seconds:.2f}" if seconds else "-"
-        cells = (entry.device.spec, entry.device.uuid, entry.variant, str(entry.blocks))
+        cells = (specs[identity], entry.device.uuid, entry.variant, str(entry.blocks))
         made.add_row(*cells, f"{gib:.2f}", rate)
     return made
 
@@ -188,9 +189,10 @@ def pass_table(devices: Mapping[str, DeviceReport]) -> Table:
         "device", "kernel", "#pass", "#launches", "#queued ms", "#run ms",
         "#first queued ms", "#first run ms",
     )  # fmt: skip
-    for entry in devices.values():
+    specs = told_apart(entry.device for entry in devices.values())
+    for identity, entry in devices.items():
         for (kernel, number), times in sorted(entry.profile.items(), key=lambda e: e[0][::-1]):
             nanoseconds = (times.wait_ns, times.run_ns, times.first_wait_ns, times.first_run_ns)
-            cells = (entry.device.spec, kernel, str(number), str(times.launches))
+            cells = (specs[identity], kernel, str(number), str(times.launches))
             made.add_row(*cells, *(f"{ns / 1e6:.3f}" for ns in nanoseconds))
     return made

@@ -21,7 +21,7 @@ class Tally:
     retired: list[WorkerRetired] = field(default_factory=list)
     """Workers that could not use their devices."""
     of_devices: dict[str, int] = field(default_factory=dict)
-    """Decoded bytes folded on each device, of chunks that are stored, by UUID."""
+    """Decoded bytes folded on each device, of chunks that are stored, by identity."""
     _blocks: dict[int, BlockProgress] = field(default_factory=dict)
 
     @property

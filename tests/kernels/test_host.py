@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +38,18 @@ def test_parts_are_devices_of_their_own(device: Device):
     for part in parts:
         assert handle_of(part).max_compute_units == part.compute_units
         assert OpenedDevice(part).device.spec == part.spec
+
+
+def test_a_device_is_told_from_those_of_other_hosts_and_boots(device: Device):
+    """Whatever the driver says; a host's name and machine id may be another's too."""
+    assert (device.host, device.boot) == (
+        socket.gethostname(),
+        Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+    )
+    others = [replace(device, **{name: "other"}) for name in ("host", "boot", "platform")]
+    assert len({one.identity for one in (device, *others)}) == 4
+    assert replace(device, index=7).identity == device.identity  # which variables may change
+    assert devices(device.uuid) == [device]
 
 
 def test_a_part_is_found_beside_devices_that_cannot_be_split(monkeypatch):

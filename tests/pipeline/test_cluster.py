@@ -93,11 +93,13 @@ def test_every_device_folds_blocks_and_the_right_one_each(data):
         done = [e for e in run.events if isinstance(e, BlockProgress) and e.done]
         owners = {w["name"]: a for a, w in client.scheduler_info(n_workers=-1)["workers"].items()}
     assert {e.block for e in done} == set(range(len(run.plan.blocks)))
-    assert set(run.profile) == {device.uuid for device in made.devices}
+    assert set(run.profile) == {device.identity for device in made.devices}
     for device in made.devices:
-        entry = run.profile[device.uuid]
-        folded = [e for e in done if e.device == device.uuid]
-        assert {e.worker for e in folded} == set(entry.workers) == {owners[f"cpu-{device.uuid}"]}
+        entry = run.profile[device.identity]
+        folded = [e for e in done if e.device == device.identity]
+        assert (
+            {e.worker for e in folded} == set(entry.workers) == {owners[f"cpu-{device.identity}"]}
+        )
         assert entry.blocks == len(folded) > 0
     assert sum(entry.nbytes for entry in run.profile.values()) == array.nbytes
 
@@ -275,7 +277,7 @@ def test_a_worker_without_its_device_is_retired_and_the_others_finish(data):
         run = cf.submit(path, OPS, client=client)
         check(run.result(120), array)
     assert any(isinstance(event, WorkerRetired) for event in run.events)
-    assert set(run.profile) == {good.uuid}
+    assert set(run.profile) == {good.identity}
 
 
 def test_workers_are_asked_again_however_long_it_took_to_see_that_they_had_gone():

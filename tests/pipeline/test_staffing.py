@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 from distributed.system import MEMORY_LIMIT
@@ -52,6 +53,16 @@ def test_a_gpu_has_as_many_workers_as_cores_that_decode_for_it_ask_for(
     ]
 
 
+@pytest.mark.parametrize("other", [{"host": "b"}, {"boot": "1"}, {"uuid": f"{UUID(int=1)}"}])
+def test_workers_of_equal_devices_have_names_of_their_own(other):
+    """On other hosts, whose names or clones may repeat; and the same name each time on one."""
+    mine = replace(_devices(0, 1)[0], uuid=f"{UUID(int=0)}", host="a", boot="0", compute_units=2)
+    given = (mine, replace(mine, **other), mine)
+    names = [post.name for device in given for post in posts([device], 2)]
+    assert len(set(names)) == 4
+    assert names[:2] == names[4:]
+
+
 @pytest.mark.parametrize(
     ("cores", "most_parts", "given", "expected"),
     [
@@ -78,8 +89,11 @@ def test_a_cpu_is_split_among_its_workers(monkeypatch, cores, most_parts, given,
 
 def test_what_is_given_holds_for_every_device(monkeypatch):
     monkeypatch.setattr(staffing, "_cores", lambda: 12)
-    found = posts(_devices(1, 1), 3, 1 << 30)  # the CPU has two units
+    given = _devices(1, 1)
+    found = posts(given, 3, 1 << 30)  # the CPU has two units
     assert [post.name for post in found] == [
-        "gpu-g0", "gpu-g0-1", "gpu-g0-2", "cpu-c0", "cpu-c0-1", "cpu-c0-2",
-    ]  # fmt: skip
+        f"{device.kind}-{device.identity}{number}"
+        for device in given
+        for number in ("", "-1", "-2")
+    ]
     assert {(post.readers, post.memory) for post in found} == {(2, 1 << 30)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -36,13 +37,14 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class Host:
-    """A network namespace with one address."""
+    """A network namespace with one address, and a name of its own for what runs in it."""
 
     namespace: str
     address: str
 
     def command(self, *words: object) -> list[object]:
-        return ["ip", "netns", "exec", self.namespace, *words]
+        named = ["unshare", "--uts", "sh", "-c", f'hostname {self.namespace}; exec "$@"', "sh"]
+        return ["ip", "netns", "exec", self.namespace, *named, *words]
 
 
 def ip(*words: str) -> None:
@@ -97,6 +99,38 @@ def test_a_scheduler_and_workers_on_two_hosts(hosts, data, tmp_path: Path):
             done = finished(job, 180)
             assert done.returncode == 0, done.stderr
             assert done.stdout.strip() == f"{want} ['//{one.address}', '//{two.address}']"
+
+
+def test_hosts_of_one_model_of_cpu_join_with_the_same_device(hosts, data, tmp_path: Path):
+    """Drivers give it the same UUID on both; a second worker for it on one of them is refused."""
+    one, two = hosts
+    path, want = data
+    device, log = DEVICES[-1], tmp_path / "scheduler.log"  # Intel's, if it is there
+    with contextlib.ExitStack() as stack:
+        words = [BIN / "dask", "scheduler", "--host", one.address, "--port", "8786"]
+        scheduler = stack.enter_context(started(one.command(*words, "--no-dashboard"), log))
+        address = awaited(log, r"Scheduler at:\s+(tcp://\S+)", scheduler)
+        joining = worker_command(address, device.spec)
+        for host in hosts:
+            stack.enter_context(started(host.command(*joining), tmp_path / host.namespace))
+            awaited(log, rf"(Register worker .*{host.address})", scheduler)
+        again = finished(two.command(*joining), 60)
+        assert again.returncode == 2, again.stderr
+        (said,) = [line for line in again.stderr.splitlines() if not line.startswith("worker ")]
+        assert said.startswith(f"DeviceError: {device} of host {two.namespace!r} has a worker (tcp")
+        reduce = [BIN / "chunkfold", "reduce", path, "--scheduler", address, "--op", "sum,min,max"]
+        words = [*reduce, "--manifest", tmp_path / "m.json", "--json"]
+        done = finished(two.command(*words), 180)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"] == want
+    (run,) = json.loads((tmp_path / "m.json").read_text())["runs"].values()
+    for told in (json.loads(done.stdout)["devices"], run["devices"]):
+        assert {entry["host"] for entry in told} == {one.namespace, two.namespace}
+        assert len({entry["workers"][0] for entry in told}) == len(told) == 2
+        assert {entry["device"] for entry in told} == {device.spec}
+        assert sum(entry["bytes"] for entry in told) == 200 * 300 * 300 * 4
+    for host in hosts:
+        assert f"{device.spec} on {host.namespace}" in done.stderr
 
 
 def test_a_link_that_drops_does_not_hang_the_worker(hosts, tmp_path: Path):

@@ -357,7 +357,7 @@ def test_the_command_prints_results_plans_and_events(folder: Path, scheduler: st
     events = [json.loads(line) for line in done.stderr.splitlines()]
     kinds = [event["event"] for event in events]
     assert (kinds[0], kinds[-1], kinds.count("RunFinished")) == ("RunStarted", "RunFinished", 2)
-    assert events[0]["devices"] == {DEVICES[0].uuid: DEVICES[0].spec}
+    assert events[0]["devices"] == {DEVICES[0].identity: DEVICES[0].spec}
     assert "exists; remove it" in " ".join(chunkfold(*words, code=2).stderr.split())
     done = chunkfold(*words, "--overwrite", "--quiet")
     assert (done.stdout, done.stderr) == ("", "")

@@ -17,6 +17,7 @@ from chunkfold.kernels import CATALOGUE
 from chunkfold.packed import not_applied
 from chunkfold.refusals import ABSENT
 from chunkfold.request import MODES
+from chunkfold.security import tls_settings
 from chunkfold.settings import ABSENT_STATUS
 from chunkfold.source import Source
 from chunkfold.workflows.clients import dashboard, local_client
@@ -164,6 +165,32 @@ devices = click.option(
     "workers. May be repeated.  [default: the GPUs, else one CPU device]",
 )
 
+
+def _set_tls(context: click.Context, option: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        assert option.name is not None
+        context.with_resource(dask.config.set(tls_settings(**{option.name: given})))
+
+
+def _pem_file(name: str, meaning: str, *, first: bool = False) -> Decorator:
+    return click.option(
+        name,
+        # A certificate's file may have its key in it: that of the configuration is another's.
+        is_eager=first,
+        metavar="FILE",
+        callback=_set_tls,
+        expose_value=False,
+        help=f"{meaning} of this side's TLS, as PEM.  [default: Dask's configuration]",
+    )
+
+
+tls = stacked(
+    _pem_file("--tls-ca-file", "Certificates of the authority"),
+    _pem_file("--tls-cert", "Certificate", first=True),
+    _pem_file("--tls-key", "Key, where the certificate's file has none,"),
+)
+"""What a scheduler at a tls:// address is connected with."""
+
 cluster = stacked(
     devices,
     click.option(
@@ -171,6 +198,7 @@ cluster = stacked(
         metavar="ADDRESS",
         help="Use the device workers of this Dask scheduler instead of starting a local cluster.",
     ),
+    tls,
 )
 """Where it runs."""
 

@@ -18,6 +18,7 @@ from chunkfold.workflows.consoles import err
 @click.command()
 @click.argument("scheduler")
 @options.devices
+@options.tls
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
@@ -51,6 +52,7 @@ def command(
     Examples:
       chunkfold worker tcp://10.0.0.1:8786
       chunkfold worker tcp://10.0.0.1:8786 --device gpu
+      chunkfold worker tls://10.0.0.1:8786 --tls-ca-file ca.pem --tls-cert w.pem --tls-key w.key
     """
     limit = None if memory is None or math.isnan(memory) else int(memory * 2**30)
     manned = posts(chosen_devices(list(specs) or None), workers_per_device, limit)

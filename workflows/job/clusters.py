@@ -9,11 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import dask
 from distributed import Client
+from distributed.security import Security
 
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.errors import ClusterError, PlanError
 from chunkfold.planning import THREADS
+from chunkfold.security import ROLES, check, configured, tls_settings
+from chunkfold.settings import dashboard_address
 from chunkfold.staffing import posts
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
@@ -56,14 +60,20 @@ def check_cluster(cluster: Cluster) -> None:
     Raises
     ------
     PlanError
-        If a package or a program is missing for it.
+        If a package or a program is missing for it, or it cannot be encrypted and should be.
     """
     if isinstance(cluster, Slurm):
         _jobqueue()
         if shutil.which("sbatch") is None:
             raise PlanError("cluster.kind is 'slurm', but there is no sbatch on this host's PATH")
+        _security_of_slurm()
     if isinstance(cluster, Kubernetes):
         kubernetes.imported()
+        if configured().require_encryption:
+            raise PlanError(
+                "distributed.comm.require-encryption is set, but a cluster of cluster.kind "
+                "'kubernetes' has no certificates: start one that has (cluster.kind 'address')"
+            )
 
 
 def _local(cluster: Local) -> AbstractContextManager[Client]:
@@ -72,7 +82,8 @@ def _local(cluster: Local) -> AbstractContextManager[Client]:
 
 @contextmanager
 def _address(cluster: Address) -> Iterator[Client]:
-    with connect(cluster.address) as client:
+    files = cluster.tls_ca_file, cluster.tls_cert, cluster.tls_key
+    with dask.config.set(tls_settings(*files)), connect(cluster.address) as client:
         _await(client, cluster.workers, cluster.wait)
         yield client
 
@@ -91,10 +102,18 @@ def _slurm(cluster: Slurm) -> Iterator[Client]:
             *([f"--gres=gpu:{cluster.gpus}"] if cluster.gpus else []),
             *cluster.directives,
         ],
+        # Where people log in, Dask's dashboard would be for all who reach that host.
+        "scheduler_options": {
+            "dashboard_address": dashboard_address(),
+            **dask.config.get("jobqueue.slurm.scheduler-options", {}),
+        },
         # Blocks that a worker runs at once; its cores are for the threads that read and decode.
         "worker_extra_args": ["--nthreads", str(THREADS)],
         "silence_logs": QUIET,
     }
+    security = _security_of_slurm()
+    if security is not None:
+        options["security"] = security
     try:
         slurm = _jobqueue().SLURMCluster(**options)
     except (RuntimeError, ValueError, OSError) as error:
@@ -104,6 +123,24 @@ def _slurm(cluster: Slurm) -> Iterator[Client]:
         made.scale(cluster.workers)
         _await(client, cluster.workers, cluster.wait)
         yield client
+
+
+def _security_of_slurm() -> Security | None:
+    """Return what Slurm's workers are reached with, where Dask's configuration wants encryption.
+
+    Raises
+    ------
+    PlanError
+        If certificates are missing or of no use: their files are for this host and the nodes.
+    """
+    security = configured()
+    if not security.require_encryption:
+        return None
+    for role in ROLES:
+        check(security, role, "for workers in Slurm, which are to be encrypted")
+    # dask-jobqueue names a key to its workers, whether or not it is in a file of its own.
+    files = security.get_tls_config_for_role("worker")
+    return Security(tls_worker_key=files["key"] or files["cert"])
 
 
 def _check_script(script: str) -> None:

@@ -220,9 +220,15 @@ def _anchored(job: Job, folder: Path) -> Job:
         given = getattr(job.output, name)
         if given is not None:
             output[name] = absolute(given)
+    cluster = {
+        name: str(base / os.path.expanduser(given))  # noqa: PTH111 # as above
+        for name in ("tls_ca_file", "tls_cert", "tls_key")
+        if (given := getattr(job.cluster, name, None)) is not None
+    }
     return job.model_copy(
         update={
             "sources": sources,
             "output": job.output.model_copy(update=output),
+            "cluster": job.cluster.model_copy(update=cluster),
         }
     )

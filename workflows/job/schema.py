@@ -185,7 +185,14 @@ class Address(_Table):
 
     kind: Literal["address"]
     address: Annotated[str, AfterValidator(_scheduler)]
-    """Of the scheduler: "tcp://10.0.0.1:8786"."""
+    """Of the scheduler: "tcp://10.0.0.1:8786", or "tls://..."."""
+    tls_ca_file: Text | None = None
+    """Certificates of the authority, as PEM: a path, relative to the job file's folder. Dask's
+    configuration has it, and the next two, without it."""
+    tls_cert: Text | None = None
+    """Certificate of this side."""
+    tls_key: Text | None = None
+    """Its key, where the certificate's file has none."""
     workers: Count = 1
     """Workers to wait for before the work starts."""
     wait: Seconds = Field(default="1 m", validate_default=True)

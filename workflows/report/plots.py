@@ -73,7 +73,8 @@ def timeline(devices: Sequence[Mapping[str, Any]], readers: int) -> Markup:
     span = max(times["began"] + times["seconds"] for times in blocks) - first or 1e-9
     rows, at = [], 18
     for device in devices:
-        rows.append(_text(0, at, f"{device['device']}  {device['name']}", kind="strong"))
+        title = f"{device['device']}  {device['name']}, {device['host']}"
+        rows.append(_text(0, at, title, kind="strong"))
         at += _GAP
         for name, field, meaning in _STAGES:
             capacity = readers if field in ("read_s", "decode_s") else 1

@@ -41,7 +41,7 @@ class Decoder:
             return
         if span[1] != self.nbytes:
             raise ValueError(f"it has {span[1]:,} bytes, but its shape needs {self.nbytes:,}")
-        if self._whole(target):
+        if self.whole(target):
             stored.read_into(target.reshape(-1).view(np.uint8), span[0])
         else:
             self._read_run(stored, span[0], source, target)
@@ -60,13 +60,13 @@ class Decoder:
 
     def undo(self, found: Stored, source: Sequence[slice], target: np.ndarray) -> None:
         """Decode a chunk's bytes, where they are wanted if all of it is, and take a part of it."""
-        whole = self._whole(target)
+        whole = self.whole(target)
         chunk = target.reshape(-1).view(np.uint8) if whole else scratch.room("decoded", self.nbytes)
         with decode_clock:
             undo(self.chain, found, chunk)
         if not whole:
             target[...] = chunk.view(self.dtype).reshape(self.shape)[tuple(source)]
 
-    def _whole(self, target: np.ndarray) -> bool:
+    def whole(self, target: np.ndarray) -> bool:
         """Whether a chunk can be decoded where it is wanted."""
         return target.shape == self.shape and target.flags.c_contiguous

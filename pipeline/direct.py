@@ -72,10 +72,9 @@ class Direct:
 
     @cached_property
     def _files(self) -> LocalObjects | None:
-        """Where its chunks are, if each is a local file of its own, with codecs."""
-        if isinstance(self.objects, LocalObjects) and self.chain and self.shards is None:
-            return self.objects
-        return None
+        """Where its chunks are, if each is a local file of its own."""
+        local = isinstance(self.objects, LocalObjects) and self.shards is None
+        return self.objects if local else None  # type: ignore[return-value]
 
     @cached_property
     def object_shape(self) -> tuple[int, ...]:
@@ -172,8 +171,10 @@ class Direct:
     def read_object(self, chunk: _Object, target: np.ndarray) -> None:
         """Decode what is taken of a chunk that is an object of its own."""
         files = self._files
-        if files is not None and self._read_short(files, chunk, target):
-            return
+        if files is not None:
+            read = self._read_short if self.chain else self._read_plain
+            if read(files, chunk, target):
+                return
         with chunk.open() as stored:
             try:
                 if stored is None:
@@ -198,6 +199,17 @@ class Direct:
         except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
             return False
         return True
+
+    def _read_plain(self, files: LocalObjects, chunk: _Object, target: np.ndarray) -> bool:
+        """The same of a chunk without codecs, that is wanted whole and was listed with its size."""
+        compared = chunk.compared
+        if compared is None or not (self.decoder.whole(target) and chunk.listed == self.nbytes):
+            return False
+        memory = target.reshape(-1).view(np.uint8)
+        try:
+            return files.read_short(chunk.key, memory.data, compared) == memory.nbytes
+        except Exception:  # noqa: BLE001 # as above
+            return False
 
     def _each_of_shard(self, shard: _Object, out: Out) -> Iterator[None]:
         """Decode what is taken of a shard; as `each`."""
@@ -250,10 +262,15 @@ class _Object(NamedTuple):
         """Whether it is known not to be stored."""
         return self.known is not None and self.known.lacks(self.place)
 
+    @property
+    def listed(self) -> int:
+        """Bytes that it was listed with; 0 if they are not known."""
+        return 0 if self.known is None else self.known.size_of(self.place)
+
     def started(self, objects: RemoteObjects) -> _Object:
         """Ask for it, and go on."""
         shards, cells = self.of.shards, [n for n, _, _ in cells_of(self.source, self.of.shape)]
-        size = self.known.size_of(self.place) if self.known is not None else 0
+        size = self.listed
         nbytes = self.of.nbytes * (1 if shards is None else len(cells))
         index = spans_of = None
         if shards is not None:
@@ -283,7 +300,8 @@ class _Object(NamedTuple):
     @property
     def compared(self) -> Callable[[State], None] | None:
         """What compares its state with the listing; None if it was not listed."""
-        return self.check if self.known is not None and self.known.listed else None
+        known = self.known
+        return None if known is None or not known.listed else partial(known.check, self.place)
 
     def read(self, memory: memoryview) -> int:
         assert isinstance(self.of.objects, LocalObjects)

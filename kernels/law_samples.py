@@ -28,6 +28,8 @@ SEQUENCE, SHORT = 4096, 48
 EACH = 22
 """Orders in which each of three sequences is folded."""
 _OF_A_CONSTANT = 64
+_TIES = 64
+"""Elements that come twice, at other indices."""
 _LITERAL = re.compile(
     r"(?<![\w.])(0[xX][0-9a-fA-F]+\.?[0-9a-fA-F]*(?:[pP][+-]?\d+)?"
     r"|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=[fFuUlL]*(?![\w.]))"
@@ -39,7 +41,7 @@ ENDS = np.uint32(1 << 31)
 def small(accumulator: Accumulator) -> Rows:
     """Return small dyadic numbers; inputs differ."""
     values = [
-        np.roll(np.array(FLOATS if _is_float(name) else INTEGERS), number)
+        np.roll(np.tile(FLOATS if _is_float(name) else INTEGERS, 2), number)  # twice: ties
         for number, name in enumerate(accumulator.stored)
     ]
     return inputs_of(accumulator, values)
@@ -63,7 +65,7 @@ def telling(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) 
         given if len(given) == count else given[rng.integers(0, len(given), count)]
         for given in values
     ]
-    rows = inputs_of(accumulator, picked)
+    rows = inputs_of(accumulator, [np.concatenate([one, one[:_TIES]]) for one in picked])
     if data is None:
         return rows
     return [

@@ -149,7 +149,7 @@ class _Tried:
         for part, fields in self._run("try_laws", rows, values, _TRIPLES, places):
             laws = (() if _named(part) else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
             largest = {name: _largest(array) for name, array in fields.items()}
-            least = part.rtol or 0.0
+            least, plain = part.rtol or 0.0, _is_plain(part)
             for law, left, right in laws:
                 u, v = (
                     {name: array[_PLACES.index(place)] for name, array in fields.items()}
@@ -157,7 +157,8 @@ class _Tried:
                 )
                 differ = np.zeros(_TRIPLES, bool)
                 for name, (one, other) in _pairs(u, v):
-                    rtol = max(least, _TRIPLE_STEPS * _eps(one) if rounds else 0.0)
+                    rounding = _TRIPLE_STEPS * _eps(one) if rounds or plain else 0.0
+                    rtol = max(least, rounding)
                     differ |= _differ(one, other, rtol * largest[name])
                     if rounds and one.dtype.kind == "f":
                         differ &= np.isfinite(largest[name])
@@ -220,9 +221,7 @@ class _Tried:
                 field.name: arrays[f"c{number}_{field.name}"].reshape(each, items)
                 for field in part.fields
             }
-            self._moved[number] |= any(
-                bool((array != array.flat[0]).any()) for array in fields.values()
-            )
+            self._moved[number] |= _tells(fields)
             yield part, fields
 
 
@@ -265,6 +264,25 @@ def _disagreement(
 def _named(part: Component) -> bool:
     """Whether its ops commute and associate whatever elements are: `add`, `min`, `max`."""
     return all(field.op in COLLECTIVES for field in part.fields)
+
+
+_BEYOND_PLAIN = re.compile(r"/|\b(?!(?:f?min|f?max|fma|fabs|wide|when)\b)\w+\s*\(")
+"""What rounds otherwise than `+`, `-` and `*` do: a division, a function."""
+
+
+def _tells(fields: Mapping[str, np.ndarray]) -> bool:
+    """Whether accumulators differ enough to tell something: of zero and one other nothing is told.
+
+    But where fields are integers there may be no others, as of truths.
+    """
+    floats = [array for array in fields.values() if array.dtype.kind == "f"]
+    most = max(len(np.unique(array)) for array in floats or fields.values())
+    return most > 2 or (most == 2 and not floats)
+
+
+def _is_plain(part: Component) -> bool:
+    """Whether its ops do nothing but add, subtract, multiply and compare."""
+    return not any(_BEYOND_PLAIN.search(field.op) for field in part.fields)
 
 
 def _pairs(

@@ -181,6 +181,11 @@ class CarefulZip(ZipStore):
 class CarefulObjects(ObjectStore[Any]):
     """A store of obstore's."""
 
+    @property
+    def asked(self) -> Any:
+        """The store that is asked for whole objects."""
+        return self.store
+
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Read an object, or a part of one; None if there is none."""
         name, most = f"{self.store}/{key}", _most_of(key)
@@ -193,7 +198,7 @@ class CarefulObjects(ObjectStore[Any]):
         import obstore
 
         try:
-            answer = await obstore.get_async(self.store, key)
+            answer = await obstore.get_async(self.asked, key)
         except FileNotFoundError:
             return None
         encoding = encoding_of(answer.attributes)

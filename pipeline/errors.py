@@ -59,6 +59,10 @@ class PackedWarning(UserWarning):
     """Stored numbers are reduced that stand for others."""
 
 
+class MissingWarning(UserWarning):
+    """Chunks were not there that planning could not know of: their elements are fill values."""
+
+
 class LawsWarning(UserWarning):
     """A monoid's laws could not be shown to hold."""
 

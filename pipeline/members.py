@@ -7,7 +7,7 @@ or given other attributes; and one that zarr cannot open keeps it from opening t
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +63,7 @@ def members_of(group: zarr.Group) -> list[Member]:
         opened: dict[str, Any] = {}
         while found:
             try:
-                paths = [path for at in found for path in _below(group, at, named)]
+                paths = [path for at in found for path in _below(group, at)]
             except Exception:
                 if not named:
                     raise
@@ -82,17 +82,21 @@ def _opened(group: zarr.Group, path: str) -> AnyArray | zarr.Group | Exception |
     within = "/".join(part for part in (group.path, path) if part)
     try:
         return open_as_it_is(group.store, within, group.metadata.zarr_format)
-    except FileNotFoundError:
-        return None
+    except FileNotFoundError as error:
+        third = group.metadata.zarr_format == 3
+        named = f"{within}/zarr.json" if third else f"{within}/.zarray"
+        return error if sync(group.store.exists(named)) else None
     except Exception as error:  # noqa: BLE001 # told of this one: others are well
         return error
 
 
-def _below(group: zarr.Group, path: str, named: Collection[str]) -> list[str]:
+def _below(group: zarr.Group, path: str) -> list[str]:
     """List what is in a group of a group; any of it may be a member."""
     store = group.store
-    if named and isinstance(store, ObjectStore) and not RemoteObjects(store.store, "").listable:
-        raise OSError("plain web servers do not list")  # nor say so at once
+    if isinstance(store, ObjectStore) and not RemoteObjects(store.store, "").listable:
+        raise OSError(  # it would not say so at once
+            "a web server does not list what it has: name an array, or consolidate the metadata"
+        )
     within = "/".join(part for part in (group.path, path) if part)
 
     async def names() -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Collection
 from typing import Any
 
 from tenacity import (
     AsyncRetrying,
+    RetryCallState,
     retry_if_exception,
     stop_after_delay,
     wait_random_exponential,
@@ -15,18 +17,18 @@ from tenacity import (
 
 from chunkfold.careful import METADATA, CarefulObjects
 from chunkfold.fetching import fault_of
-from chunkfold.refusals import refusal, status_of
+from chunkfold.redaction import without_secrets
+from chunkfold.refusals import ABSENT, refusal, status_of
 from chunkfold.settings import retry_seconds
 
-FORBIDDEN = 403
-"""What servers answer that do not say what they do not have."""
+_LOG = logging.getLogger(__name__)
 
 
 class RemoteStore(CarefulObjects):
     """An object store, opened to be read.
 
-    Of metadata a 403 counts as absent: an array has those of one format, and a server that may not
-    be listed can refuse those of the other. Whoever opened none says what was refused.
+    Of metadata a 403 or 410 counts as absent: an array has those of one format, and a server that
+    may not be listed can refuse those of the other. Whoever opened none says what was refused.
     """
 
     def __init__(
@@ -44,6 +46,13 @@ class RemoteStore(CarefulObjects):
         """Statuses of answers that mean of any object that it is not stored, beside 404."""
         self.refused: Exception | None = None
         """The last refusal of metadata, if there was one."""
+        self.told = False
+        """Whether it was said that requests are made again."""
+
+    @property
+    def asked(self) -> Any:
+        """The hasty one: `get` tries again."""
+        return self.hasty
 
     def __getstate__(self) -> dict[Any, Any]:
         return super().__getstate__() | {"hasty": pickle.dumps(self.hasty), "refused": None}
@@ -54,22 +63,30 @@ class RemoteStore(CarefulObjects):
     async def get(self, key: str, *given: Any, **more: Any) -> Any:
         """Return what is stored, or None if it is not there."""
         try:
-            return await _again(retry_seconds())(super().get, key, *given, **more)
+            return await self._again(retry_seconds())(super().get, key, *given, **more)
         except Exception as error:
             status = status_of(error)
-            metadata = status == FORBIDDEN and key.rpartition("/")[2] in METADATA
+            metadata = status in ABSENT and key.rpartition("/")[2] in METADATA
             if refusal(error) or not (metadata or status in self.absent):
                 raise
             if metadata:
                 self.refused = error
             return None
 
+    def _again(self, seconds: float) -> AsyncRetrying:
+        """Return what tries again what fails by the server's or the network's fault."""
 
-def _again(seconds: float) -> AsyncRetrying:
-    """Return what tries again what obstore does not: answers that end too early."""
-    return AsyncRetrying(
-        retry=retry_if_exception(lambda error: fault_of(error) is not None),
-        stop=stop_after_delay(seconds),
-        wait=wait_random_exponential(multiplier=0.1, max=5),
-        reraise=True,
-    )
+        def tell(state: RetryCallState) -> None:
+            error = state.outcome and state.outcome.exception()
+            said = without_secrets(str(error).partition("\n")[0])
+            if not self.told:
+                self.told = True
+                _LOG.warning("%s; it is tried again for %.0f s", said, seconds)
+
+        return AsyncRetrying(
+            retry=retry_if_exception(lambda error: fault_of(error) is not None),
+            stop=stop_after_delay(seconds),
+            wait=wait_random_exponential(multiplier=0.1, max=5),
+            before_sleep=tell,
+            reraise=True,
+        )

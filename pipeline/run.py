@@ -15,7 +15,7 @@ from chunkfold.backend import Backend
 from chunkfold.bad_chunks import Skipped
 from chunkfold.block import Folded
 from chunkfold.engine import Engine
-from chunkfold.errors import ChunkError, LawsWarning, PlanError
+from chunkfold.errors import ChunkError, LawsWarning, MissingWarning, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.flight import Requests
 from chunkfold.kernels import Bound, Device
@@ -187,6 +187,10 @@ class Run:
                 source.check_unchanged()
             self._report = merge(folded.report for _, folded in roots)
             self._warn_of_laws()
+            if self._report.missed:
+                unlisted = {name: self.missing[name] for name in self._report.missed}
+                for told in self.plan.remarks(unlisted):
+                    warnings.warn(told, MissingWarning, stacklevel=1)
             self._values = self._assembled(roots)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error

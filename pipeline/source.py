@@ -195,7 +195,7 @@ class Source:
             raise ChangedError(f"{self.name}: vanished while it was read ({why})") from error
         # As text: NaN and NaT, as fill values, equal nothing.
         if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
-            raise ChangedError(f"{self.name}: its metadata changed while it was read")
+            raise ChangedError(f"{self.name}: its metadata changed while it was read; run it again")
 
     @cached_property
     def direct(self) -> Direct | None:

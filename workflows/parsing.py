@@ -40,7 +40,10 @@ def parse_selection(text: str | None) -> Selection:
             "all of it: give each axis an integer or start:stop:step, as in '0:31, ..., 5'"
         )
     entries: list[Any] = []
-    for entry in text.split(","):
+    words = text.split(",")
+    if len(words) > 1 and not words[-1].strip():  # a comma may end it, as between brackets
+        words.pop()
+    for entry in words:
         word = entry.strip()
         try:
             if word == "...":

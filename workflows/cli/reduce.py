@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import click
 
 from chunkfold.api import check, submit
+from chunkfold.errors import MissingWarning
 from chunkfold.opening import open_source
 from chunkfold.run import Run
 from chunkfold.units import size_text
@@ -102,6 +104,8 @@ def command(
     for file in (output, manifest, report, performance):
         refuse_sources(file, opened)
     quiet = quiet or json_lines
+    # Beside the results it is told anyway.
+    warnings.simplefilter("default" if quiet else "ignore", MissingWarning)
     options.tell_packed(opened, mask_and_scale=given["mask_and_scale"], quiet=quiet)
     record = Record(" and ".join(source.name for source in opened), _settings())
     with (

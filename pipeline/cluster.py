@@ -19,23 +19,23 @@ from distributed.comm.core import connect as open_comm
 from distributed.core import Status
 from distributed.deploy.cluster import Cluster
 
-from chunkfold.deadline import within
+from chunkfold.deadline import ended, within
 from chunkfold.errors import ClusterError, DeviceError, PlanError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning import THREADS
+from chunkfold.settings import wait_seconds
 from chunkfold.staffing import Post, posts
 from chunkfold.starting import (
     DeviceNanny,
     check_host,
     check_started,
+    end_all,
     end_those_that_start,
     words_of,
 )
 from chunkfold.worker import RESOURCE, DevicePlugin
 
-START_DEADLINE_S = 120.0
-CLOSE_DEADLINE_S = 30.0
-"""For a cluster some of whose workers did not start."""
+_START = "the workers to start"
 _WITHOUT_PORTS = ("inproc", "ucx")
 """Schemes whose addresses Dask does not take apart."""
 _CALM = {
@@ -153,7 +153,7 @@ class LocalOpenCLCluster(LocalCluster):
         except BaseException:
             # Left to Dask it is closed when the interpreter is, which takes it ten seconds.
             with contextlib.suppress(Exception):  # what ended the start is what is told
-                self.close(CLOSE_DEADLINE_S)
+                self.close(3 * wait_seconds("chunkfold.close"))
             raise
 
     def _start_scheduler(self, given: dict[str, Any]) -> None:
@@ -169,7 +169,7 @@ class LocalOpenCLCluster(LocalCluster):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         # An interrupt cancels this, but not what it waits for: closing ends that.
         correcting = asyncio.shield(self._correct_state())
-        await asyncio.wait([correcting], timeout=START_DEADLINE_S)
+        await ended([correcting], wait_seconds("chunkfold.workers.start"), _START)
         # What fails in it is told of each worker, but of those that could not be made.
         broken = correcting.exception() if correcting.done() else None
         await check_started(self._created, len(self._posts), broken)
@@ -183,8 +183,20 @@ class LocalOpenCLCluster(LocalCluster):
         # As there: left half closed, it would wait for itself until the interpreter gives it up.
         if self._closing is None:
             end_those_that_start(self._created)
-            self._closing = asyncio.ensure_future(super()._close())  # type: ignore[no-untyped-call]
+            self._closing = asyncio.ensure_future(self._close_in_time())
         await asyncio.shield(self._closing)
+
+    async def _close_in_time(self) -> None:
+        """Ask the workers to end, as Dask does; kill those that do not: one may be stopped."""
+        seconds, what = wait_seconds("chunkfold.close"), "the workers to end"
+        closing = asyncio.ensure_future(super()._close())  # type: ignore[no-untyped-call]
+        if not await ended([closing], seconds, what):
+            end_all(self._created)
+            if not await ended([closing], seconds, what):
+                closing.cancel()
+                self.status = Status.closed
+                return
+        await closing
 
     async def _attend(self, name: str) -> None:
         """Start a worker's nanny again, should it end, as when its worker dies while it starts."""
@@ -229,7 +241,15 @@ def connect(address: str, deadline_s: float = 10.0) -> Client:
     """
     # A client that fails to connect leaves a trail; this does not.
     within(2 * deadline_s, "a scheduler", lambda: asyncio.run(_reach(address, deadline_s)))
-    return Client(address, timeout=deadline_s, set_as_default=False)
+    return _PunctualClient(address, timeout=deadline_s, set_as_default=False)
+
+
+class _PunctualClient(Client):
+    """A client that is left in time, also where its scheduler does not answer any more."""
+
+    def __exit__(self, *raised: object) -> None:
+        with contextlib.suppress(TimeoutError):
+            self.close(wait_seconds("chunkfold.close"))
 
 
 async def _reach(address: str, deadline_s: float) -> None:
@@ -280,9 +300,7 @@ async def serve(
     try:
         nannies.extend(_nanny_of(scheduler, worker_options(post, threads)) for post in manned)
         starting: asyncio.Future[Any] = asyncio.gather(*nannies, return_exceptions=True)
-        await asyncio.wait(
-            [starting, stopping], timeout=START_DEADLINE_S, return_when=asyncio.FIRST_COMPLETED
-        )
+        await ended([starting, stopping], wait_seconds("chunkfold.workers.start"), _START)
         if stopping.done():
             return
         await check_started(nannies, len(nannies))
@@ -291,7 +309,10 @@ async def serve(
         await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
         end_those_that_start(nannies)
-        await asyncio.gather(*(nanny.close() for nanny in nannies), return_exceptions=True)
+        closes = [nanny.close() for nanny in nannies]
+        closing: asyncio.Future[Any] = asyncio.gather(*closes, return_exceptions=True)
+        if not await ended([closing], wait_seconds("chunkfold.close"), "the workers to end"):
+            end_all(nannies)
 
 
 def _nanny_of(scheduler: str, options: dict[str, Any]) -> DeviceNanny:

@@ -157,7 +157,7 @@ class Engine:
         """Look after the workers; end the run if nothing will come of it any more."""
         now = self._awake.seconds()
         if self._news:
-            self._news, self._heard, self._told = False, now, now
+            self._news, self._heard = False, now
         watched = self._backend.watch()
         for worker, reason in watched.removed.items():
             self._stopped.append(worker)
@@ -180,7 +180,8 @@ class Engine:
 
     def _tell(self, now: float, quiet: float, late: str) -> None:
         """Say now and then what is waited for."""
-        if now - self._told < wait_seconds("chunkfold.run.tell"):
+        every = wait_seconds("chunkfold.run.tell")
+        if now - self._told < every or not (late or quiet >= every):
             return
         self._told = now
         under_way = f"{len(self._under_way)} task(s), of which nothing was heard for {quiet:.0f} s"

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
 from distributed import Client
 from distributed.scheduler import KilledWorker
 from tenacity import (
@@ -39,10 +40,13 @@ from chunkfold.errors import (
 from chunkfold.events import OnEvent, from_message
 from chunkfold.settings import wait_seconds
 from chunkfold.tasks import block_task, cancel_run, combine_task, tasks_at
-from chunkfold.watchman import Watchman, on_loop, removed
+from chunkfold.there import SPAN, on_loop, removed, tidied
+from chunkfold.watchman import Watchman
 from chunkfold.work import Work
 from chunkfold.worker import RESOURCE, describe_worker
 
+_TIDY_EVERY = 16
+"""Runs of a client, after which the scheduler is asked to forget what is left of them."""
 _TOPICS = 16
 """Which all clients of a scheduler share, since it keeps a topic's latest events for good."""
 
@@ -67,6 +71,7 @@ class _Ear:
     def __init__(self, client: Client) -> None:
         self.topic = f"chunkfold-{zlib.crc32(client.id.encode()) % _TOPICS}"
         self._emits: dict[str, OnEvent | None] = {}
+        self.left = itertools.count(1)
         self._lock = threading.Lock()
 
     def __call__(self, event: tuple[float, Any]) -> None:
@@ -242,15 +247,16 @@ class OnCluster:
 
         Returns the future. Of a worker that is stopped, Dask itself takes such a task to another.
         """
-        future = self._client.submit(
-            task,
-            *args,
-            # A key of this run's own: the same call on a changed file is another call.
-            key=f"chunkfold-{name}-{next(self._numbers)}",
-            pure=False,
-            priority=priority,
-            resources=self._resources or None,
-        )
+        with annotate(span=SPAN):
+            future = self._client.submit(
+                task,
+                *args,
+                # A key of this run's own: the same call on a changed file is another call.
+                key=f"chunkfold-{name}-{next(self._numbers)}",
+                pure=False,
+                priority=priority,
+                resources=self._resources or None,
+            )
         self._futures.add(future)
         future.add_done_callback(lambda settled: done(self._outcome(settled)))
         return future
@@ -340,7 +346,10 @@ class OnCluster:
             self.release(futures)
         with contextlib.suppress(Exception):
             if self._run:
-                _ear_of(self._client).leave(self._client, self._run)
+                ear = _ear_of(self._client)
+                ear.leave(self._client, self._run)
+                if next(ear.left) % _TIDY_EVERY == 0:
+                    on_loop(self._client, tidied)
 
     def release(self, handles: Sequence[Any]) -> None:
         """Let go of futures at once; garbage collection would do so some time."""

@@ -2,64 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from distributed import Client
-from distributed.protocol.pickle import dumps
 
 from chunkfold.deadline import Awake
 from chunkfold.heartbeats import Heartbeats
 from chunkfold.settings import wait_seconds
-
-
-def on_loop(client: Client, call: Callable[[Any], Coroutine[Any, Any, Any]]) -> Future[Any]:
-    """Call the scheduler from the client's own loop: no thread stays behind if it never answers.
-
-    `call` is given what makes the calls.
-    """
-
-    async def asked() -> Any:
-        if client.scheduler is None:
-            raise OSError("the client is closed")
-        return await call(client.scheduler)
-
-    loop: Any = client.loop
-    return asyncio.run_coroutine_threadsafe(asked(), loop.asyncio_loop)
-
-
-async def removed(worker: str, scheduler: Any) -> list[Any]:
-    """Remove a worker, and return the keys of the tasks that it had.
-
-    One that goes on later finds that nobody knows it, and its nanny starts another. A scheduler
-    that runs no functions of clients tells it to end, for good.
-    """
-    marks = {"stimulus_id": f"chunkfold-stopped-{time.time()}", "expected": True}
-    given = {"args": dumps((worker, marks)), "kwargs": dumps({}), "wait": True}
-    with contextlib.suppress(Exception):
-        answer = await scheduler.run_function(function=dumps(_removal()), **given)
-        if answer["status"] == "OK":
-            return list(answer["result"])
-    tasks = (await scheduler.processing()).get(worker, [])
-    await scheduler.unregister(address=worker, **marks)
-    return list(tasks)
-
-
-def _removal() -> Callable[..., Any]:
-    """Return what a scheduler runs that has no chunkfold: inner functions travel whole."""
-
-    async def remove(worker: str, marks: dict[str, Any], dask_scheduler: Any) -> list[Any]:
-        if worker not in dask_scheduler.workers:
-            return []
-        tasks = [task.key for task in dask_scheduler.workers[worker].processing]
-        await dask_scheduler.remove_worker(worker, close=False, **marks)
-        return tasks
-
-    return remove
+from chunkfold.there import on_loop
 
 
 class Watchman:

@@ -5,37 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
+from chunkfold.awake import Awake
 from chunkfold.errors import ClusterError
 from chunkfold.settings import wait_seconds
 
 T = TypeVar("T")
 _log = logging.getLogger("chunkfold")
 _SLICE_S = 0.2
-_AWAKE_S = 2.0
-"""Most that one look at the clock adds: a process that was stopped for longer did not wait."""
-
-
-class Awake:
-    """Seconds that this process has waited, as long as it asks every `_AWAKE_S` at least.
-
-    What it was stopped for, or slept with its host, does not count: nothing could come meanwhile.
-    """
-
-    def __init__(self) -> None:
-        self._last, self._seconds = time.monotonic(), 0.0
-
-    def seconds(self) -> float:
-        """Return them."""
-        now = time.monotonic()
-        self._seconds += min(now - self._last, _AWAKE_S)
-        self._last = now
-        return self._seconds
 
 
 class Telling:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from chunkfold.awake import Awake
 from chunkfold.backend import Backend, Done
 from chunkfold.block import Folded
 from chunkfold.blocks import Block
-from chunkfold.deadline import Awake
 from chunkfold.errors import (
     CancelledError,
     ClusterError,

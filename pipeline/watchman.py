@@ -8,7 +8,7 @@ from typing import Any
 
 from distributed import Client
 
-from chunkfold.deadline import Awake
+from chunkfold.awake import Awake
 from chunkfold.heartbeats import Heartbeats
 from chunkfold.settings import wait_seconds
 from chunkfold.there import on_loop

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from distributed import get_client
 
-from chunkfold.deadline import Awake
+from chunkfold.awake import Awake
 from chunkfold.errors import ClusterError
 from chunkfold.on_cluster import OnCluster
 from chunkfold.settings import wait_seconds

@@ -229,16 +229,17 @@ class LocalOpenCLCluster(LocalCluster):
         )
 
 
-def connect(address: str, deadline_s: float = 10.0) -> Client:
-    """Connect to a scheduler.
+def connect(address: str, deadline_s: float | None = None) -> Client:
+    """Connect to a scheduler, in `deadline_s` (the setting `chunkfold.scheduler.connect`).
 
     Raises
     ------
     PlanError
         If that is no address.
     ClusterError
-        If it cannot be reached in `deadline_s`.
+        If it cannot be reached in time.
     """
+    deadline_s = deadline_s or wait_seconds("chunkfold.scheduler.connect")
     # A client that fails to connect leaves a trail; this does not.
     within(2 * deadline_s, "a scheduler", lambda: asyncio.run(_reach(address, deadline_s)))
     return _PunctualClient(address, timeout=deadline_s, set_as_default=False)
@@ -275,7 +276,6 @@ async def serve(
     manned: Sequence[Post],
     *,
     threads: int = THREADS,
-    connect_deadline_s: float = 10.0,
     stop: asyncio.Event | None = None,
 ) -> None:
     """Join a scheduler with so many workers; return when it goes away or `stop` is set.
@@ -285,11 +285,13 @@ async def serve(
     PlanError
         If that is no address.
     ClusterError
-        If the scheduler cannot be reached in `connect_deadline_s`, or a worker does not start.
+        If the scheduler cannot be reached in time (`chunkfold.scheduler.connect`), or a worker does
+        not start.
     """
     calm_dask()
     stopping = asyncio.create_task((stop or asyncio.Event()).wait())
-    reaching = asyncio.create_task(_reach(scheduler, connect_deadline_s))
+    connecting = wait_seconds("chunkfold.scheduler.connect")
+    reaching = asyncio.create_task(_reach(scheduler, connecting))
     await asyncio.wait([reaching, stopping], return_when=asyncio.FIRST_COMPLETED)
     if stopping.done():
         reaching.cancel()

@@ -73,6 +73,7 @@ WAITS: Mapping[str, float] = {
     "chunkfold.workers.start": 120.0,
     "chunkfold.workers.join": 30.0,
     "chunkfold.workers.answer": 60.0,
+    "chunkfold.scheduler.connect": 10.0,
     "chunkfold.run.stall": 900.0,
     "chunkfold.run.gather": 300.0,
     "chunkfold.run.tell": 10.0,

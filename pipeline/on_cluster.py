@@ -334,6 +334,7 @@ class OnCluster:
 
     def stop(self) -> None:
         """Cancel what is queued, tell running blocks to end, and let go of all results."""
+        self._watchman.stop()
         futures = list(self._futures)
         with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
             if futures:

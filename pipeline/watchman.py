@@ -41,6 +41,12 @@ class Watchman:
             self._asking = on_loop(self._client, lambda made: made.identity(n_workers=-1))
         return fresh
 
+    def stop(self) -> None:
+        """Ask no more: the client may be closed."""
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
     def unanswered(self) -> float:
         """Return for how long the scheduler has not answered, in seconds."""
         return self._awake.seconds() - self._answered

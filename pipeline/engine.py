@@ -100,7 +100,7 @@ class Engine:
         self._combining: dict[_Node, list[object]] = {}
         self._roots: dict[tuple[int, int], object] = {}
         self._awake, self._news = Awake(), False
-        self._heard = self._told = 0.0
+        self._heard = self._told = self._looked = 0.0
 
     @property
     def attempts(self) -> Attempts:
@@ -156,6 +156,9 @@ class Engine:
     def _watch(self) -> None:
         """Look after the workers; end the run if nothing will come of it any more."""
         now = self._awake.seconds()
+        if now - self._looked < _POLL_S / 2:
+            return
+        self._looked = now
         if self._news:
             self._news, self._heard = False, now
         watched = self._backend.watch()

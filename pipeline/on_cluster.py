@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import threading
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
 
 from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
 from distributed import Client
@@ -30,6 +27,7 @@ from chunkfold.backend import Crew, Done, Watched
 from chunkfold.block import Folded
 from chunkfold.blocks import Block
 from chunkfold.deadline import awaited, beside, within
+from chunkfold.ears import TIDY_EVERY, ear_of
 from chunkfold.errors import (
     CancelledError,
     ClusterError,
@@ -37,18 +35,13 @@ from chunkfold.errors import (
     WorkerLostError,
     WorkerStoppedError,
 )
-from chunkfold.events import OnEvent, from_message
+from chunkfold.events import OnEvent
 from chunkfold.settings import wait_seconds
 from chunkfold.tasks import block_task, cancel_run, combine_task, tasks_at
 from chunkfold.there import SPAN, on_loop, removed, tidied
 from chunkfold.watchman import Watchman
 from chunkfold.work import Work
 from chunkfold.worker import RESOURCE, describe_worker
-
-_TIDY_EVERY = 16
-"""Runs of a client, after which the scheduler is asked to forget what is left of them."""
-_TOPICS = 16
-"""Which all clients of a scheduler share, since it keeps a topic's latest events for good."""
 
 
 def _until_some_answer() -> Retrying:
@@ -63,50 +56,6 @@ def _until_some_answer() -> Retrying:
         wait=wait_fixed(0.2),
         retry_error_callback=lambda state: state.outcome and state.outcome.result(),
     )
-
-
-class _Ear:
-    """Hears, for a client, of all its runs that are under way."""
-
-    def __init__(self, client: Client) -> None:
-        self.topic = f"chunkfold-{zlib.crc32(client.id.encode()) % _TOPICS}"
-        self._emits: dict[str, OnEvent | None] = {}
-        self.left = itertools.count(1)
-        self._lock = threading.Lock()
-
-    def __call__(self, event: tuple[float, Any]) -> None:
-        told = from_message(event[1])
-        emit = self._emits.get(told.run)
-        if emit is not None:
-            emit(told)
-
-    def listen(self, client: Client, run: str) -> None:
-        """Subscribe for the first run."""
-        with self._lock:
-            if not self._emits:
-                client.subscribe_topic(self.topic, self)
-            self._emits[run] = None
-
-    def tell(self, run: str, emit: OnEvent) -> None:
-        """Tell a run's events from now on."""
-        self._emits[run] = emit
-
-    def leave(self, client: Client, run: str) -> None:
-        """Keep nothing of a run; hear nothing after the last one."""
-        with self._lock:
-            if self._emits.pop(run, self) is self or self._emits:
-                return
-            client.unsubscribe_topic(self.topic)
-            client._event_handlers.pop(self.topic, None)  # which Dask would keep
-
-
-_ears: WeakKeyDictionary[Client, _Ear] = WeakKeyDictionary()
-_ears_lock = threading.Lock()
-
-
-def _ear_of(client: Client) -> _Ear:
-    with _ears_lock:
-        return _ears.setdefault(client, _Ear(client))
 
 
 @dataclass(frozen=True)
@@ -142,7 +91,7 @@ class OnCluster:
         """
         self._run = run
         with contextlib.suppress(Exception):  # a client that is closed: `crew` says so
-            _ear_of(self._client).listen(self._client, run)
+            ear_of(self._client).listen(self._client, run)
 
     def crew(self) -> Crew:
         """Ask every worker for its device.
@@ -220,8 +169,8 @@ class OnCluster:
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
         """Remember the run."""
-        self._work, self._topic = work, _ear_of(self._client).topic
-        _ear_of(self._client).tell(work.run, emit)
+        self._work, self._topic = work, ear_of(self._client).topic
+        ear_of(self._client).tell(work.run, emit)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
@@ -347,9 +296,9 @@ class OnCluster:
             self.release(futures)
         with contextlib.suppress(Exception):
             if self._run:
-                ear = _ear_of(self._client)
+                ear = ear_of(self._client)
                 ear.leave(self._client, self._run)
-                if next(ear.left) % _TIDY_EVERY == 0:
+                if next(ear.left) % TIDY_EVERY == 0:
                     on_loop(self._client, tidied)
 
     def release(self, handles: Sequence[Any]) -> None:

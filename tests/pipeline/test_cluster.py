@@ -24,7 +24,7 @@ from distributed.core import Status
 from tenacity import RetryCallState
 
 import chunkfold as cf
-from chunkfold import blocks, on_cluster, planning
+from chunkfold import blocks, ears, on_cluster, planning
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
@@ -195,9 +195,9 @@ def test_nobody_listens_any_more_when_a_run_has_ended_or_cannot_be_planned(data)
         with pytest.raises(cf.PlanError, match="a worker needs"):
             cf.submit(path, client=client, memory=1)
         assert cf.submit(path, "count", client=client).result(60)
-        ears = [ear for ear in client._event_handlers.values() if isinstance(ear, on_cluster._Ear)]
-        assert ears == []
-        assert on_cluster._ear_of(client)._emits == {}
+        left = [ear for ear in client._event_handlers.values() if isinstance(ear, ears.Ear)]
+        assert left == []
+        assert ears.ear_of(client)._emits == {}
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             listening = client.run_on_scheduler(_topics_heard)

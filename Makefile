@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 TESTED := $(VENV)/.tested-with
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-shapes test-memory test-real test-image lint typecheck typing format docs bench clean
+.PHONY: help demo test chaos test-shapes test-memory test-real test-image lint typecheck typing format docs bench clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -37,7 +37,7 @@ demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compar
 
 # Three processes on two cores: one in three waits for what is late on purpose.
 test: $(TESTED) ## The whole suite, without root
-	@$(BIN)/python -m pytest -m 'not real and not image' --numprocesses 3 --dist loadfile
+	@$(BIN)/python -m pytest -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile
 
 test-shapes: $(TESTED) ## Every shape of kernel with every dtype, all optimised; the suite takes some
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2 --dist loadfile
@@ -47,6 +47,10 @@ test-memory: $(TESTED) ## Memory of workers with arrays of 2, 8 and 32 GiB, of w
 
 test-real: $(TESTED) ## The parts that need root or real servers
 	@$(BIN)/python -m pytest -m real --numprocesses 2 --dist loadfile
+
+# Mostly waiting, so more processes than cores.
+chaos: $(TESTED) ## Stopped processes with the settings that users have: about 15 minutes
+	@$(BIN)/python -m pytest -m chaos tests/chaos --numprocesses 4 --dist load -rP
 
 test-image: $(TESTED) ## Build the container image and run the demo in it: root, buildah, podman, debootstrap
 	@$(BIN)/python -m pytest -m image tests/real/test_image.py

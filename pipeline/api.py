@@ -23,7 +23,7 @@ from chunkfold.planned import Plan
 from chunkfold.planning import THREADS
 from chunkfold.request import Op, Request, memory_bytes
 from chunkfold.run import Run
-from chunkfold.settings import StorageOptions, most_requests
+from chunkfold.settings import WAITS, StorageOptions, most_requests, wait_seconds
 from chunkfold.staffing import memory_each, readers_each
 
 ON_BAD_CHUNK = ("stop", "skip")
@@ -186,6 +186,8 @@ def check_terms(
     """Raise what is wrong with the terms of a run, whatever it is of; parameters as `reduce`."""
     _chosen(client)
     memory_bytes(memory)
+    for name in WAITS:
+        wait_seconds(name)
     if on_bad_chunk not in ON_BAD_CHUNK:
         raise PlanError(
             f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -51,6 +51,18 @@ class Crew:
         }
 
 
+@dataclass(frozen=True)
+class Watched:
+    """What a look at the workers found."""
+
+    nobody: float = 0.0
+    """For how long no worker was heard, in seconds."""
+    late: str = ""
+    """Who has not been heard for a while; empty if everyone was."""
+    removed: Mapping[str, str] = field(default_factory=dict)
+    """Why workers were removed just now, by their addresses."""
+
+
 class Backend(Protocol):
     """Runs blocks and combines; a result stays where it was made until it is gathered."""
 
@@ -63,23 +75,26 @@ class Backend(Protocol):
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Get ready for a run."""
 
-    def fold(self, block: Block, done: Done) -> None:
-        """Start a block; `done` is called from any thread."""
+    def fold(self, block: Block, attempt: int, done: Done) -> object:
+        """Start a block; `done` is called from any thread. Returns what `release` takes."""
 
-    def combine(self, parts: Sequence[object], done: Done) -> None:
-        """Start a combine of what earlier tasks left."""
+    def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
+        """Start a combine of what earlier tasks left; as `fold`."""
 
     def gather(self, handle: object) -> Folded:
         """Fetch a result."""
 
     def release(self, handles: Sequence[object]) -> None:
-        """Let go of results that were combined."""
+        """Let go of results that were combined, or of tasks that nobody waits for any more."""
 
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
 
-    def manned(self) -> bool:
-        """Whether there is anybody who could run a task, as far as is known."""
+    def watch(self) -> Watched:
+        """Look after the workers: tasks of those that are stopped end with `WorkerStoppedError`.
+
+        To be called a few times a second; it takes time only where one is removed.
+        """
 
     def doing(self) -> Sequence[str]:
         """Say where the code of the tasks is that run elsewhere, for whoever waits in vain."""
@@ -108,17 +123,24 @@ class InProcess:
         """Remember the run."""
         self._work, self._emit, self._cancelled = work, emit, cancelled
 
-    def fold(self, block: Block, done: Done) -> None:
+    def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Fold it in a thread."""
-        report = reporter(self._work.run, block.number, "", self._owned.device.identity, self._emit)
+        identity = self._owned.device.identity
+        report = reporter(self._work.run, block.number, attempt, "", identity, self._emit)
         watch = Watch(report, lambda: self._stopped.is_set() or self._cancelled())
         fold = partial(fold_block, self._owned, "", self._work, block, watch)
-        self._blocks.submit(_settle, done, fold)
+        return self._blocks.submit(_settle, done, fold)
 
-    def combine(self, parts: Sequence[object], done: Done) -> None:
+    def combine(
+        self,
+        parts: Sequence[object],
+        attempt: int,  # noqa: ARG002 # there is no other
+        done: Done,
+    ) -> object:
         """Combine them before returning."""
         folded = [part for part in parts if isinstance(part, Folded)]
         _settle(done, partial(combine, self._owned, "", self._work, folded))
+        return None
 
     def gather(self, handle: object) -> Folded:
         """Return it: it is here."""
@@ -132,9 +154,9 @@ class InProcess:
         """There is no other."""
         return False
 
-    def manned(self) -> bool:
+    def watch(self) -> Watched:
         """The caller's process is here."""
-        return True
+        return Watched()
 
     def doing(self) -> Sequence[str]:
         """Nothing runs elsewhere."""

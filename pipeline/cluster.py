@@ -18,27 +18,26 @@ from distributed.core import Status
 from distributed.deploy.cluster import Cluster
 from distributed.security import Security
 
-from chunkfold.deadline import within
+from chunkfold.deadline import ended, within
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning import THREADS
 from chunkfold.reaching import checked_security, reach, refuse_those_that_joined
 from chunkfold.security import ENCRYPTED, security_of_local
-from chunkfold.settings import dashboard_address
+from chunkfold.settings import dashboard_address, wait_seconds
 from chunkfold.staffing import Post, posts
 from chunkfold.starting import (
     DeviceNanny,
     check_host,
     check_started,
+    end_all,
     end_those_that_start,
     words_of,
 )
 from chunkfold.worker import RESOURCE, DevicePlugin
 
-START_DEADLINE_S = 120.0
-CLOSE_DEADLINE_S = 30.0
-"""For a cluster some of whose workers did not start."""
 _LOOPBACK = "127.0.0.1:0"
+_START = "the workers to start"
 _CALM = {
     "admin": {"tick": {"interval": "1s"}},
     "worker": {"profile": {"interval": "1s"}, "memory": {"monitor-interval": "1s"}},
@@ -160,7 +159,7 @@ class LocalOpenCLCluster(LocalCluster):
         except BaseException:
             # Left to Dask it is closed when the interpreter is, which takes it ten seconds.
             with contextlib.suppress(Exception):  # what ended the start is what is told
-                self.close(CLOSE_DEADLINE_S)
+                self.close(3 * wait_seconds("chunkfold.close"))
             raise
 
     def _start_scheduler(self, given: dict[str, Any]) -> None:
@@ -176,7 +175,7 @@ class LocalOpenCLCluster(LocalCluster):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         # An interrupt cancels this, but not what it waits for: closing ends that.
         correcting = asyncio.shield(self._correct_state())
-        await asyncio.wait([correcting], timeout=START_DEADLINE_S)
+        await ended([correcting], wait_seconds("chunkfold.workers.start"), _START)
         # What fails in it is told of each worker, but of those that could not be made.
         broken = correcting.exception() if correcting.done() else None
         await check_started(self._created, len(self._posts), broken)
@@ -190,8 +189,20 @@ class LocalOpenCLCluster(LocalCluster):
         # As there: left half closed, it would wait for itself until the interpreter gives it up.
         if self._closing is None:
             end_those_that_start(self._created)
-            self._closing = asyncio.ensure_future(super()._close())  # type: ignore[no-untyped-call]
+            self._closing = asyncio.ensure_future(self._close_in_time())
         await asyncio.shield(self._closing)
+
+    async def _close_in_time(self) -> None:
+        """Ask the workers to end, as Dask does; kill those that do not: one may be stopped."""
+        seconds, what = wait_seconds("chunkfold.close"), "the workers to end"
+        closing = asyncio.ensure_future(super()._close())  # type: ignore[no-untyped-call]
+        if not await ended([closing], seconds, what):
+            end_all(self._created)
+            if not await ended([closing], seconds, what):
+                closing.cancel()
+                self.status = Status.closed
+                return
+        await closing
 
     async def _attend(self, name: str) -> None:
         """Start a worker's nanny again, should it end, as when its worker dies while it starts."""
@@ -246,21 +257,34 @@ def _encrypted(given: dict[str, Any]) -> bool:
     return said.split("://")[0] in ENCRYPTED
 
 
-def connect(address: str, deadline_s: float = 10.0, security: Security | None = None) -> Client:
+def connect(
+    address: str, deadline_s: float | None = None, security: Security | None = None
+) -> Client:
     """Connect to a scheduler, with these certificates or those of Dask's configuration.
+
+    In `deadline_s`, or what the setting `chunkfold.scheduler.connect` says.
 
     Raises
     ------
     PlanError
         If that is no address, or certificates that it asks for are missing or of no use.
     ClusterError
-        If it cannot be reached in `deadline_s`.
+        If it cannot be reached in time.
     """
+    deadline_s = deadline_s or wait_seconds("chunkfold.scheduler.connect")
     secured = checked_security(address, "client", security)
     # A client that fails to connect leaves a trail; this does not.
     reaching = reach(address, deadline_s, secured, "client")
     within(2 * deadline_s, "a scheduler", lambda: asyncio.run(reaching))
-    return Client(address, timeout=deadline_s, set_as_default=False, security=secured)
+    return _PunctualClient(address, timeout=deadline_s, set_as_default=False, security=secured)
+
+
+class _PunctualClient(Client):
+    """A client that is left in time, also where its scheduler does not answer any more."""
+
+    def __exit__(self, *raised: object) -> None:
+        with contextlib.suppress(TimeoutError):
+            self.close(wait_seconds("chunkfold.close"))
 
 
 async def serve(
@@ -268,7 +292,6 @@ async def serve(
     manned: Sequence[Post],
     *,
     threads: int = THREADS,
-    connect_deadline_s: float = 10.0,
     security: Security | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
@@ -281,12 +304,14 @@ async def serve(
     DeviceError
         If a device has a worker there already.
     ClusterError
-        If the scheduler cannot be reached in `connect_deadline_s`, or a worker does not start.
+        If the scheduler cannot be reached in time (`chunkfold.scheduler.connect`), or a worker does
+        not start.
     """
     calm_dask()
     secured = checked_security(scheduler, "worker", security)
     stopping = asyncio.create_task((stop or asyncio.Event()).wait())
-    reaching = asyncio.create_task(reach(scheduler, connect_deadline_s, secured, "worker", -1))
+    connecting = wait_seconds("chunkfold.scheduler.connect")
+    reaching = asyncio.create_task(reach(scheduler, connecting, secured, "worker", -1))
     await asyncio.wait([reaching, stopping], return_when=asyncio.FIRST_COMPLETED)
     if stopping.done():
         reaching.cancel()
@@ -299,9 +324,7 @@ async def serve(
             options = worker_options(post, threads) | {"security": secured}
             nannies.append(_nanny_of(scheduler, options))
         starting: asyncio.Future[Any] = asyncio.gather(*nannies, return_exceptions=True)
-        await asyncio.wait(
-            [starting, stopping], timeout=START_DEADLINE_S, return_when=asyncio.FIRST_COMPLETED
-        )
+        await ended([starting, stopping], wait_seconds("chunkfold.workers.start"), _START)
         if stopping.done():
             return
         await check_started(nannies, len(nannies), scheduler=scheduler)
@@ -310,7 +333,10 @@ async def serve(
         await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
         end_those_that_start(nannies)
-        await asyncio.gather(*(nanny.close() for nanny in nannies), return_exceptions=True)
+        closes = [nanny.close() for nanny in nannies]
+        closing: asyncio.Future[Any] = asyncio.gather(*closes, return_exceptions=True)
+        if not await ended([closing], wait_seconds("chunkfold.close"), "the workers to end"):
+            end_all(nannies)
 
 
 def _nanny_of(scheduler: str, options: dict[str, Any]) -> DeviceNanny:

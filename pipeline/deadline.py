@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from chunkfold.awake import Awake
 from chunkfold.errors import ClusterError
+from chunkfold.settings import wait_seconds
 
 T = TypeVar("T")
+_log = logging.getLogger("chunkfold")
+_SLICE_S = 0.2
+
+
+class Telling:
+    """Says now and then what is waited for, in the log: `chunkfold.run.tell`."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._told = what, 0.0
+        self._every = wait_seconds("chunkfold.run.tell")
+
+    def hear(self, waited: float) -> None:
+        """Say it, if so many seconds are worth another line."""
+        if waited - self._told >= self._every:
+            self._told = waited
+            _log.warning("waited %.0f s for %s so far", waited, self._what)
+
+
+async def ended(futures: Collection[asyncio.Future[Any]], seconds: float, what: str) -> bool:
+    """Wait until one of some is done, whatever its outcome; say whether it was in time.
+
+    None is cancelled.
+    """
+    awake, telling = Awake(), Telling(what)
+    while not any(future.done() for future in futures):
+        waited = awake.seconds()
+        if waited >= seconds:
+            return False
+        telling.hear(waited)
+        limit = min(_SLICE_S, seconds - waited)
+        await asyncio.wait(futures, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+    return True
 
 
 def beside(call: Callable[[], T]) -> Future[T]:
     """Start a blocking call in a thread of its own."""
     future = Future[T]()
+    future.set_running_or_notify_cancel()  # it cannot be cancelled, but be left
 
     def run() -> None:
         try:
@@ -36,10 +73,27 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
     ClusterError
         If it passed.
     """
-    future = beside(call)
-    try:
-        return future.result(seconds)
-    except FutureTimeoutError:
-        if future.done():  # its own
-            raise
-        raise ClusterError(f"waited {seconds:.0f} s for {what} in vain") from None
+    return awaited(beside(call), seconds, what)
+
+
+def awaited(
+    future: Future[T], seconds: float, what: str, meanwhile: Callable[[], None] = lambda: None
+) -> T:
+    """Wait for a call with a deadline, and do something else `meanwhile`, a few times a second.
+
+    Raises
+    ------
+    ClusterError
+        If it passed.
+    """
+    awake, telling = Awake(), Telling(what)
+    while (waited := awake.seconds()) < seconds:
+        try:
+            return future.result(min(_SLICE_S, seconds - waited))
+        except FutureTimeoutError:
+            if future.done():
+                return future.result()  # or it raises its own
+        telling.hear(waited)
+        meanwhile()
+    future.cancel()
+    raise ClusterError(f"waited {seconds:.0f} s for {what} in vain")

@@ -7,6 +7,7 @@ ChunkfoldError
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 |   +-- WorkerLostError a worker cannot use its device any more
+|       +-- WorkerStoppedError a worker's process is stopped, or its host has gone
 +-- MonoidError         a reduction is unknown or not defined well
 +-- RangeError          a result does not fit its dtype
 +-- PlanError           what is asked cannot be planned: axes, selection, memory
@@ -52,6 +53,7 @@ __all__ = [
     "SourceError",
     "TimeLimitError",
     "WorkerLostError",
+    "WorkerStoppedError",
 ]
 
 
@@ -131,6 +133,10 @@ class WorkerLostError(DeviceError):
         super().__init__(message, worker)
         self.worker = worker
         """Address of the worker."""
+
+
+class WorkerStoppedError(WorkerLostError):
+    """A worker is not heard any more while others are; its work goes to them."""
 
 
 class PlanError(ChunkfoldError, ValueError):

@@ -10,11 +10,6 @@ from typing import Any
 from chunkfold.bad_chunks import Skipped
 
 
-def topic_of(run: str) -> str:
-    """Return where workers tell of a run, on a cluster."""
-    return f"chunkfold-{run}"
-
-
 @dataclass(frozen=True)
 class RunStarted:
     """A plan is about to be carried out."""
@@ -44,6 +39,8 @@ class BlockProgress:
     """Identity of its device."""
     seconds: float
     """Since the block began."""
+    attempt: int = 0
+    """How many times the block had been begun before, for workers that were lost or stopped."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +55,23 @@ class BlocksCombined:
 
 @dataclass(frozen=True)
 class WorkerRetired:
-    """A worker could not use its device; its task went to another."""
+    """A worker could not use its device, or was stopped; its tasks went to others."""
 
     run: str
     worker: str
     """Its address."""
     reason: str
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A run waits for something; told every few seconds, for as long as it does."""
+
+    run: str
+    seconds: float
+    """Since a task ended or a worker told of progress."""
+    what: str
+    """What is waited for."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class RunFinished:
     skipped: Skipped
 
 
-Event = RunStarted | BlockProgress | BlocksCombined | WorkerRetired | RunFinished
+Event = RunStarted | BlockProgress | BlocksCombined | WorkerRetired | Waiting | RunFinished
 OnEvent = Callable[[Event], None]
 """Called from a thread of the run's; must not block."""
 
@@ -93,13 +101,13 @@ def from_message(message: dict[str, Any]) -> BlockProgress:
 
 
 def reporter(
-    run: str, block: int, worker: str, device: str, emit: OnEvent
+    run: str, block: int, attempt: int, worker: str, device: str, emit: OnEvent
 ) -> Callable[[int, bool], None]:
     """Return what a block calls to report its progress."""
     began = time.monotonic()
 
     def progress(nbytes: int, done: bool) -> None:
         seconds = time.monotonic() - began
-        emit(BlockProgress(run, block, nbytes, done, worker, device, seconds))
+        emit(BlockProgress(run, block, nbytes, done, worker, device, seconds, attempt))
 
     return progress

@@ -19,6 +19,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from chunkfold.awake import Awake
+
 REQUESTS = 100
 """Most requests in flight for each host, of all workers of one machine together."""
 FLIGHT_BYTES = 128 << 20
@@ -204,20 +206,20 @@ class Flight:
             The last failure.
         """
         there = self._hosts.setdefault(host, _Host(Window(self._most)))
-        began, tries = time.monotonic(), 0
+        awake, tries = Awake(), 0
         while True:
             await self._turn(there)
             since = time.monotonic()
             self._made += 1
             try:
-                answer = await request()
+                answer = await awake.during(request())
             except Exception as error:
                 fault = passing(error)
                 if fault is not None and fault.busy:
                     there.window.refused(since, time.monotonic())
                 tries += 1
                 pause = _pause(tries)
-                if fault is None or time.monotonic() + pause - began > self._retry_s:
+                if fault is None or awake.seconds() + pause > self._retry_s:
                     raise
                 self._again += 1
             else:
@@ -226,7 +228,7 @@ class Flight:
             finally:
                 there.flying -= 1
                 self._admit(there)
-            await asyncio.sleep(pause)
+            await awake.during(asyncio.sleep(pause))
 
     def taken(self) -> Requests:
         """Return what happened since this was asked last."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
 from distributed import Client
 from distributed.scheduler import KilledWorker
 from tenacity import (
@@ -20,40 +23,51 @@ from tenacity import (
     wait_fixed,
 )
 
-from chunkfold.backend import Crew, Done
+from chunkfold.backend import Crew, Done, Watched
 from chunkfold.block import Folded
 from chunkfold.blocks import Block
-from chunkfold.deadline import within
-from chunkfold.errors import CancelledError, ClusterError, DeviceError, WorkerLostError
-from chunkfold.events import OnEvent, from_message, topic_of
+from chunkfold.deadline import awaited, beside, within
+from chunkfold.ears import TIDY_EVERY, ear_of
+from chunkfold.errors import (
+    CancelledError,
+    ClusterError,
+    DeviceError,
+    WorkerLostError,
+    WorkerStoppedError,
+)
+from chunkfold.events import OnEvent
+from chunkfold.settings import wait_seconds
 from chunkfold.tasks import block_task, cancel_run, combine_task, tasks_at
+from chunkfold.there import SPAN, on_loop, removed, tidied
+from chunkfold.watchman import Watchman
 from chunkfold.work import Work
 from chunkfold.worker import RESOURCE, describe_worker
 
-ANSWER_DEADLINE_S = 60.0
-"""Longest wait for workers to answer a short question, in seconds. A first one opens a device."""
-JOIN_DEADLINE_S = 30.0
-"""Longest wait for a first worker to join, in seconds."""
-_UNTIL_SOME_ANSWER = Retrying(
-    retry=retry_if_result(lambda asked: all(isinstance(one, OSError) for one in asked[1].values())),
-    stop=stop_all(stop_after_delay(JOIN_DEADLINE_S), stop_after_attempt(2)),
-    wait=wait_fixed(0.2),
-    retry_error_callback=lambda state: state.outcome and state.outcome.result(),
-)
-"""A worker that dies while it is asked may come again, though Dask took all that time to see it."""
-GATHER_DEADLINE_S = 300.0
-"""Longest wait for a root partial to reach the client, in seconds."""
+
+def _until_some_answer() -> Retrying:
+    """A worker that dies while it is asked may come again, though Dask took long to see it."""
+    return Retrying(
+        retry=retry_if_result(
+            lambda asked: all(isinstance(one, OSError) for one in asked[1].values())
+        ),
+        stop=stop_all(
+            stop_after_delay(wait_seconds("chunkfold.workers.join")), stop_after_attempt(2)
+        ),
+        wait=wait_fixed(0.2),
+        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
+    )
 
 
-class _Ear:
-    """Hears of a run. Dask's client keeps it for good, so it keeps nothing when the run ends."""
+@dataclass(frozen=True)
+class _Sent:
+    """A task that was submitted, and that an attempt of ours may replace."""
 
-    emit: OnEvent | None = None
+    future: Any
+    done: Done
 
-    def __call__(self, event: tuple[float, Any]) -> None:
-        emit = self.emit
-        if emit is not None:
-            emit(from_message(event[1]))
+
+class _TakenOverError(Exception):
+    """What was waited for may have been on a worker that was removed just now."""
 
 
 class OnCluster:
@@ -66,17 +80,18 @@ class OnCluster:
         self._near = False
         """Whether the workers are where the client reaches the scheduler: on one host with it."""
         self._numbers = itertools.count()
-        self._topic = ""
-        self._ear = _Ear()
+        self._run = ""
+        self._sent: dict[str, _Sent] = {}
+        self._watchman = Watchman(client, self._useful)
 
     def listen(self, run: str) -> None:
         """Subscribe to the workers' events: tasks sent within 10 ms of that would wait for it.
 
         Dask's client sends no more often.
         """
-        self._topic = topic_of(run)
+        self._run = run
         with contextlib.suppress(Exception):  # a client that is closed: `crew` says so
-            self._client.subscribe_topic(self._topic, self._ear)
+            ear_of(self._client).listen(self._client, run)
 
     def crew(self) -> Crew:
         """Ask every worker for its device.
@@ -90,7 +105,7 @@ class OnCluster:
         """
         if self._client.status != "running":
             raise ClusterError(f"the client is {self._client.status}: connect it to a scheduler")
-        workers, answers = _UNTIL_SOME_ANSWER(self._ask)
+        workers, answers = _until_some_answer()(self._ask)
         found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
         if not found:
             raise DeviceError(
@@ -107,15 +122,16 @@ class OnCluster:
 
     def _ask(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait for a worker, and ask all there are; return them, and what they answer."""
-        workers = self._workers()
+        join, answer = wait_seconds("chunkfold.workers.join"), self._answer()
+        workers = within(answer, "the scheduler's answer", self._workers)
         if not workers:
             with contextlib.suppress(TimeoutError):
-                self._client.wait_for_workers(1, timeout=JOIN_DEADLINE_S)
-            workers = self._workers()
+                self._client.wait_for_workers(1, timeout=join)
+            workers = within(answer, "the scheduler's answer", self._workers)
         if not workers:
             address = self._client.scheduler_info(n_workers=0)["address"]
             raise ClusterError(
-                f"no worker joined {address} in {JOIN_DEADLINE_S:.0f} s; "
+                f"no worker joined {address} in {join:.0f} s; "
                 f"start some: chunkfold worker {address}"
             )
         declared = {a: w for a, w in workers.items() if RESOURCE in w.get("resources", {})}
@@ -123,11 +139,24 @@ class OnCluster:
             # Resources switch off queuing on the scheduler; the engine's window replaces it.
             self._resources = {RESOURCE: 1}
             workers = declared
-        return workers, within(
-            ANSWER_DEADLINE_S,
-            "the workers' answer about their devices",
-            lambda: self._client.run(describe_worker, workers=list(workers), on_error="return"),
+        asked = beside(
+            lambda: self._client.run(describe_worker, workers=list(workers), on_error="return")
         )
+        # One that is stopped is removed meanwhile, which ends the wait for it.
+        seconds = wait_seconds("chunkfold.workers.silent") + answer
+        return workers, awaited(
+            asked, seconds, "the workers' answer about their devices", self._look_after
+        )
+
+    def _look_after(self) -> None:
+        self.watch()
+
+    @staticmethod
+    def _answer() -> float:
+        return wait_seconds("chunkfold.workers.answer")
+
+    def _useful(self, worker: Mapping[str, Any]) -> bool:
+        return all(name in worker.get("resources", {}) for name in self._resources)
 
     def _workers(self) -> dict[str, Any]:
         found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -140,69 +169,111 @@ class OnCluster:
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
         """Remember the run."""
-        self._work, self._ear.emit = work, emit
+        self._work, self._topic = work, ear_of(self._client).topic
+        ear_of(self._client).tell(work.run, emit)
 
-    def fold(self, block: Block, done: Done) -> None:
+    def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
-        key = f"fold-{block.number}-{self._work.run}"
-        self.submit(done, key, block_task, self._work, block)
+        key = f"fold-{block.number}-{self._work.run}-{attempt}"
+        future = self.submit(done, key, block_task, self._work, block, attempt, self._topic)
+        return self._replaceable(future, done)
 
-    def combine(self, parts: Sequence[object], done: Done) -> None:
+    def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
-        key = f"combine-{self._work.run}"
-        self.submit(done, key, combine_task, self._work, *parts, priority=1)
+        key = f"combine-{self._work.run}-{attempt}"
+        future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
+        return self._replaceable(future, done)
+
+    def _replaceable(self, future: Any, done: Done) -> object:
+        self._sent[future.key] = _Sent(future, done)
+        return future
 
     def submit(
         self, done: Done, name: str, task: Callable[..., Any], *args: Any, priority: int = 0
-    ) -> None:
-        """Submit any task; `done` is told its future, or why it has no result."""
-        future = self._client.submit(
-            task,
-            *args,
-            # A key of this run's own: the same call on a changed file is another call.
-            key=f"chunkfold-{name}-{next(self._numbers)}",
-            pure=False,
-            priority=priority,
-            resources=self._resources or None,
-        )
+    ) -> Any:
+        """Submit any task; `done` is told its future, or why it has no result.
+
+        Returns the future. Of a worker that is stopped, Dask itself takes such a task to another.
+        """
+        with annotate(span=SPAN):
+            future = self._client.submit(
+                task,
+                *args,
+                # A key of this run's own: the same call on a changed file is another call.
+                key=f"chunkfold-{name}-{next(self._numbers)}",
+                pure=False,
+                priority=priority,
+                resources=self._resources or None,
+            )
         self._futures.add(future)
         future.add_done_callback(lambda settled: done(self._outcome(settled)))
+        return future
 
     def gather(self, handle: object) -> Folded:
         """Bring a root partial to the client: past the scheduler, if the worker is near."""
-        folded = within(
-            GATHER_DEADLINE_S,
-            "a root partial",
-            lambda: self._client.gather(handle, direct=self._near),
-        )
+        while True:
+            fetched = beside(lambda: self._client.gather(handle, direct=self._near))
+            seconds = wait_seconds("chunkfold.run.gather")
+            try:
+                folded = awaited(fetched, seconds, "a root partial", self._look_after_a_root)
+                break
+            except _TakenOverError:
+                continue  # Dask makes it once more, elsewhere
         self.release([handle])
         assert isinstance(folded, Folded)
         return folded
 
+    def _look_after_a_root(self) -> None:
+        watched, absent = self.watch(), wait_seconds("chunkfold.workers.absent")
+        if watched.removed:
+            raise _TakenOverError
+        if watched.nobody > absent:
+            raise ClusterError(f"no worker was heard for {absent:.0f} s: run it again")
+
     def retire(self, error: WorkerLostError) -> bool:
         """Close the worker that has no device any more."""
         within(
-            ANSWER_DEADLINE_S,
+            self._answer(),
             "a worker's retirement",
             lambda: self._client.retire_workers([error.worker]),
         )
         return bool(self._client.scheduler_info(n_workers=-1)["workers"])
 
-    def manned(self) -> bool:
-        """Ask the scheduler. What it does not answer is no worker's loss."""
+    def watch(self) -> Watched:
+        """Ask the scheduler for heartbeats now and then, and remove who is stopped."""
+        fresh, silent = self._watchman.look(), wait_seconds("chunkfold.workers.silent")
+        beats = self._watchman.beats
+        gone = {
+            worker: reason
+            for worker in (beats.stopped(silent) if fresh else ())
+            if self._removed(worker, reason := _stopped(worker, beats.silent[worker]))
+        }
+        for worker in gone:
+            self._watchman.beats = self._watchman.beats.without(worker)
+        least = wait_seconds("chunkfold.run.tell")
+        late = beats.told(least, silent, wait_seconds("chunkfold.workers.absent"))
+        if (unanswered := self._watchman.unanswered()) >= least:
+            late = f"the scheduler has not answered for {unanswered:.0f} s"
+        return Watched(beats.nobody, late, gone)
+
+    def _removed(self, worker: str, reason: str) -> bool:
+        """Remove a worker, and give its tasks up; say whether that was done."""
+        removing = on_loop(self._client, partial(removed, worker))
         try:
-            there = within(ANSWER_DEADLINE_S, "the scheduler's answer", self._workers)
-        except Exception:  # noqa: BLE001 - its loss is found out by what is waited for
-            return True
-        needed = self._resources.keys()
-        return any(needed <= worker.get("resources", {}).keys() for worker in there.values())
+            keys = awaited(removing, self._answer(), f"{worker}'s removal")
+        except Exception:  # noqa: BLE001 # it is tried again, or the scheduler's loss is found out
+            return False
+        for key in keys:
+            if (sent := self._sent.get(key)) is not None:
+                sent.done(WorkerStoppedError(reason, worker))
+        return True
 
     def doing(self) -> Sequence[str]:
         """Ask the workers."""
         try:
             answers = within(
-                ANSWER_DEADLINE_S,
+                self._answer(),
                 "the workers to say what they do",
                 lambda: self._client.run(tasks_at, self._work.run, on_error="ignore"),
             )
@@ -212,24 +283,29 @@ class OnCluster:
 
     def stop(self) -> None:
         """Cancel what is queued, tell running blocks to end, and let go of all results."""
+        self._watchman.stop()
         futures = list(self._futures)
         with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
             if futures:
                 self._client.cancel(futures)
-            if futures and self._topic:
-                mark = (cancel_run, self._work.run)
-                within(10.0, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
+            if futures and self._run:
+                mark = (cancel_run, self._run)
+                seconds = wait_seconds("chunkfold.close")
+                within(seconds, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
         with contextlib.suppress(Exception):
             self.release(futures)
-        self._ear.emit = None
         with contextlib.suppress(Exception):
-            if self._topic:
-                self._client.unsubscribe_topic(self._topic)
+            if self._run:
+                ear = ear_of(self._client)
+                ear.leave(self._client, self._run)
+                if next(ear.left) % TIDY_EVERY == 0:
+                    on_loop(self._client, tidied)
 
     def release(self, handles: Sequence[Any]) -> None:
         """Let go of futures at once; garbage collection would do so some time."""
         self._futures.difference_update(handles)
         for future in handles:
+            self._sent.pop(future.key, None)
             future.release()
 
     def _outcome(self, future: Any) -> object:
@@ -249,12 +325,19 @@ class OnCluster:
             return ClusterError(f"why a task failed is not known: {error!r}")
 
 
+def _stopped(worker: str, seconds: float) -> str:
+    return (
+        f"worker {worker} is stopped, or its host has gone: it was not heard for {seconds:.0f} s, "
+        "while others were; they do its work"
+    )
+
+
 def _host(address: str) -> str | None:
     return urlsplit(address).hostname
 
 
 def _failure(future: Any) -> object:
-    error = future.exception(timeout=ANSWER_DEADLINE_S)
+    error = future.exception(timeout=wait_seconds("chunkfold.workers.answer"))
     if isinstance(error, KilledWorker):
         return DeviceError(
             f"workers died {error.allowed_failures + 1} times while they ran the same task; "

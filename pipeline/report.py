@@ -121,6 +121,18 @@ def told_apart(devices: Iterable[Device]) -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True)
+class Attempts:
+    """What a run began more than once."""
+
+    stopped: tuple[str, ...] = ()
+    """Addresses of workers that were removed, since they were not heard any more."""
+    again: int = 0
+    """Tasks that were begun anew."""
+    dropped: int = 0
+    """Results of earlier attempts that came all the same, and were dropped."""
+
+
 def bounded(timeline: Sequence[BlockTimes]) -> tuple[BlockTimes, ...]:
     """Put blocks in the order of their beginnings, and neighbours together if they are many."""
     made = sorted(timeline, key=lambda times: times.began)

@@ -22,7 +22,7 @@ from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.partial import Partial, assembled
 from chunkfold.nans import since_elements_are
 from chunkfold.planned import Plan
-from chunkfold.report import DeviceReport, Report, merge, told_apart
+from chunkfold.report import Attempts, DeviceReport, Report, merge, told_apart
 from chunkfold.settings import retry_seconds
 from chunkfold.work import Work
 
@@ -58,6 +58,7 @@ class Run:
         self._devices = devices
         self._keepdims, self._single = keepdims, single
         self._report = Report(0, {})
+        self._engine: Engine | None = None
         self._cancelled = threading.Event()
         self._ended = threading.Event()
         self._error: BaseException | None = None
@@ -144,6 +145,11 @@ class Run:
         """What workers asked servers for, and how often anew."""
         return self._report.requests
 
+    @property
+    def attempts(self) -> Attempts:
+        """What was begun more than once, since workers were lost or stopped."""
+        return Attempts() if self._engine is None else self._engine.attempts
+
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
         """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
         yield from self.plan.remarks(self.missing)
@@ -181,6 +187,7 @@ class Run:
                 )
             )
             engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
+            self._engine = engine
             self._backend.start(self._work, engine.hear, self._cancelled.is_set)
             roots = engine.execute()
             for source in self.plan.sources:

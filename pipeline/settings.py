@@ -85,6 +85,27 @@ def dashboard_address() -> str:
     return str(given)
 
 
+WAITS: Mapping[str, float] = {
+    "chunkfold.workers.silent": 60.0,
+    "chunkfold.workers.ask": 5.0,
+    "chunkfold.workers.absent": 120.0,
+    "chunkfold.workers.start": 120.0,
+    "chunkfold.workers.join": 30.0,
+    "chunkfold.workers.answer": 60.0,
+    "chunkfold.scheduler.connect": 10.0,
+    "chunkfold.run.stall": 900.0,
+    "chunkfold.run.gather": 300.0,
+    "chunkfold.run.tell": 10.0,
+    "chunkfold.close": 15.0,
+}
+"""How long something is waited for on a cluster, in seconds; docs/how-it-works.md says what."""
+
+
+def wait_seconds(name: str) -> float:
+    """Return how long something is waited for: a setting of `WAITS`; see `_time`."""
+    return _time(name, WAITS[name])
+
+
 def _time(name: str, default: float) -> float:
     """Return a time of the configuration, in seconds.
 

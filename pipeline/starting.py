@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import multiprocessing
 import os
@@ -31,6 +32,8 @@ _Reason = tuple[str, str]
 """Words, and where they are from, which may differ where words do not."""
 _TAKEN = r"'name taken, ([^']*)'"
 """In what a scheduler says of a second worker of one name."""
+_UNKNOWN = "worker-heartbeat-missing"
+"""Why Dask's worker ends whose heartbeat the scheduler does not know."""
 _DIED = "Nanny failed to start worker process"
 """What Dask says where a process ended before it said anything."""
 
@@ -43,7 +46,12 @@ class DeviceNanny(Nanny):
     """Exit code of its last process, or less than 0 for a signal; None if none has ended."""
 
     def close_gracefully(self, reason: str = "nanny-close-gracefully") -> None:
-        """Start no worker any more: called where the scheduler retires it."""
+        """Start no worker any more: called where the scheduler retires it.
+
+        A worker that finds itself removed ends as if it were; it was stopped, and is started again.
+        """
+        if reason == _UNKNOWN:
+            return
         self.retired = True
         super().close_gracefully(reason)
 
@@ -95,14 +103,25 @@ def _check_files(workers: int) -> None:
         )
 
 
+def end_all(servers: Iterable[Server]) -> None:
+    """Kill the processes of workers, for good: SIGKILL ends those that are stopped, too."""
+    for server in servers:
+        if isinstance(server, Nanny) and server.pid:
+            if server.status == Status.running:
+                server.close_gracefully()  # it starts no other
+            _kill(server.pid)
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
 def end_those_that_start(servers: Iterable[Server]) -> None:
     """Kill the processes of workers that have not started: closing would wait until they have."""
     for server in servers:
         if isinstance(server, Nanny) and server.status == Status.init and server.pid:
-            try:
-                os.kill(server.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            _kill(server.pid)
 
 
 async def check_started(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from distributed import get_worker
+from distributed.worker import thread_state  # type: ignore[attr-defined] # as get_worker does
 
 from chunkfold.block import Folded, combine, fold_block
 from chunkfold.blocks import Block
-from chunkfold.events import reporter, to_message, topic_of
+from chunkfold.events import reporter, to_message
 from chunkfold.work import Watch, Work
 from chunkfold.worker import device_of
 
@@ -42,20 +44,37 @@ def _place(stack: traceback.StackSummary) -> str:
     return ", in ".join(f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls)
 
 
-def block_task(work: Work, block: Block) -> Folded:
+def block_task(work: Work, block: Block, attempt: int, topic: str) -> Folded:
     """Fold a block on the worker's device. Runs on workers."""
-    worker, topic = get_worker(), topic_of(work.run)
+    worker = get_worker()
     owned, address = device_of(worker), worker.address
+    unwanted = _unwanted(worker)
     report = reporter(
         work.run,
         block.number,
+        attempt,
         address,
         owned.device.identity,
         lambda event: worker.log_event(topic, to_message(event)),  # type: ignore[arg-type]
     )
     return fold_block(
-        owned, address, work, block, Watch(report, lambda: work.run in _cancelled_runs)
+        owned,
+        address,
+        work,
+        block,
+        Watch(report, lambda: work.run in _cancelled_runs or unwanted()),
     )
+
+
+def _unwanted(worker: Any) -> Callable[[], bool]:
+    """Return what says whether nobody wants this thread's task any more: others do it anew."""
+    key = thread_state.key
+
+    def unwanted() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is None or task.state == "cancelled"
+
+    return unwanted
 
 
 def combine_task(work: Work, *parts: Folded) -> Folded:

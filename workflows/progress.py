@@ -23,7 +23,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from chunkfold.events import Event, OnEvent, RunStarted, WorkerRetired
+from chunkfold.events import Event, OnEvent, RunStarted, Waiting, WorkerRetired
 from chunkfold.printable import printable
 from chunkfold.units import size_text
 from chunkfold.workflows.results import event_json
@@ -102,8 +102,8 @@ class _Lanes:
         if isinstance(event, RunStarted):
             self._begin(event)
         self._tally.hear(event)
-        if isinstance(event, WorkerRetired):
-            self._bar.console.print(_retired(event), highlight=False)
+        if isinstance(event, WorkerRetired | Waiting):
+            self._bar.console.print(_said(event), highlight=False)
         tally = self._tally
         note = f"[yellow]{tally.retries} retried" if tally.retries else ""
         self._bar.update(self._whole, completed=tally.nbytes, note=note)
@@ -142,8 +142,8 @@ class _Lines:
         self._tally.hear(event)
         if self._first is None and self._tally.nbytes:
             self._first = time.monotonic(), self._tally.nbytes
-        if isinstance(event, WorkerRetired):
-            self._console.print(_retired(event), highlight=False)
+        if isinstance(event, WorkerRetired | Waiting):
+            self._console.print(_said(event), highlight=False)
         elif time.monotonic() - self._told >= LOG_EVERY_S and self._tally.run is not None:
             self._told = time.monotonic()
             self._console.print(self._line(self._tally.run), markup=False)
@@ -173,5 +173,7 @@ def _end_of(name: str, most: int) -> str:
     return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
-def _retired(event: WorkerRetired) -> str:
+def _said(event: WorkerRetired | Waiting) -> str:
+    if isinstance(event, Waiting):
+        return f"[yellow]waiting:[/] {escape(event.what)}"
     return f"[yellow]retired:[/] {escape(event.reason)}"

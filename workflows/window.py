@@ -12,15 +12,16 @@ from typing import Any, Protocol, TypeVar
 
 from distributed import get_client
 
-from chunkfold.engine import STALL_DEADLINE_S, UNMANNED_DEADLINE_S
+from chunkfold.awake import Awake
 from chunkfold.errors import ClusterError
 from chunkfold.on_cluster import OnCluster
+from chunkfold.settings import wait_seconds
 
 T = TypeVar("T")
 _SETTLE_DEADLINE_S = 20.0
 """Longest wait for calls that are under way when another has failed, in seconds."""
-_ASK_EVERY_S = 2.0
-"""How often to ask whether there are workers, while no call ends, in seconds."""
+_LOOK_EVERY_S = 0.5
+"""How often to look after the workers, while no call ends, in seconds."""
 
 
 def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
@@ -34,8 +35,8 @@ def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
     Exception
         What the first call that fails raises.
     ClusterError
-        If the scheduler goes away, there are no workers for `UNMANNED_DEADLINE_S`, or no call ends
-        for `STALL_DEADLINE_S`.
+        If the scheduler goes away, no worker is heard for `chunkfold.workers.absent`, or no call
+        ends for `chunkfold.run.stall`.
     """
     try:
         makers: _Makers = _Workers(get_client())
@@ -51,22 +52,21 @@ def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
             begun -= _ended(makers, begun)
     finally:
         deadline = time.monotonic() + _SETTLE_DEADLINE_S
-        while wait(begun, _ASK_EVERY_S).not_done and time.monotonic() < deadline:
-            if not makers.manned():
+        while wait(begun, _LOOK_EVERY_S).not_done and time.monotonic() < deadline:
+            if makers.unheard() > _SETTLE_DEADLINE_S / 2:
                 break
         makers.stop()
 
 
 def _ended(makers: _Makers, begun: set[Future[None]]) -> set[Future[None]]:
     """Wait for some to end."""
-    began = manned = time.monotonic()
-    while not (ended := wait(begun, _ASK_EVERY_S, FIRST_COMPLETED).done):
-        now = time.monotonic()
-        manned = now if makers.manned() else manned
-        if now - manned > UNMANNED_DEADLINE_S:
-            raise ClusterError(f"there was no worker for {UNMANNED_DEADLINE_S:.0f} s: start some")
-        if now - began > STALL_DEADLINE_S:
-            raise ClusterError(f"none of {len(begun)} tasks ended for {STALL_DEADLINE_S:.0f} s")
+    awake = Awake()
+    stall, absent = wait_seconds("chunkfold.run.stall"), wait_seconds("chunkfold.workers.absent")
+    while not (ended := wait(begun, _LOOK_EVERY_S, FIRST_COMPLETED).done):
+        if makers.unheard() > absent:
+            raise ClusterError(f"there was no worker for {absent:.0f} s: start some")
+        if awake.seconds() > stall:
+            raise ClusterError(f"none of {len(begun)} tasks ended for {stall:.0f} s")
     for each in ended:
         each.result()
     return ended
@@ -78,7 +78,7 @@ class _Makers(Protocol):
 
     def begin(self, call: Callable[[], None]) -> Future[None]: ...
 
-    def manned(self) -> bool: ...
+    def unheard(self) -> float: ...
 
     def stop(self) -> None: ...
 
@@ -91,8 +91,8 @@ class _Threads:
     def begin(self, call: Callable[[], None]) -> Future[None]:
         return self._pool.submit(call)
 
-    def manned(self) -> bool:
-        return True
+    def unheard(self) -> float:
+        return 0.0
 
     def stop(self) -> None:
         self._pool.shutdown(wait=False)
@@ -117,8 +117,8 @@ class _Workers:
         self._cluster.submit(tell, self._name, call)
         return told
 
-    def manned(self) -> bool:
-        return self._cluster.manned()
+    def unheard(self) -> float:
+        return self._cluster.watch().nobody
 
     def stop(self) -> None:
         self._cluster.stop()

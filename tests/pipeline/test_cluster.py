@@ -24,10 +24,11 @@ from distributed.core import Status
 from tenacity import RetryCallState
 
 import chunkfold as cf
-from chunkfold import blocks, engine, on_cluster, planning
+from chunkfold import blocks, ears, on_cluster, planning
 from chunkfold.cluster import chosen_devices, connect
 from chunkfold.events import BlockProgress, WorkerRetired
 from chunkfold.kernels import Device
+from chunkfold.settings import wait_seconds
 from chunkfold.worker import RESOURCE
 from tests.conftest import DEVICES
 from tests.processes import BIN, awaited, finished, started, worker_command
@@ -50,9 +51,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray]:
 
 @pytest.fixture(autouse=True)
 def _many_blocks(monkeypatch):
-    monkeypatch.setattr(engine, "STALL_DEADLINE_S", 120.0)  # before the test's own, and says more
     monkeypatch.setattr(planning, "LEAF_BYTES", 256 * 256 * 4)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 2 << 20))
+    with dask.config.set({"chunkfold.run.stall": 120}):  # before the test's own, and says more
+        yield
 
 
 @contextlib.contextmanager
@@ -195,8 +197,9 @@ def test_nobody_listens_any_more_when_a_run_has_ended_or_cannot_be_planned(data)
         with pytest.raises(cf.PlanError, match="a worker needs"):
             cf.submit(path, client=client, memory=1)
         assert cf.submit(path, "count", client=client).result(60)
-        ears = [ear for ear in client._event_handlers.values() if isinstance(ear, on_cluster._Ear)]
-        assert [ear.emit for ear in ears] == [None, None]
+        left = [ear for ear in client._event_handlers.values() if isinstance(ear, ears.Ear)]
+        assert left == []
+        assert ears.ear_of(client)._emits == {}
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             listening = client.run_on_scheduler(_topics_heard)
@@ -251,14 +254,14 @@ def test_a_bad_chunk_ends_the_run_with_its_name(tmp_path: Path):
         cf.reduce(tmp_path / "a.zarr", client=client)
 
 
-def test_a_run_that_nothing_is_heard_of_ends_and_says_where_it_stuck(data, monkeypatch):
+def test_a_run_that_nothing_is_heard_of_ends_and_says_where_it_stuck(data):
     path, array = data
     with cluster([DEVICES[0]]) as (_, client):
         check(cf.reduce(path, OPS, client=client), array)  # what may take long is done
         client.run(_never_read)
-        monkeypatch.setattr(engine, "STALL_DEADLINE_S", 5.0)
         place = r"nothing was heard of run.*fold-0\S* is at .*(strands|ring)\.py:\d+ _"
-        with pytest.raises(cf.ClusterError, match=place):
+        short = dask.config.set({"chunkfold.run.stall": 5})
+        with short, pytest.raises(cf.ClusterError, match=place):
             cf.reduce(path, OPS, client=client)
 
 
@@ -281,12 +284,12 @@ def test_a_worker_without_its_device_is_retired_and_the_others_finish(data):
 
 
 def test_workers_are_asked_again_however_long_it_took_to_see_that_they_had_gone():
-    asking = on_cluster._UNTIL_SOME_ANSWER
+    asking, join = on_cluster._until_some_answer(), wait_seconds("chunkfold.workers.join")
     state = RetryCallState(asking, None, (), {})
-    state.outcome_timestamp = state.start_time + 2 * on_cluster.JOIN_DEADLINE_S
+    state.outcome_timestamp = state.start_time + 2 * join
     assert not asking.stop(state)
     state.prepare_for_next_attempt()
-    state.outcome_timestamp = state.start_time + 3 * on_cluster.JOIN_DEADLINE_S
+    state.outcome_timestamp = state.start_time + 3 * join
     assert asking.stop(state)
 
 
@@ -325,12 +328,10 @@ def test_on_a_mixed_cluster_blocks_go_to_device_workers_only(data, tmp_path: Pat
         assert {entry.workers for entry in run.profile.values()} == {(owner,)}
 
 
-def test_a_cluster_without_workers_is_an_error(data, monkeypatch):
-    from chunkfold import on_cluster
-
-    monkeypatch.setattr(on_cluster, "JOIN_DEADLINE_S", 0.5)
+def test_a_cluster_without_workers_is_an_error(data):
     path, _ = data
     with (
+        dask.config.set({"chunkfold.workers.join": "500 ms"}),
         LocalCluster(n_workers=0, dashboard_address=None) as made,
         Client(made) as client,
         pytest.raises(cf.ClusterError, match="no worker joined"),
@@ -406,11 +407,10 @@ def test_workers_may_be_threads(data):
         check(cf.reduce(path, OPS, client=client), array)
 
 
-def test_a_run_that_lost_all_its_workers_ends(data, monkeypatch):
+def test_a_run_that_lost_all_its_workers_ends(data):
     path, _ = data
-    monkeypatch.setattr(engine, "UNMANNED_DEADLINE_S", 2.0)
-    monkeypatch.setattr(engine, "_ASK_EVERY_S", 0.5)
-    with cluster([DEVICES[0]]) as (made, client):
+    short = {"chunkfold.workers.absent": 2, "chunkfold.workers.ask": 0.5}
+    with dask.config.set(short), cluster([DEVICES[0]]) as (made, client):
         run = cf.submit(path, OPS, client=client, on_event=lambda _: time.sleep(0.05))
         client.retire_workers(list(made.scheduler.workers))
         with pytest.raises(cf.ClusterError, match="lost all its workers, and in 2 s no other"):

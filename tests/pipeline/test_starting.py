@@ -117,11 +117,14 @@ def test_a_worker_that_starts_is_not_one_that_does_not(tmp_path):
         cf.LocalOpenCLCluster([DEVICES[0]], workers_per_device=2, dashboard_address=None)
 
 
-def test_a_worker_that_hangs_as_it_starts_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster, "START_DEADLINE_S", 2.0)
+@pytest.mark.parametrize(
+    "code", ["import time; time.sleep(600)", "import os; os.kill(os.getpid(), 19)"]
+)
+def test_a_worker_that_hangs_or_is_stopped_as_it_starts_is_ended(tmp_path, code):
     began = time.monotonic()
     with (
-        preloaded(tmp_path, "import time; time.sleep(600)"),
+        dask.config.set({"chunkfold.workers.start": 2}),
+        preloaded(tmp_path, code),
         pytest.raises(cf.ClusterError, match=r"0 of 1 .* it has not answered yet") as raised,
     ):
         cf.LocalOpenCLCluster([DEVICES[0]], dashboard_address=None)

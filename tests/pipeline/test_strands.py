@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+import dask
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import backend, blocks, engine, lots, staged, strands, totals, worker
+from chunkfold import backend, blocks, lots, staged, strands, totals, worker
 from chunkfold.kernels import Fold
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
@@ -255,8 +256,14 @@ def test_who_keeps_an_error_keeps_no_files_and_no_buffers(tmp_path: Path, ran, s
             trace = trace.tb_next
 
 
+@pytest.fixture
+def soon_stalled():
+    with dask.config.set({"chunkfold.run.stall": 1}):
+        yield
+
+
+@pytest.mark.usefixtures("soon_stalled")
 def test_who_waits_for_the_threads_of_another_run_is_not_given_up(tmp_path: Path, monkeypatch, ran):
-    monkeypatch.setattr(engine, "STALL_DEADLINE_S", 1.0)
     for module in (totals, strands):
         monkeypatch.setattr(module, "TELL_EVERY_S", 0.05)
     one, other = (stored(tmp_path / name, wild()) for name in "ab")

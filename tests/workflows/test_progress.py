@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from chunkfold.events import BlockProgress, RunStarted, WorkerRetired
+from chunkfold.events import BlockProgress, RunStarted, Waiting, WorkerRetired
 from chunkfold.workflows import progress
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.tally import Tally
@@ -102,3 +104,16 @@ def test_logs_have_a_line_now_and_then(monkeypatch):
     assert lines[0].startswith("sum of s: ")
     assert "B of 100 B (" in lines[0]
     assert lines[-1].endswith(" s left")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_waited_for_is_said(terminal):
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
+    with run_progress(console, quiet=False) as watch:
+        watch(RunStarted("r", "s", ("sum",), 1, 10, {}))
+        watch(Waiting("r", 12.0, "worker tcp://[::1]:5 was not heard for 12 s"))
+    assert "waiting: worker tcp://[::1]:5 was not heard for 12 s" in _plain(console)
+
+
+def _plain(console: Console) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue())

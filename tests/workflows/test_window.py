@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
+import dask
 import pytest
 from distributed import Client
 
 from chunkfold.cluster import connect
 from chunkfold.errors import ClusterError
-from chunkfold.workflows import window
 from chunkfold.workflows.window import in_window
 from tests.processes import BIN, awaited, started
 
@@ -70,17 +70,15 @@ def test_interrupted_none_is_under_way_nor_begins(maker, tmp_path: Path):
     assert counted(tmp_path) == (40, 40)
 
 
-def test_calls_that_do_not_end_are_not_waited_for_in_silence(maker, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(window, "STALL_DEADLINE_S", 0.2)
-    monkeypatch.setattr(window, "_ASK_EVERY_S", 0.1)
-    with pytest.raises(ClusterError, match="none of 1 tasks ended for 0 s"):
+def test_calls_that_do_not_end_are_not_waited_for_in_silence(maker, tmp_path: Path):
+    short = dask.config.set({"chunkfold.run.stall": 0.2})
+    with short, pytest.raises(ClusterError, match="none of 1 tasks ended for 0 s"):
         in_window(time.sleep, [1.0])
 
 
-def test_without_any_worker_it_ends(monkeypatch):
-    monkeypatch.setattr(window, "UNMANNED_DEADLINE_S", 0.2)
-    monkeypatch.setattr(window, "_ASK_EVERY_S", 0.1)
+def test_without_any_worker_it_ends():
     with (
+        dask.config.set({"chunkfold.workers.absent": 0.2, "chunkfold.workers.ask": 0.1}),
         Client(processes=False, n_workers=0, dashboard_address=None) as nobody,
         nobody.as_current(),
         pytest.raises(ClusterError, match="there was no worker for 0 s: start some"),

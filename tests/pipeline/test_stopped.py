@@ -1,0 +1,145 @@
+"""Processes that are stopped: a run goes on without them, or ends; nothing hangs.
+
+With settings of seconds; `make chaos` does the same with the defaults.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import numpy as np
+import pytest
+import zarr
+from distributed import Client
+
+import chunkfold as cf
+from chunkfold import api, blocks, planning
+from chunkfold.backend import Done, InProcess
+from chunkfold.blocks import Block
+from chunkfold.cluster import connect
+from chunkfold.errors import WorkerStoppedError
+from tests.conftest import DEVICES
+from tests.stops import (
+    SOON,
+    Trap,
+    both_there,
+    close_with_a_stopped_worker,
+    reduce_and_sleep,
+    reduce_without_a_worker,
+    scheduled,
+    slow_array,
+    stopped_once,
+    waited_for,
+)
+from tests.web import Web
+
+FIRST = DEVICES[0]
+
+
+@pytest.fixture(autouse=True)
+def _soon_and_small(monkeypatch) -> Iterator[None]:
+    monkeypatch.setattr(planning, "LEAF_BYTES", 64 * 64 * 4)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 15, 1 << 16))
+    with dask.config.set(SOON):
+        yield
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Client]:
+    halves = [part.spec for part in cf.devices(f"{FIRST.spec}/2")]
+    with (
+        cf.LocalOpenCLCluster(halves, dashboard_address=None) as made,
+        connect(made.scheduler_address) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Trap, np.ndarray]]:
+    with slow_array(tmp_path_factory.mktemp("data")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("goes_on", ["never", "early", "late"])
+def test_a_worker_that_is_stopped_at_any_moment_costs_time_but_not_the_answer(two, slow, goes_on):
+    both_there(two)
+    run, victim = stopped_once(two, *slow, goes_on)
+    # One that goes on in time is nobody's loss.
+    assert run.attempts.stopped == (() if goes_on == "early" else (victim,))
+    assert goes_on == "early" or any(f"worker {victim} was not heard" in w for w in waited_for(run))
+
+
+def test_a_run_goes_on_without_a_worker_that_was_stopped_before_it(two, slow):
+    both_there(two)
+    web, _, array = slow
+    pids = two.run(os.getpid)
+    victim = next(iter(pids))
+    os.kill(pids[victim], signal.SIGSTOP)
+    assert cf.reduce(f"{web.url}/a.zarr", client=two) == array.sum(dtype="i8")
+    assert victim not in two.scheduler_info(n_workers=-1)["workers"]
+    # Going on, it finds that it is not wanted, and its nanny starts another in its place.
+    os.kill(pids[victim], signal.SIGCONT)
+    both_there(two)
+    assert len(two.run(os.getpid)) == 2
+
+
+class Twice(InProcess):
+    """Says of the first attempt of a block that its worker is stopped; it is carried out anyway."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: list[int] = []
+
+    def fold(self, block: Block, attempt: int, done: Done) -> object:
+        if block.number == 0:
+            self.numbers.append(attempt)
+        if block.number == 0 and attempt == 0:
+            done(WorkerStoppedError("stopped", "w"))
+        return super().fold(block, attempt, done)
+
+
+def test_what_an_earlier_attempt_brings_is_dropped_and_counted(tmp_path: Path, monkeypatch):
+    backend = Twice()
+    monkeypatch.setattr(api, "_backend", lambda _: backend)
+    array = np.arange(64 * 64 * 64, dtype="i8").reshape(64, 64, 64)
+    zarr.create_array(str(tmp_path / "a"), data=array, chunks=(1, 64, 64))
+    run = cf.submit(tmp_path / "a", ["sum", "count"])
+    assert run.result(60) == {"sum": array.sum(), "count": array.size}
+    assert backend.numbers == [0, 1]
+    assert (run.attempts.again, run.attempts.dropped) == (1, 1)
+
+
+def test_a_cluster_closes_in_time_though_a_worker_is_stopped():
+    assert close_with_a_stopped_worker(FIRST.spec) < 2 * SOON["chunkfold.close"] + 5
+
+
+def test_the_only_worker_of_a_plain_scheduler_is_stopped_and_the_run_ends(slow, tmp_path: Path):
+    """The command ends with exit code 4 in time, and so do the worker's, and what it started."""
+    with scheduled(tmp_path) as (scheduler, address):
+        seconds, said = reduce_without_a_worker(address, FIRST.spec, *slow[:2], tmp_path, SOON)
+        assert seconds < 30
+        assert "waiting: no worker was heard for" in said
+        assert "lost all its workers, and in 4 s no other came" in said
+
+        # A client is left in time where its scheduler is stopped.
+        client = connect(address)
+        scheduler.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        with client:
+            pass
+        assert time.monotonic() - began < SOON["chunkfold.close"] + 5
+        scheduler.send_signal(signal.SIGCONT)
+
+
+def test_all_are_stopped_for_longer_than_any_deadline_and_nobody_is_removed(slow):
+    """As a laptop that slept: workers, scheduler and client."""
+    web, trap, array = slow
+    slept = 2 * SOON["chunkfold.workers.silent"]
+    told, events = reduce_and_sleep(FIRST.spec, web, trap, SOON, slept)
+    assert str(array.sum(dtype="i8")) in told
+    assert not {"WorkerRetired", "Failed"}.intersection(events)

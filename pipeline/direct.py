@@ -269,11 +269,11 @@ class _Object(NamedTuple):
 
     def started(self, objects: RemoteObjects) -> _Object:
         """Ask for it, and go on."""
-        shards, cells = self.of.shards, [n for n, _, _ in cells_of(self.source, self.of.shape)]
-        size = self.listed
-        nbytes = self.of.nbytes * (1 if shards is None else len(cells))
+        shards, size, nbytes = self.of.shards, self.listed, self.of.nbytes
         index = spans_of = None
         if shards is not None:
+            cells = [inner for inner, _, _ in cells_of(self.source, self.of.shape)]
+            nbytes *= len(cells)
             index, spans_of = shards.index_span, partial(shards.spans, chunks=cells)
         whole, most = size or self.of.nbytes, min(size or nbytes, nbytes)
         return self._replace(landing=objects.start(self.key, whole, index, most, spans_of))

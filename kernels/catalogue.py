@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels import exact, finishes
-from chunkfold.kernels.accumulate import Accumulate
+from chunkfold.kernels.accumulate import Accumulate, Expressions
 from chunkfold.kernels.differences import DOT, FIRST_MISMATCH, MAX_ABS_DIFF, SUM_SQ_DIFF
+from chunkfold.kernels.expressions.library import gap, nonzero, order_high, real, where
+from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.integers import (
+    NAT,
     INTEGER_MEAN,
     INTEGER_PROD,
     INTEGER_SUM,
@@ -24,20 +27,22 @@ from chunkfold.kernels.integers import (
 from chunkfold.kernels.moments import NORM1, NORM2, STD, SUMSQ, VAR
 from chunkfold.kernels.monoid import Monoid
 
-_COMPLEX_PROD = {
-    "re": "a.re * b.re - a.im * b.im",
-    "im": "a.re * b.im + a.im * b.re",
-}
-_PARTS: Any = {
-    "fields": {"re": "sum", "im": "sum"},
-    "lift": {"re": "re(x)", "im": "im(x)"},
-    "kinds": "c",
-}
+
+
+def _parts_of(x: Any) -> Expressions:
+    return {"re": x.real, "im": x.imag}
+
+
+def _complex_product(a: Any, b: Any) -> Expressions:
+    return {"re": a.re * b.re - a.im * b.im, "im": a.re * b.im + a.im * b.re}
+
+
+_PARTS: Any = {"fields": {"re": "sum", "im": "sum"}, "lift": _parts_of, "kinds": "c"}
 _SUM = Monoid(
     "sum",
     fields={"s": "sum"},
     zero=0,
-    lift="x",
+    lift=lambda x: x,
     op="add",
     finish=finishes.summed,
     exact=exact.EXACT_SUM,
@@ -48,7 +53,7 @@ _SUM = Monoid(
             "sum",
             **_PARTS,
             zero={"re": 0, "im": 0},
-            op={"re": "add", "im": "add"},
+            op="add",
             finish=finishes.complex_parts,
             exact=exact.EXACT_COMPLEX_SUM,
         ),
@@ -58,8 +63,8 @@ _PROD = Monoid(
     "prod",
     fields={"s": "sum"},
     zero=1,
-    lift="x",
-    op="a.s * b.s",
+    lift=lambda x: x,
+    op=lambda a, b: a.s * b.s,
     finish=finishes.summed,
     instead={
         "biu": INTEGER_PROD,
@@ -67,7 +72,7 @@ _PROD = Monoid(
             "prod",
             **_PARTS,
             zero={"re": 1, "im": 0},
-            op=_COMPLEX_PROD,
+            op=_complex_product,
             finish=finishes.complex_parts,
         ),
     },
@@ -76,8 +81,8 @@ _MEAN = Monoid(
     "mean",
     fields={"s": "mean", "n": "count"},
     zero={"s": 0, "n": 0},
-    lift={"s": "x", "n": "1"},
-    op={"s": "add", "n": "add"},
+    lift=lambda x: {"s": x, "n": 1},
+    op="add",
     finish=finishes.mean,
     exact=exact.EXACT_MEAN,
     instead={
@@ -86,8 +91,8 @@ _MEAN = Monoid(
             "mean",
             fields={"re": "sum", "im": "sum", "n": "count"},
             zero={"re": 0, "im": 0, "n": 0},
-            lift={"re": "re(x)", "im": "im(x)", "n": "1"},
-            op={"re": "add", "im": "add", "n": "add"},
+            lift=lambda x: {**_parts_of(x), "n": 1},
+            op="add",
             kinds="c",
             finish=finishes.complex_mean,
             exact=exact.EXACT_COMPLEX_MEAN,
@@ -97,12 +102,12 @@ _MEAN = Monoid(
             "mean",
             fields={"high": "int64", "mid": "int64", "low": "int64", "n": "count", "nat": "int32"},
             zero={"high": 0, "mid": 0, "low": 0, "n": 0, "nat": 0},
-            lift={
-                "high": "x >> 44",
-                "mid": "(x >> 22) & 4194303",
-                "low": "x & 4194303",
-                "n": "1",
-                "nat": "x == (-9223372036854775807L - 1)",
+            lift=lambda x: {
+                "high": x >> 44,
+                "mid": (x >> 22) & (2**22 - 1),
+                "low": x & (2**22 - 1),
+                "n": 1,
+                "nat": x == NAT,
             },
             op={"high": "add", "mid": "add", "low": "add", "n": "add", "nat": "max"},
             kinds="mM",
@@ -114,7 +119,7 @@ _COUNT_NONZERO = Monoid(
     "count_nonzero",
     fields={"n": "int64"},
     zero=0,
-    lift="nonzero(x)",
+    lift=nonzero,
     op="add",
     casts=False,
     kinds="biufcmM",
@@ -125,11 +130,27 @@ def _count_nonzero(dtype: np.dtype) -> Monoid:
     """Count in the masks that elements of up to 32 bits make: up to twice as fast."""
     if dtype.itemsize > 4:
         return _COUNT_NONZERO
-    return replace(_COUNT_NONZERO, accumulate=few_added_up("nonzero(x)", {"n": "s.s"}))
+    return replace(_COUNT_NONZERO, accumulate=few_added_up(nonzero, lambda s: {"n": s.s}))
 
 
 _BITS: Any = {"fields": {"bits": "order"}, "zero": 0, "kinds": "biu"}
-_SMALLER = "exp(-fabs(gap(wide(x), s.m)))"
+
+
+def _logs_added(a: Any, b: Any) -> Expressions:
+    most = np.fmax(a.m, b.m)
+    return {"s": a.s * np.exp(gap(a.m, most)) + b.s * np.exp(gap(b.m, most)), "m": most}
+
+
+def _log_added(s: Any, x: Symbol) -> Expressions:
+    """Add one element with one exponential: the sum's where the maximum changes, else its own.
+
+    NaN stays in the sum.
+    """
+    most = np.fmax(s.m, real(x))
+    smaller = np.exp(-abs(gap(real(x), s.m)))
+    return {"s": where(gap(most, s.m) != 0, s.s * smaller + 1, s.s + smaller), "m": most}
+
+
 _CATALOGUE = (
     _SUM,
     _PROD,
@@ -149,42 +170,43 @@ _CATALOGUE = (
         "logsumexp",
         fields={"s": "real", "m": "real"},
         zero={"s": 0, "m": "lowest"},
-        lift={"s": "1", "m": "x"},
-        op={
-            "s": "a.s * exp(gap(a.m, fmax(a.m, b.m))) + b.s * exp(gap(b.m, fmax(a.m, b.m)))",
-            "m": "fmax(a.m, b.m)",
-        },
-        # One exponential for each: the sum's where the maximum changes, else the element's. The sum
-        # first: it needs the maximum as it was. NaN stays in the sum.
+        lift=lambda x: {"s": 1, "m": x},
+        op=_logs_added,
         accumulate=Accumulate(
             state={"s": "real", "m": "real"},
             start={"s": 0, "m": "lowest"},
-            step={
-                "s": f"when(gap(fmax(s.m, wide(x)), s.m), s.s * {_SMALLER} + 1, s.s + {_SMALLER})",
-                "m": "fmax(s.m, wide(x))",
-            },
-            end={"s": "s.s", "m": "s.m"},
+            step=_log_added,
+            end=lambda s: {"s": s.s, "m": s.m},
         ),
         rtol=1e-9,
         finish=finishes.log_of_sum,
     ),
     Monoid(
-        "count", fields={"n": "count"}, zero=0, lift="1", op="add", casts=False,
+        "count", fields={"n": "count"}, zero=0, lift=1, op="add", casts=False,
         kinds="biufcmM",
     ),
     replace(_COUNT_NONZERO, adapt=_count_nonzero),
     Monoid(
-        "any", fields={"t": "int32"}, zero=0, lift="nonzero(x)", op="max", kinds="biufcmM",
+        "any", fields={"t": "int32"}, zero=0, lift=nonzero, op="max", kinds="biufcmM",
         finish=finishes.truth, casts=False,
     ),
     Monoid(
-        "all", fields={"t": "int32"}, zero=1, lift="nonzero(x)", op="min", kinds="biufcmM",
+        "all", fields={"t": "int32"}, zero=1, lift=nonzero, op="min", kinds="biufcmM",
         finish=finishes.truth, casts=False,
     ),
     # De Morgan: the identity of "and" differs between dtypes, that of "or" is 0.
-    Monoid("bitwise_and", **_BITS, lift="~x", op="a.bits | b.bits", finish=finishes.complement),
-    Monoid("bitwise_or", **_BITS, lift="x", op="a.bits | b.bits", finish=finishes.bits),
-    Monoid("bitwise_xor", **_BITS, lift="x", op="a.bits ^ b.bits", finish=finishes.bits),
+    Monoid(
+        "bitwise_and", **_BITS, lift=lambda x: ~order_high(x), op=lambda a, b: a.bits | b.bits,
+        finish=finishes.complement,
+    ),
+    Monoid(
+        "bitwise_or", **_BITS, lift=lambda x: x, op=lambda a, b: a.bits | b.bits,
+        finish=finishes.bits,
+    ),
+    Monoid(
+        "bitwise_xor", **_BITS, lift=lambda x: x, op=lambda a, b: a.bits ^ b.bits,
+        finish=finishes.bits,
+    ),
     DOT,
     SUM_SQ_DIFF,
     MAX_ABS_DIFF,

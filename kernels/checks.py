@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.dtypes import COUNT, EXACT, FIELD, RULES, is_table
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.texts import COLLECTIVES, OPERAND_FIELD, STATE_FIELD, refused
+from chunkfold.kernels.expressions.nodes import Node, constant_value, walk
+from chunkfold.kernels.expressions.shown import shown
+from chunkfold.kernels.tracing import COLLECTIVES, State, Traced, first_kind, traced
 
-_EXACT_LIFTS = ("x", "magnitude(x)", "re(x)", "im(x)")
-"""What is in the range of the elements' dtype, for which limbs are made."""
+if TYPE_CHECKING:
+    from chunkfold.kernels.monoid import Monoid
+
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_TAKEN = {"x", "i", "v", "l", "s", "a", "b", "r", "state", "counter"}
-"""What kernels name where texts stand."""
 
 
 def is_identifier(name: object) -> bool:
@@ -82,49 +83,94 @@ def check_numbers(monoid: str, part: str, numbers: Mapping[str, object]) -> None
             ) from None
 
 
-def check_ops(monoid: str, ops: Mapping[str, object]) -> None:
-    """See that an op that is named is one that may be."""
-    for name, text in ops.items():
-        if is_identifier(text) and text not in COLLECTIVES:
+def check_parts(monoid: str, lift: object, op: object, fields: Mapping[str, str]) -> None:
+    """See that `lift` and `op` are functions, or one for each field, and tables add."""
+    for part, given in (("lift", lift), ("op", op)):
+        if isinstance(given, Mapping):
+            check_keys(monoid, part, given, fields)
+        for one in given.values() if isinstance(given, Mapping) else (given,):
+            _check_part(monoid, part, one)
+    ops = op if isinstance(op, Mapping) else dict.fromkeys(fields, op)
+    for name, dtype in fields.items():
+        if (is_table(dtype) or dtype == COUNT) and ops[name] != "add":
+            what = "a count" if dtype == COUNT else "a table"
             raise MonoidError(
-                f"op[{name!r}] of monoid {monoid!r} is {text!r}; use 'add', 'min', 'max', "
-                f"or an expression of a.{name} and b.{name}"
+                f"field {name!r} of monoid {monoid!r} is {what}, whose op is 'add', not "
+                f"{ops[name]!r}"
             )
+
+
+def _check_part(monoid: str, part: str, given: object) -> None:
+    if callable(given):
+        return
+    if part == "lift" and isinstance(given, (int, float)):
+        return
+    if part == "op" and given in COLLECTIVES:
+        return
+    wanted = "a function of symbols"
+    wanted += " or a number" if part == "lift" else f", or one of {', '.join(COLLECTIVES)}"
+    text = "; OpenCL C text is not taken" if isinstance(given, str) else ""
+    raise MonoidError(
+        f"{part} of monoid {monoid!r} is {given!r}; give {wanted}, as "
+        f"{'lift=lambda x: x * x' if part == 'lift' else 'op=lambda a, b: a.s | b.s'}{text}"
+    )
+
+
+def check_declared(monoid: Monoid) -> None:
+    """Call a monoid's functions once, so that a mistake shows where it was made.
+
+    They are given symbols of the likeliest of its kinds of elements.
+    """
+    check_traced(monoid, traced(monoid, [first_kind(monoid)] * monoid.inputs))
+
+
+def check_traced(monoid: Monoid, found: Traced) -> None:
+    """See that a monoid's trees are such as kernels can fold."""
+    zero = cast("Mapping[str, object]", monoid.zero)
+    check_rules(monoid.name, monoid.fields, zero, found.lift, found.op)
+    check_states(monoid.name, found.states, monoid.fields, found.op)
 
 
 def check_rules(
     monoid: str,
     fields: Mapping[str, str],
     zero: Mapping[str, object],
-    lift: Mapping[str, str],
-    op: Mapping[str, str],
+    lift: Mapping[str, Node],
+    op: Mapping[str, str | Node],
 ) -> None:
     """See that fields that are tables, exact sums or counts are declared as such."""
     for name, dtype in fields.items():
-        if dtype in EXACT and lift[name] not in _EXACT_LIFTS:
+        if dtype in EXACT and not _is_exact(lift[name]):
             raise MonoidError(
-                f"lift[{name!r}] of monoid {monoid!r} is {lift[name]!r}, but exact "
-                f"sums are of elements as they are; use one of {', '.join(_EXACT_LIFTS)}"
+                f"lift[{name!r}] of monoid {monoid!r} is {shown(lift[name])}, but exact sums are of "
+                "elements as they are; give x, abs(x), x.real or x.imag"
             )
-        if is_table(dtype) and (zero[name], op[name]) != (0, "add"):
+        if is_table(dtype) and zero[name] != 0:
             raise MonoidError(
-                f"field {name!r} of monoid {monoid!r} is a table, whose zero "
-                f"is 0 and whose op is 'add', not {zero[name]!r} and {op[name]!r}"
+                f"field {name!r} of monoid {monoid!r} is a table, whose zero is 0, not "
+                f"{zero[name]!r}"
             )
         if dtype == COUNT:
-            _check_count(monoid, name, (zero[name], lift[name], op[name]), op)
+            _check_count(monoid, name, zero[name], lift[name], op)
+
+
+def _is_exact(tree: Node) -> bool:
+    """Whether a tree is in the range of the elements' dtype, for which limbs are made."""
+    return tree.op == "input" or (tree.op == "absolute" and tree.sources[0].op == "input")
 
 
 def _check_count(
-    monoid: str, name: str, declared: tuple[object, str, str], op: Mapping[str, str]
+    monoid: str, name: str, zero: object, lift: Node, op: Mapping[str, str | Node]
 ) -> None:
     """See that a count can be left out, where no element is skipped."""
-    if declared != (0, "1", "add"):
+    one = lift.op == "constant" and constant_value(lift) == 1
+    if zero != 0 or not one:
         raise MonoidError(
-            f"field {name!r} of monoid {monoid!r} is a count, whose zero is 0, whose lift is '1' "
-            f"and whose op is 'add', not {', '.join(map(repr, declared))}"
+            f"field {name!r} of monoid {monoid!r} is a count, whose zero is 0 and whose lift is 1, "
+            f"not {zero!r} and {shown(lift)}"
         )
-    readers = [other for other, text in op.items() if name in OPERAND_FIELD.findall(text)]
+    trees = [(other, tree) for other, tree in op.items() if isinstance(tree, Node)]
+    readers = [other for other, tree in trees if name in read_fields(tree)]
     if readers:
         raise MonoidError(
             f"op[{readers[0]!r}] of monoid {monoid!r} reads the count {name!r}, which kernels may "
@@ -132,39 +178,34 @@ def _check_count(
         )
 
 
-def check_constants(monoid: str, constants: Mapping[str, np.ndarray]) -> None:
-    """See that constants are arrays of numbers, with names of their own."""
-    for name, array in constants.items():
-        if not is_identifier(name):
-            raise MonoidError(f"constant name {name!r} of monoid {monoid!r} is not an identifier")
-        if name in _TAKEN or re.fullmatch(r"x\d+", name):
-            raise MonoidError(
-                f"constant {name!r} of monoid {monoid!r} has a name that kernels use; "
-                "choose another"
-            )
-        if not isinstance(array, np.ndarray) or array.ndim != 1 or not array.size:
-            raise MonoidError(f"constant {name!r} of monoid {monoid!r} is no array of one axis")
-        if array.dtype.name not in FIELD:
-            raise MonoidError(
-                f"constant {name!r} of monoid {monoid!r} has dtype {array.dtype}; "
-                f"use one of {', '.join(FIELD)}"
-            )
-        if (array != array).any():
-            raise MonoidError(f"constant {name!r} of monoid {monoid!r} has NaN in it")
+def read_fields(*trees: Node) -> set[str]:
+    """Return the names of the fields that trees read."""
+    return {one.arg[1] for one in walk(trees) if one.op == "field"}
 
 
-def check_accumulates(
-    monoid: str,
-    accumulates: tuple[Accumulate, ...],
-    fields: Mapping[str, str],
-    ops: Mapping[str, str],
-) -> None:
-    """See that states begin, step and end, one in every field that has no named op."""
-    if not accumulates:
-        return
+def check_accumulates(monoid: str, accumulates: tuple[Accumulate, ...]) -> None:
+    """See that states have fields that begin somewhere."""
     if not all(isinstance(one, Accumulate) for one in accumulates):
         raise MonoidError(f"accumulate of monoid {monoid!r} is no cf.Accumulate, nor several")
-    ends = [name for one in accumulates for name in one.end]
+    for one in accumulates:
+        check_types(monoid, "state field", one.state)
+        check_keys(monoid, "accumulate.start", one.start, one.state)
+        check_numbers(monoid, "accumulate.start", one.start)
+        if one.join_alike is not None and one.first is None:
+            raise MonoidError(
+                f"accumulate.join_alike of monoid {monoid!r} joins what one first element began, but "
+                "there is no accumulate.first; give accumulate.join"
+            )
+
+
+def check_states(
+    monoid: str,
+    states: Sequence[State],
+    fields: Mapping[str, str],
+    ops: Mapping[str, str | Node],
+) -> None:
+    """See that states end, one in every field that has no named op, and fold by themselves."""
+    ends = [name for one in states for name in one.end]
     counts = [name for name in ends if fields.get(name) == COUNT]
     if counts:
         raise MonoidError(
@@ -176,96 +217,29 @@ def check_accumulates(
     ended = {
         name
         for name, dtype in fields.items()
-        if not is_table(dtype) and (ops[name] not in COLLECTIVES or name in ends)
+        if not is_table(dtype) and (not isinstance(ops[name], str) or name in ends)
     }
-    check_keys(monoid, "accumulate.end", dict.fromkeys(ends), dict.fromkeys(ended))
-    for one in accumulates:
-        _check_accumulate(monoid, one, ops)
+    if states:
+        check_keys(monoid, "accumulate.end", dict.fromkeys(ends), dict.fromkeys(ended))
+    for one in states:
+        if not one.end:
+            raise MonoidError(f"accumulate of monoid {monoid!r} ends in no field")
+        _check_state(monoid, one, ops)
 
 
-def _check_accumulate(monoid: str, accumulate: Accumulate, ops: Mapping[str, str]) -> None:
-    """See that a state begins, steps and ends, and that its fields fold by themselves."""
-    check_types(monoid, "state field", accumulate.state)
-    check_keys(monoid, "accumulate.start", accumulate.start, accumulate.state)
-    if not accumulate.end:
-        raise MonoidError(f"accumulate of monoid {monoid!r} ends in no field")
-    check_numbers(monoid, "accumulate.start", accumulate.start)
-    _check_expressions(monoid, "accumulate.first", accumulate.first, accumulate.state)
-    _check_expressions(monoid, "accumulate.carry", accumulate.carry, accumulate.state)
-    _check_first(monoid, accumulate)
-    step = accumulate.step
-    if isinstance(step, Mapping):
-        stepped = [name for name in accumulate.state if name not in accumulate.first]
-        check_keys(monoid, "accumulate.step", step, dict.fromkeys(stepped))
-    for text in step.values() if isinstance(step, Mapping) else (step,):
-        check_source(monoid, "accumulate.step", text)
-    _check_expressions(monoid, "accumulate.join", accumulate.join, accumulate.state, whole=True)
-    alike = "accumulate.join_alike"
-    unset = {n: dtype for n, dtype in accumulate.state.items() if n not in accumulate.first}
-    _check_expressions(monoid, alike, accumulate.join_alike, unset, whole=True)
-    if accumulate.join_alike and not accumulate.first:
-        raise MonoidError(
-            f"{alike} of monoid {monoid!r} joins what one first element began, but "
-            "accumulate.first is empty; give accumulate.join"
-        )
-    for name, text in accumulate.end.items():
-        check_source(monoid, f"accumulate.end[{name!r}]", text)
-        others = set(OPERAND_FIELD.findall(ops[name])) - set(accumulate.end)
+def _check_state(monoid: str, state: State, ops: Mapping[str, str | Node]) -> None:
+    for name in state.end:
+        op = ops[name]
+        others = read_fields(op) - set(state.end) if isinstance(op, Node) else set()
         if others:
             raise MonoidError(
                 f"op[{name!r}] of monoid {monoid!r} reads {sorted(others)}, in which its "
                 "accumulate does not end"
             )
-
-
-def _check_first(monoid: str, accumulate: Accumulate) -> None:
-    """See that first elements alone decide what they set, and that it may be missing."""
-    for name, text in accumulate.first.items():
-        if STATE_FIELD.search(text):
-            raise MonoidError(
-                f"accumulate.first[{name!r}] of monoid {monoid!r} is {text!r}, which reads the "
-                "state; give an expression of the element alone"
-            )
-    for name, text in accumulate.carry.items():
-        taken = ({name} | set(STATE_FIELD.findall(text))) & set(accumulate.first)
+    for name, tree in state.carry.items():
+        taken = ({name} | read_fields(tree)) & set(state.first)
         if taken:
             raise MonoidError(
                 f"accumulate.carry[{name!r}] of monoid {monoid!r} has to do with {sorted(taken)}, "
                 "which a first element sets, and there may be none; leave that to accumulate.end"
             )
-
-
-def _check_expressions(
-    monoid: str,
-    part: str,
-    given: Mapping[str, str],
-    state: Mapping[str, str],
-    *,
-    whole: bool = False,
-) -> None:
-    """See that a part, if there is any, is expressions of state fields: of all, if it is whole."""
-    if not isinstance(given, Mapping):
-        raise MonoidError(
-            f"{part} of monoid {monoid!r} is {given!r}; give a mapping of state fields and "
-            "expressions"
-        )
-    if given and whole:
-        check_keys(monoid, part, given, state)
-    unknown = set(given) - set(state)
-    if unknown:
-        raise MonoidError(
-            f"{part} of monoid {monoid!r} names {sorted(unknown)}, but the state has "
-            f"{', '.join(state)}"
-        )
-    for name, text in given.items():
-        check_source(monoid, f"{part}[{name!r}]", text)
-
-
-def check_source(monoid: str, what: str, text: str) -> None:
-    """Refuse what could reach outside the expression's own braces.
-
-    A directive could include a file, which the compiler would print into its log.
-    """
-    refusal = refused(text)
-    if refusal:
-        raise MonoidError(f"{what} of monoid {monoid!r} {refusal}: {text!r}")

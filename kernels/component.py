@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.limbs import Limbs
+from chunkfold.kernels.tracing import op_tree
 
-Constant = tuple[str, str, bytes]
-"""Name, dtype and bytes of an array that texts may read."""
+Trees = tuple[tuple[str, Node], ...]
+"""Fields, and the tree of each."""
 
 
 @dataclass(frozen=True)
@@ -18,14 +21,21 @@ class BoundField:
     dtype: str
     zero: str
     """As `number_text` writes it: 0.0 and -0.0 are two."""
-    lift: str
-    op: str
+    lift: Node
+    """Of the field's dtype; of a table the number of a counter, of an exact sum what is added."""
+    op: str | Node
+    """One of COLLECTIVES, or a tree of fields of a and b."""
     entries: int | None = None
     """Of a table of counters, to one of which `lift` adds 1; None for a scalar."""
     limbs: Limbs | None = None
     """Of an exact sum of what `lift` gives: the table is theirs, if there is one."""
     terms: int = 0
     """Doubles whose sum is the exact one, of an exact sum that has no table."""
+
+    @property
+    def op_tree(self) -> Node:
+        """Its op as a tree of fields of a and b, also where it is named."""
+        return op_tree(self.name, self.dtype, self.op)
 
     def with_terms(self) -> BoundField:
         """Return an exact sum as an expansion; others as they are."""
@@ -42,33 +52,32 @@ class BoundField:
 
 @dataclass(frozen=True)
 class BoundState:
-    """An `Accumulate` with its dtypes decided; starts in the order of the state's fields."""
+    """An `Accumulate` as trees, with its dtypes decided."""
 
     fields: tuple[tuple[str, str, str], ...]
     """Name, dtype and start of each state field."""
-    step: str | tuple[tuple[str, str], ...]
-    """Statements, or each state field and its expression, in order."""
-    end: tuple[tuple[str, str], ...]
-    """Accumulator field and its expression."""
-    first: tuple[tuple[str, str], ...] = ()
-    """State field and its expression of the first element, before its `step`."""
-    carry: tuple[tuple[str, str], ...] = ()
-    """State field and its expression, in order, now and then after `step`."""
-    join: tuple[tuple[str, str], ...] = ()
-    """State field and its expression of states `a` and `b`; empty if they only end."""
-    join_alike: tuple[tuple[str, str], ...] = ()
+    step: Trees
+    """Each state field but those of `first`, of the state s and an element."""
+    end: Trees
+    """Each field of the accumulator, of the state s."""
+    first: Trees = ()
+    """State fields that the first element sets, before its `step`."""
+    carry: Trees = ()
+    """State fields, now and then after `step`."""
+    join: Trees = ()
+    """State fields of states a and b; empty if they only end."""
+    join_alike: Trees = ()
     """The same of two that one first element began, without what that set."""
 
     @property
-    def dtypes(self) -> dict[str, str]:
+    def dtypes(self) -> Mapping[str, str]:
         """Dtype of each state field."""
         return {name: dtype for name, dtype, _ in self.fields}
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """The sources of what takes in elements."""
-        step = (("", self.step),) if isinstance(self.step, str) else self.step
-        return tuple(text for _, text in (*self.first, *step, *self.carry))
+    def of_elements(self) -> tuple[Node, ...]:
+        """The trees of what takes in elements."""
+        return tuple(tree for _, tree in (*self.first, *self.step, *self.carry))
 
 
 @dataclass(frozen=True)
@@ -82,19 +91,33 @@ class Component:
     skipna: bool = False
     rtol: float | None = None
     """Tolerance within which its laws must hold; None if they are known to."""
-    constants: tuple[Constant, ...] = ()
 
     @property
     def identity(self) -> object:
         """What two components must share to be one."""
-        return (self.fields, self.state, self.skipna, self.constants)
+        return (self.fields, self.state, self.skipna)
 
     @property
     def stream(self) -> object:
         """What two components must share for one state to do for both; None if it has none."""
         if self.state is None:
             return None
-        return (replace(self.state, end=()), self.skipna, self.constants)
+        return (replace(self.state, end=()), self.skipna)
+
+    @property
+    def trees(self) -> tuple[Node, ...]:
+        """Every tree that it is made of."""
+        trees = [tree for f in self.fields for tree in (f.lift, f.op) if isinstance(tree, Node)]
+        if self.state is not None:
+            parts = (self.state.end, self.state.join, self.state.join_alike)
+            trees += [*self.state.of_elements, *(tree for part in parts for _, tree in part)]
+        return tuple(trees)
+
+    @property
+    def of_elements(self) -> tuple[Node, ...]:
+        """The trees of what takes in elements: `lift`, and a state's."""
+        lifts = tuple(field.lift for field in self.fields)
+        return lifts if self.state is None else (*lifts, *self.state.of_elements)
 
     @property
     def limbs(self) -> Limbs | None:

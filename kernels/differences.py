@@ -9,44 +9,65 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels import finishes
-from chunkfold.kernels.apart import pair_of
+from chunkfold.kernels.accumulate import Expressions, Part
+from chunkfold.kernels.apart import apart
 from chunkfold.kernels.context import Context, Fields
-from chunkfold.kernels.integer_products import (
-    DISTANCE,
-    INTEGER_DOT,
-    INTEGER_SUM_SQ_DIFF,
-)
+from chunkfold.kernels.expressions.library import order_high, real, where, wide
+from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
+from chunkfold.kernels.integer_products import INTEGER_DOT, INTEGER_SUM_SQ_DIFF, distance
 from chunkfold.kernels.integers import wanted_integer, within
 from chunkfold.kernels.limbs import part_of
 from chunkfold.kernels.monoid import Monoid
 
-ALIKE = "x0 == x1 || (x0 != x0 && x1 != x1)"
-"""Whether two numbers are equal; NaN equals NaN."""
-EQUAL_COMPLEX = "(re(x0) == re(x1) && im(x0) == im(x1))"
-_ODD = "(re({0}) != re({0}) || im({0}) != im({0}))"
-ALIKE_COMPLEX = f"{EQUAL_COMPLEX} || ({_ODD.format('x0')} && {_ODD.format('x1')})"
-FAR_COMPLEX = "hypot(wide(re(x0) - re(x1)), wide(im(x0) - im(x1)))"
-"""How far two complex numbers are apart, in the dtype of a field."""
 _TWO: Any = {"inputs": 2, "casts": False}
-_FARTHER = {
-    "d": "a.beyond == b.beyond ? max(a.d, b.d) : a.beyond > b.beyond ? a.d : b.d",
-    "beyond": "max",
-}
-"""The larger of two numbers of 128 bits without a sign."""
+
+
+def alike(x0: Any, x1: Any) -> Symbol:
+    """Return whether two numbers are equal; NaN equals NaN."""
+    if isinstance(x0, ComplexSymbol):
+        return equal(x0, x1) | (_is_nan(x0) & _is_nan(x1))
+    return (x0 == x1) | (_is_nan(x0) & _is_nan(x1))
+
+
+def equal(x0: Any, x1: Any) -> Symbol:
+    """Return whether two numbers are equal, which NaN never is."""
+    return (x0.real == x1.real) & (x0.imag == x1.imag)
+
+
+def _is_nan(x: Any) -> Symbol:
+    return np.isnan(x.real) | np.isnan(x.imag)
+
+
+def far_complex(x0: Any, x1: Any) -> Symbol:
+    """Return how far two complex numbers are apart, in the widest float."""
+    return np.hypot(wide(x0.real - x1.real), wide(x0.imag - x1.imag))
+
+
+def _larger(a: Any, b: Any) -> Expressions:
+    """Return the larger of two numbers of 128 bits without a sign."""
+    largest = np.maximum(a.d, b.d)
+    return {
+        "d": where(a.beyond == b.beyond, largest, where(a.beyond > b.beyond, a.d, b.d)),
+        "beyond": np.maximum(a.beyond, b.beyond),
+    }
 
 
 def _far(dtypes: Sequence[np.dtype]) -> Monoid:
     """Return the largest difference of two inputs whose elements no dtype holds."""
     if dtypes[0].kind in "mM":
         return _far_times(dtypes)
-    pair = pair_of(dtypes)
+
+    def lift(x0: Symbol, x1: Symbol) -> Expressions:
+        pair = apart(dtypes, x0, x1)
+        return {"d": pair.low, "beyond": pair.high}
+
     return Monoid(
         "max_abs_diff",
         **_TWO,
         fields={"d": "uint64", "beyond": "uint64"},
         zero={"d": 0, "beyond": 0},
-        lift={"d": pair.low, "beyond": pair.high},
-        op=_FARTHER,
+        lift=lift,
+        op=_larger,
         kinds="biu",
         on_empty="error",
         unbounded=True,
@@ -66,19 +87,27 @@ def _largest(what: str, fields: Fields, context: Context) -> np.ndarray:
 
 
 def _far_times(dtypes: Sequence[np.dtype]) -> Monoid:
-    pair = pair_of(dtypes)
+    def lift(x0: Symbol, x1: Symbol) -> Expressions:
+        pair = apart(dtypes, x0, x1)
+        return {
+            "d": where(pair.missing, 0, pair.low),
+            "beyond": where(pair.missing, 0, pair.high),
+            "nat": pair.missing,
+            "n": 1,
+        }
+
     return Monoid(
         "max_abs_diff",
         **_TWO,
         fields={"d": "uint64", "beyond": "uint64", "nat": "int32", "n": "count"},
         zero={"d": 0, "beyond": 0, "nat": 0, "n": 0},
-        lift={
-            "d": f"{pair.missing} ? 0 : {pair.low}",
-            "beyond": f"{pair.missing} ? 0 : {pair.high}",
-            "nat": pair.missing,
-            "n": "1",
+        lift=lift,
+        op={
+            "d": lambda a, b: _larger(a, b)["d"],
+            "beyond": "max",
+            "nat": "max",
+            "n": "add",
         },
-        op={**_FARTHER, "nat": "max", "n": "add"},
         kinds="mM",
         on_empty="error",
         finish=_largest_time,
@@ -103,7 +132,7 @@ MAX_ABS_DIFF = Monoid(
     **_TWO,
     fields={"hi": "order"},
     zero="lowest",
-    lift="order_high(fabs(x0 - x1))",
+    lift=lambda x0, x1: order_high(abs(x0 - x1)),
     op="max",
     kinds="f",
     on_empty="error",
@@ -114,7 +143,7 @@ MAX_ABS_DIFF = Monoid(
             **_TWO,
             fields={"d": "uint64"},
             zero=0,
-            lift=DISTANCE,
+            lift=distance,
             op="max",
             on_empty="error",
             unbounded=True,
@@ -124,8 +153,8 @@ MAX_ABS_DIFF = Monoid(
             **_TWO,
             fields={"d": "real", "n": "count"},
             zero={"d": 0, "n": 0},
-            lift={"d": FAR_COMPLEX, "n": "1"},
-            op={"d": "a.d > b.d || a.d != a.d ? a.d : b.d", "n": "add"},  # NaN wins
+            lift=lambda x0, x1: {"d": far_complex(x0, x1), "n": 1},
+            op={"d": lambda a, b: np.maximum(a.d, b.d), "n": "add"},  # NaN wins
             kinds="c",
             on_empty="error",
             finish=_largest_complex,
@@ -136,14 +165,14 @@ MAX_ABS_DIFF = Monoid(
 )
 
 
-def _first(alike: str, kinds: str, **others: Any) -> Monoid:
-    """Return the position of the first elements that are not alike."""
+def _first(same: Part, kinds: str, **others: Any) -> Monoid:
+    """Return the position of the first elements that are not the same."""
     return Monoid(
         "first_mismatch",
         **_TWO,
         fields={"i": "int64"},
         zero="highest",
-        lift=f"{alike} ? 9223372036854775807L : (long)i",
+        lift=lambda x0, x1, i: where(same(x0, x1), np.iinfo(np.int64).max, i),
         op="min",
         kinds=kinds,
         finish=finishes.position,
@@ -151,11 +180,16 @@ def _first(alike: str, kinds: str, **others: Any) -> Monoid:
     )
 
 
+def same_of(dtypes: Sequence[np.dtype]) -> Part:
+    """Return what tells whether elements of two dtypes are equal that no dtype holds."""
+    return lambda x0, x1: apart(dtypes, x0, x1).same
+
+
 FIRST_MISMATCH = _first(
-    ALIKE,
+    alike,
     "biufmM",
-    instead={"c": _first(ALIKE_COMPLEX, "c")},
-    pair=lambda dtypes: _first(pair_of(dtypes).same, "biumM"),
+    instead={"c": _first(alike, "c")},
+    pair=lambda dtypes: _first(same_of(dtypes), "biumM"),
 )
 
 
@@ -165,17 +199,22 @@ def _squared(dtypes: Sequence[np.dtype]) -> Monoid:
         inputs=2,
         fields={"s": "real"},
         zero=0,
-        lift=f"{far_as_float(dtypes)} * {far_as_float(dtypes)}",
+        lift=lambda x0, x1: far_as_float(dtypes, x0, x1) ** 2,
         op="add",
         kinds="biu",
         finish=finishes.as_float,
     )
 
 
-def far_as_float(dtypes: Sequence[np.dtype]) -> str:
-    """Return how far elements are apart as a field's float, of which none is 0 that differ."""
-    pair = pair_of(dtypes)
-    return f"(wide({pair.low}) + ldexp(wide({pair.high}), 64))"
+def far_as_float(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> Symbol:
+    """Return how far elements are apart as a float, of which none is 0 that differ."""
+    pair = apart(dtypes, x0, x1)
+    return real(pair.low) + real(pair.high) * 2.0**64
+
+
+def product(x0: Symbol, x1: Symbol) -> Symbol:
+    """Multiply two numbers in the widest float."""
+    return real(x0) * real(x1)
 
 
 _REAL_DOT = Monoid(
@@ -183,7 +222,26 @@ _REAL_DOT = Monoid(
     inputs=2,
     fields={"s": "real"},
     zero=0,
-    lift="wide(x0) * wide(x1)",
+    lift=product,
+    op="add",
+    kinds="biu",
+    finish=finishes.as_float,
+)
+
+
+def _complex_product(x0: Any, x1: Any) -> Expressions:
+    return {
+        "re": product(x0.real, x1.real) - product(x0.imag, x1.imag),
+        "im": product(x0.real, x1.imag) + product(x0.imag, x1.real),
+    }
+
+
+DOT = Monoid(
+    "dot",
+    inputs=2,
+    fields={"s": "real"},
+    zero=0,
+    lift=product,
     op="add",
     kinds="biu",
     finish=finishes.as_float,
@@ -193,7 +251,7 @@ DOT = Monoid(
     inputs=2,
     fields={"s": "sum"},
     zero=0,
-    lift="wide(x0) * wide(x1)",
+    lift=product,
     op="add",
     kinds="f",
     finish=finishes.summed,
@@ -204,11 +262,8 @@ DOT = Monoid(
             inputs=2,
             fields={"re": "sum", "im": "sum"},
             zero={"re": 0, "im": 0},
-            lift={
-                "re": "wide(re(x0)) * wide(re(x1)) - wide(im(x0)) * wide(im(x1))",
-                "im": "wide(re(x0)) * wide(im(x1)) + wide(im(x0)) * wide(re(x1))",
-            },
-            op={"re": "add", "im": "add"},
+            lift=_complex_product,
+            op="add",
             kinds="c",
             finish=finishes.complex_parts,
         ),
@@ -220,7 +275,7 @@ SUM_SQ_DIFF = Monoid(
     inputs=2,
     fields={"s": "sum"},
     zero=0,
-    lift="(wide(x0) - wide(x1)) * (wide(x0) - wide(x1))",
+    lift=lambda x0, x1: (real(x0) - real(x1)) ** 2,
     op="add",
     kinds="f",
     finish=finishes.summed,

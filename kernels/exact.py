@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels import nearly
+from chunkfold.kernels.accumulate import Expressions
 from chunkfold.kernels.context import Context
 from chunkfold.kernels.finishes import complex_parts
 from chunkfold.kernels.limbs import integers, part_of, specials
@@ -229,27 +230,38 @@ def norm2(fields: Fields, context: Context) -> np.ndarray:
     return _finished([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))
 
 
+
+
+def _parts_of(x: Any) -> Expressions:
+    return {"re": x.real, "im": x.imag}
+
+
 _PARTS = {"re": "exact", "im": "exact"}
-_COMPLEX: Any = {"lift": {"re": "re(x)", "im": "im(x)"}, "op": {"re": "add", "im": "add"}}
 _ONE: Any = {"zero": 0, "op": "add", "kinds": "f"}
 _MOMENTS: Any = {
     "fields": {"s": "exact", "q": "exact_squares", "n": "count"},
     "zero": {"s": 0, "q": 0, "n": 0},
-    "lift": {"s": "x", "q": "x", "n": "1"},
-    "op": {"s": "add", "q": "add", "n": "add"},
+    "lift": lambda x: {"s": x, "q": x, "n": 1},
+    "op": "add",
     "kinds": "f",
 }
 
-EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift="x", finish=summed, **_ONE)
+EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift=lambda x: x, finish=summed, **_ONE)
 EXACT_COMPLEX_SUM = Monoid(
-    "sum", fields=_PARTS, zero={"re": 0, "im": 0}, **_COMPLEX, kinds="c", finish=_complex_sum
+    "sum",
+    fields=_PARTS,
+    zero={"re": 0, "im": 0},
+    lift=_parts_of,
+    op="add",
+    kinds="c",
+    finish=_complex_sum,
 )
 EXACT_MEAN = Monoid(
     "mean",
     fields={"s": "exact", "n": "count"},
     zero={"s": 0, "n": 0},
-    lift={"s": "x", "n": "1"},
-    op={"s": "add", "n": "add"},
+    lift=lambda x: {"s": x, "n": 1},
+    op="add",
     kinds="f",
     finish=mean,
 )
@@ -257,15 +269,21 @@ EXACT_COMPLEX_MEAN = Monoid(
     "mean",
     fields=_PARTS | {"n": "count"},
     zero={"re": 0, "im": 0, "n": 0},
-    lift=_COMPLEX["lift"] | {"n": "1"},
-    op=_COMPLEX["op"] | {"n": "add"},
+    lift=lambda x: {**_parts_of(x), "n": 1},
+    op="add",
     kinds="c",
     finish=_complex_mean,
 )
-EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift="magnitude(x)", finish=summed, **_ONE)
+EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift=abs, finish=summed, **_ONE)
 EXACT_SUMSQ = Monoid(
-    "sumsq", fields={"q": "exact_squares"}, lift="x", finish=partial(_sum, "q"), **_ONE
+    "sumsq",
+    fields={"q": "exact_squares"},
+    lift=lambda x: x,
+    finish=partial(_sum, "q"),
+    **_ONE,
 )
-EXACT_NORM2 = Monoid("norm2", fields={"q": "exact_squares"}, lift="x", finish=norm2, **_ONE)
+EXACT_NORM2 = Monoid(
+    "norm2", fields={"q": "exact_squares"}, lift=lambda x: x, finish=norm2, **_ONE
+)
 EXACT_VAR = Monoid("var", finish=variance, **_MOMENTS)
 EXACT_STD = Monoid("std", finish=deviation, **_MOMENTS)

@@ -2,93 +2,130 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels import finishes
-from chunkfold.kernels.accumulate import Accumulate
+from chunkfold.kernels.accumulate import Accumulate, Expressions, Part
 from chunkfold.kernels.context import Finish
+from chunkfold.kernels.expressions.library import (
+    bits,
+    first,
+    magnitude,
+    order_high,
+    order_highest,
+    order_low,
+    order_lowest,
+    rank_high,
+    rank_low,
+    signed_bits,
+    time_order_high,
+)
+from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.integers import by_dtype
 from chunkfold.kernels.monoid import Monoid
 
 # Integer keys make the order of floats total: NaN propagates and -0 < +0 in any order.
-_LOW = {"fields": "order", "zero": "highest", "lift": "order_low(x)", "op": "min"}
-_HIGH = {"fields": "order", "zero": "lowest", "lift": "order_high(x)", "op": "max"}
-_COUNT: dict[str, Any] = {"fields": "count", "zero": 0, "lift": "1", "op": "add"}
 
 
-def _named(**fields: dict[str, Any]) -> Any:
-    """Name fields as a monoid's parts have them: part by part."""
-    return {part: {name: of[part] for name, of in fields.items()} for part in _LOW}
+def _extreme(name: str, finish: Finish, **ends: str) -> Monoid:
+    """Return an extreme, of the least or the greatest keys or both.
+
+    Of times, for which every key is a value's, it counts elements too.
+    """
+
+    def monoid(low: Part, high: Part, **others: Any) -> Monoid:
+        keys = {"min": low, "max": high}
+        counts = others.pop("counts", {})
+        return Monoid(
+            name,
+            fields=dict.fromkeys(ends, "order") | dict.fromkeys(counts, "count"),
+            zero={end: {"min": "highest", "max": "lowest"}[op] for end, op in ends.items()}
+            | dict.fromkeys(counts, 0),
+            lift={end: keys[op] for end, op in ends.items()} | dict.fromkeys(counts, 1),
+            op=ends | dict.fromkeys(counts, "add"),
+            on_empty="error",
+            finish=finish,
+            **others,
+        )
+
+    times = monoid(lambda x: x, time_order_high, kinds="mM", counts=("n",))
+    return monoid(order_low, order_high, kinds="biuf", instead={"mM": times})
 
 
-def _extreme(name: str, finish: Finish, **fields: dict[str, Any]) -> Monoid:
-    """Return an extreme; of times, for which every key is a value's, it counts elements too."""
-    times = Monoid(name, **_named(**fields, n=_COUNT), kinds="mM", on_empty="error", finish=finish)
-    return Monoid(
-        name,
-        **_named(**fields),
-        kinds="biuf",
-        on_empty="error",
-        finish=finish,
-        instead={"mM": times},
+MIN = _extreme("min", finishes.lowest, lo="min")
+MAX = _extreme("max", finishes.highest, hi="max")
+MINMAX = _extreme("minmax", finishes.lowest_and_highest, lo="min", hi="max")
+
+
+def _bits_seen(s: Any, x: Symbol) -> Expressions:
+    return {
+        "least": np.minimum(s.least, bits(x)),
+        "most": np.maximum(s.most, bits(x)),
+        "top": np.maximum(s.top, signed_bits(x)),
+    }
+
+
+def _bits_joined(a: Any, b: Any) -> Expressions:
+    return {
+        "least": np.minimum(a.least, b.least),
+        "most": np.maximum(a.most, b.most),
+        "top": np.maximum(a.top, b.top),
+    }
+
+
+def _by_bits(**end: Part) -> Accumulate:
+    return Accumulate(
+        state={"least": "bits", "most": "bits", "top": "order"},
+        start={"least": "highest", "most": 0, "top": "lowest"},
+        step=_bits_seen,
+        join=_bits_joined,
+        end=end,
     )
 
 
-MIN = _extreme("min", finishes.lowest, lo=_LOW)
-MAX = _extreme("max", finishes.highest, hi=_HIGH)
-MINMAX = _extreme("minmax", finishes.lowest_and_highest, lo=_LOW, hi=_HIGH)
-_BY_BITS = Accumulate(
-    state={"least": "bits", "most": "bits", "top": "order"},
-    start={"least": "highest", "most": 0, "top": "lowest"},
-    step={
-        "least": "min(s.least, bits(x))",
-        "most": "max(s.most, bits(x))",
-        "top": "max(s.top, signed_bits(x))",
-    },
-    join={
-        "least": "min(a.least, b.least)",
-        "most": "max(a.most, b.most)",
-        "top": "max(a.top, b.top)",
-    },
-    end={},
-)
-_ENDS = {
-    "lo": "order_lowest(s.least, s.most, s.top)",
-    "hi": "order_highest(s.least, s.most, s.top)",
-}
 FLOAT_ENDS = Monoid(
     "minmax",
-    **_named(lo=_LOW, hi=_HIGH),
+    fields={"lo": "order", "hi": "order"},
+    zero={"lo": "highest", "hi": "lowest"},
+    lift={"lo": order_low, "hi": order_high},
+    op={"lo": "min", "hi": "max"},
     finish=finishes.lowest_and_highest,
     kinds="f",
-    accumulate=tuple(replace(_BY_BITS, end={name: text}) for name, text in _ENDS.items()),
+    accumulate=(
+        _by_bits(lo=lambda s: order_lowest(s.least, s.most, s.top)),
+        _by_bits(hi=lambda s: order_highest(s.least, s.most, s.top)),
+    ),
 )
 """Both ends of floats, where both are asked for: three comparisons of integers find them, and NaN.
 To make two keys of each element takes as many again."""
-_PLACE: Any = {
-    "kinds": "biufmM",
-    "on_empty": "error",
-    "fields": {"m": "order", "i": "int64"},
-    "finish": finishes.position,
-    "casts": False,
-}
-ARGMIN = Monoid(
-    "argmin",
-    **_PLACE,
-    zero={"m": "highest", "i": "highest"},
-    lift={"m": "rank_low(x)", "i": "i"},
-    op={"m": "min", "i": "first(a.m, b.m, a.i, b.i)"},
-)
-ARGMAX = Monoid(
-    "argmax",
-    **_PLACE,
-    zero={"m": "lowest", "i": "highest"},
-    lift={"m": "rank_high(x)", "i": "i"},
-    op={"m": "max", "i": "first(b.m, a.m, a.i, b.i)"},
-)
+
+
+def _position(name: str, zero: str, op: str, key: Part, of_times: Part) -> Monoid:
+    """Return the first position of an extreme: the key's op, and the index that goes with it."""
+
+    def nearest(a: Any, b: Any) -> Symbol:
+        return first(a.m, b.m, a.i, b.i) if op == "min" else first(b.m, a.m, a.i, b.i)
+
+    def monoid(of: Part, **others: Any) -> Monoid:
+        return Monoid(
+            name,
+            fields={"m": "order", "i": "int64"},
+            zero={"m": zero, "i": "highest"},
+            lift=lambda x, i: {"m": of(x), "i": i},
+            op={"m": op, "i": nearest},
+            on_empty="error",
+            finish=finishes.position,
+            casts=False,
+            **others,
+        )
+
+    return monoid(key, kinds="biuf", instead={"mM": monoid(of_times, kinds="mM")})
+
+
+ARGMIN = _position("argmin", "highest", "min", rank_low, lambda x: x)
+ARGMAX = _position("argmax", "lowest", "max", rank_high, time_order_high)
 
 
 def _norminf(dtype: np.dtype) -> Monoid:
@@ -97,7 +134,7 @@ def _norminf(dtype: np.dtype) -> Monoid:
         "norminf",
         fields={"d": "uint64" if dtype.itemsize == 8 else "uint32"},
         zero=0,
-        lift="magnitude(x)",
+        lift=magnitude,
         op="max",
         finish=finishes.as_float,
     )
@@ -107,7 +144,7 @@ NORMINF = Monoid(
     "norminf",
     fields={"hi": "order"},
     zero=0,
-    lift="order_high(fabs(x))",
+    lift=lambda x: order_high(abs(x)),
     op="max",
     kinds="f",
     finish=finishes.highest,

@@ -13,9 +13,19 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels import finishes
+from chunkfold.kernels.accumulate import Part
 from chunkfold.kernels.context import Finish
 from chunkfold.kernels.dtypes import kind_of, order_field, to_order
 from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.library import (
+    magnitude,
+    rank_high,
+    search,
+    signed_bits,
+    where,
+    wide,
+)
+from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid import Monoid
 
 MOST_BINS = 999_999
@@ -48,13 +58,13 @@ def histogram(edges: Sequence[float] | np.ndarray | None = None) -> Monoid:
         If edges are not at least two increasing numbers.
     """
     if edges is None:
-        return _counting(8131, "sixteenths(x)", finishes.sixteenths)
+        return _counting(8131, sixteenths, finishes.sixteenths)
     given = _checked(edges)
     # What it counts by depends on the elements' dtype.
     return replace(_for_edges(given, np.dtype(np.float64)), adapt=partial(_for_edges, given))
 
 
-def _counting(bins: int, lift: str, finish: Finish, **constants: np.ndarray) -> Monoid:
+def _counting(bins: int, lift: Part | int, finish: Finish) -> Monoid:
     return Monoid(
         "histogram",
         fields={"counts": f"int64[{bins}]"},
@@ -63,7 +73,6 @@ def _counting(bins: int, lift: str, finish: Finish, **constants: np.ndarray) -> 
         op="add",
         finish=finish,
         casts=False,
-        constants=constants,
     )
 
 
@@ -91,17 +100,12 @@ def _for_edges(edges: list[int | float], dtype: np.dtype) -> Monoid:
     key = order_field(dtype, True)
     lower = [bound for edge in edges[:-1] if (bound := _least(edge, dtype)) is not None]
     top = _greatest(edges[-1], dtype)
-    lift, constants = "-1", {}
+    lift: Part | int = -1
     if lower and top is not None:
         keys = np.array([to_order(bound, dtype) for bound in lower], key)
-        constants = {"lower": keys, "top": np.array([to_order(top, dtype)], key)}
-        search = f"lower, {len(keys)}, top[0])"
-        guess = _guess(edges)
-        lift = (
-            f"bin_near(rank_high(x), {guess}, {search}" if guess else f"bin(rank_high(x), {search}"
-        )
+        lift = partial(_bin, keys, to_order(top, dtype), _guess(edges))
     finish = partial(finishes.between, np.array(edges, np.float64))
-    return _counting(len(edges) - 1, lift, finish, **constants)
+    return _counting(len(edges) - 1, lift, finish)
 
 
 def _least(edge: float, dtype: np.dtype) -> int | float | None:
@@ -140,16 +144,66 @@ def _rounded(edge: float, dtype: np.dtype, towards: float) -> float:
         return float(np.nextafter(value, width(towards)) if beyond else value)
 
 
-def _guess(edges: list[int | float]) -> str:
-    """Return where in which bin x is, and how far off that may be; "" if bins are not alike."""
+def _bin(keys: np.ndarray, top: int, guess: Guess | None, x: Symbol) -> Symbol:
+    """Return the number of a value's bin; -1 for none."""
+    key = rank_high(x)
+    if guess is None:
+        found = search(keys, key)
+    else:
+        origin, scale, slack = guess
+        near = (x.astype(np.float32) - np.float32(origin)) * np.float32(scale)
+        found = search(keys, key, near, slack)
+    return where(key > top, -1, found)
+
+
+Guess = tuple[float, float, float]
+"""A number's bin is about (x - origin) * scale, in float32; and by how many that may be off."""
+
+
+def _guess(edges: list[int | float]) -> Guess | None:
+    """Return where in which bin x is, and how far off that may be; None if bins are not alike."""
     first, last, bins = float(edges[0]), float(edges[-1]), len(edges) - 1
     width = (last - first) / bins
     if not math.isfinite(width) or not 2.0**-100 < width < 2.0**100:
-        return ""
+        return None
     uneven = max(abs(edge - (first + n * width)) for n, edge in enumerate(edges)) / width
     # Rounded to float32: x, the first edge, their difference, the scale, the product; twice that.
     slack = uneven + (8 * bins + 4 * max(abs(first), abs(last)) / width) * 2.0**-24
     if slack > _MOST_SLACK:
-        return ""
-    origin, scale = (float(np.float32(number)).hex() for number in (first, 1 / width))
-    return f"((float)x - {origin}f) * {scale}f, {float(np.float32(slack * 1.01)).hex()}f"
+        return None
+    return first, 1 / width, slack * 1.01
+
+
+_ZERO_BIN, _LAST = 4065, 4079
+"""The bin of zero and of what is below 2**-126, and the last step before infinity's."""
+
+
+def sixteenths(x: Symbol) -> Symbol:
+    """Return a value's bin by sign, exponent and four bits of its mantissa; -1 for NaN.
+
+    From -infinity's, 0, to infinity's, 8130. Values beyond float32's range share the last bins before
+    those.
+    """
+    if x.dtype.kind != "f":
+        x = _truncated(x)
+    held = signed_bits(x)
+    size = held & int(np.iinfo(held.dtype).max)
+    kept = {4: 19, 8: 48}[held.dtype.itemsize]
+    base, top = {4: (0, 4080), 8: (14336, 32752)}[held.dtype.itemsize]
+    steps = (size >> kept).astype(np.int32)
+    step = np.maximum(np.minimum(steps - base, _LAST) - 15, 0)
+    step = where(steps == top, _ZERO_BIN, step)
+    signed = where(held < 0, _ZERO_BIN - step, _ZERO_BIN + step)
+    return where(np.isnan(x), -1, signed)
+
+
+def _truncated(x: Symbol) -> Symbol:
+    """Make an integer a float32 that is never further from zero: all but its first 24 bits are 0."""
+    if x.dtype.itemsize <= 2:
+        return x.astype(np.float32)
+    size = magnitude(wide(x))
+    rest = size >> 24
+    for bits in (1, 2, 4, 8, 16, 32):
+        rest = rest | (rest >> bits)
+    near = (size & ~rest).astype(np.float32)
+    return where(x < 0, -near, near)

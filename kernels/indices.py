@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import numpy as np
 
 from chunkfold.kernels.component import Component
-
-_INDEX = re.compile(r"\bi\b")
-_FIRST = {"min": "first(a.{m}, b.{m}, a.{i}, b.{i})", "max": "first(b.{m}, a.{m}, a.{i}, b.{i})"}
-"""Op of an index, by that of what it is the index of."""
-_RISING = re.compile(r"\s*((\((long|ulong)\))?\s*i|\d+U?L?|LONG_MAX|ULONG_MAX)\s*")
-"""What does not fall where the index rises."""
+from chunkfold.kernels.expressions.library import first
+from chunkfold.kernels.expressions.nodes import INDEX, Node, field_node, walk
+from chunkfold.kernels.expressions.symbols import Symbol
 
 
 def reads_index(part: Component) -> bool:
-    """Whether any source of a component reads the global index `i`."""
-    texts = [field.lift for field in part.fields]
-    texts += part.state.texts if part.state is not None else ()
-    return any(_INDEX.search(text) for text in texts)
+    """Whether any tree of a component reads the index."""
+    return _reads_index(*part.of_elements)
+
+
+def _reads_index(*trees: Node) -> bool:
+    return INDEX in walk(trees)
 
 
 def is_position(part: Component) -> bool:
@@ -25,9 +24,16 @@ def is_position(part: Component) -> bool:
     if part.state is not None or len(part.fields) != 2:
         return False
     extreme, index = part.fields
-    first = _FIRST.get(extreme.op, "").format(m=extreme.name, i=index.name)
-    ordered = "int" in extreme.dtype and not _INDEX.search(extreme.lift)
-    return ordered and (index.lift, index.op) == ("i", first)
+    sides = {"min": "ab", "max": "ba"}.get(str(extreme.op))
+    if sides is None or "int" not in extreme.dtype or _reads_index(extreme.lift):
+        return False
+    one, other = (_field(side, extreme.name, extreme.dtype) for side in sides)
+    here, there = (_field(side, index.name, index.dtype) for side in "ab")
+    return index.lift is INDEX and index.op is first(one, other, here, there).node
+
+
+def _field(side: str, name: str, dtype: str) -> Symbol:
+    return Symbol(field_node(side, name, np.dtype(dtype)))
 
 
 def takes_first(part: Component) -> bool:
@@ -41,11 +47,14 @@ def takes_first(part: Component) -> bool:
     if part.state is not None or len(part.fields) != 1:
         return False
     (field,) = part.fields
-    condition, _, branches = field.lift.rpartition("?")
-    rising = all(map(_RISING.fullmatch, branches.split(":")))
-    return (
-        field.op == "min"
-        and field.dtype in ("int64", "uint64")
-        and rising
-        and not _INDEX.search(condition)
-    )
+    return field.op == "min" and field.dtype in ("int64", "uint64") and _rises(field.lift)
+
+
+def _rises(tree: Node) -> bool:
+    """Whether a tree is the index or a constant, chosen by what does not read the index."""
+    if tree.op == "select":
+        condition, yes, no = tree.sources
+        return not _reads_index(condition) and _rises(yes) and _rises(no)
+    if tree.op == "cast":
+        return tree.dtype.kind in "iu" and _rises(tree.sources[0])
+    return tree is INDEX or tree.op == "constant"

@@ -9,96 +9,129 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels import exact
-from chunkfold.kernels.accumulate import Accumulate
+from chunkfold.kernels.accumulate import Accumulate, Expressions, Part
 from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.expressions.library import (
+    high_product,
+    lower,
+    magnitude,
+    real,
+    upper,
+    where,
+    wide,
+)
+from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.finishes import timedeltas
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.sums import of_digits
 
 DIGIT = 32
 """Bits of a digit."""
+NAT = -(2**63)
+"""The integer that stands for a time which there is none of."""
 _MASK = 0xFFFFFFFF
 
 
-def carried(digit: str, names: Sequence[str]) -> dict[str, str]:
-    """Return digits of 32 bits of what fields hold, carries propagated; the last keeps the rest.
+def carried(digits: Mapping[str, Symbol]) -> dict[str, Symbol]:
+    """Return digits of 32 bits of larger ones, carries propagated; the last keeps the rest.
 
-    `names` are the fields, the lowest first, and `digit` is what one holds.
+    `digits` are int64, the lowest first.
     """
-    texts, carry = {}, ""
-    for name in names:
-        whole = digit.format(name) + carry
-        texts[name] = whole if name == names[-1] else f"lower({whole})"
-        carry = f" + upper({whole})"
-    return texts
+    made: dict[str, Symbol] = {}
+    carry: Symbol | int = 0
+    *others, last = digits
+    for name in others:
+        whole = digits[name] + carry
+        made[name], carry = lower(whole), upper(whole)
+    return {**made, last: digits[last] + carry}
 
 
 # A sum is hi * 2**32 + lo, lo below 2**32: one form for each value, of 96 bits. A stream of a
 # launch has fewer than 2**31 elements, so that its int64 cannot wrap: 32-bit elements are added
 # as they are, 64-bit ones half by half.
 SUM = ("lo", "hi")
-ADDED = "(a.{0} + b.{0})"
-_CARRY: Any = carried(ADDED, SUM)
 
 
-def halves(text: str, names: Sequence[str]) -> dict[str, str]:
+def added(names: Sequence[str]) -> dict[str, Part]:
+    """Return the op of numbers of some digits: their sum."""
+
+    def digit(name: str) -> Part:
+        return lambda a, b: carried({n: getattr(a, n) + getattr(b, n) for n in names})[name]
+
+    return {name: digit(name) for name in names}
+
+
+def halves(whole: Symbol, names: Sequence[str]) -> dict[str, Symbol]:
     """Return the two digits, the lower first, of what 64 bits hold."""
     low, high = names
-    return {low: f"lower({text})", high: f"upper({text})"}
+    return {low: lower(whole), high: upper(whole)}
 
 
-def added_up(term: str, names: Sequence[str] = SUM) -> Accumulate:
+def added_up(term: Part, names: Sequence[str] = SUM) -> Accumulate:
     """Add up terms of 32 bits, or of 64 whose sums fit; `names` hold the digits."""
     return Accumulate(
         state={"s": "int64"},
         start={"s": 0},
-        step={"s": f"s.s + {term}"},
-        end=halves("s.s", names),
+        step=lambda s, *xs: {"s": s.s + term(*xs).astype(np.int64)},
+        end=lambda s: halves(s.s, names),
         join=_both("s"),
     )
 
 
-def few_added_up(term: str, end: Mapping[str, str]) -> Accumulate:
+def few_added_up(term: Part, end: Part) -> Accumulate:
     """Add up terms of which `CARRY_AFTER` fit an int32: vectors hold twice as many of those.
 
-    `end` gives the fields as expressions of the sum, `s.s`.
+    `end` gives the fields of a state whose sum is `s.s`.
     """
     return Accumulate(
         state={"s": "int64", "few": "int32"},
         start={"s": 0, "few": 0},
-        step={"s": "s.s", "few": f"s.few + {term}"},
-        carry={"s": "s.s + wide(s.few)", "few": "0"},
+        step=lambda s, *xs: {"s": s.s, "few": s.few + term(*xs).astype(np.int32)},
+        carry=lambda s: {"s": s.s + s.few, "few": 0},
         end=end,
         join=_both("s", "few"),
     )
 
 
-def added_by_halves(term: str, names: Sequence[str] = SUM) -> Accumulate:
+def added_by_halves(term: Part, names: Sequence[str] = SUM) -> Accumulate:
     """Add up terms of 64 bits."""
     low, high = names
+
+    def step(s: Any, *xs: Any) -> Expressions:
+        whole = term(*xs)
+        return {
+            high: getattr(s, high) + upper(whole),
+            low: getattr(s, low) + lower(whole),
+        }
+
     return Accumulate(
         state={high: "int64", low: "int64"},
         start={high: 0, low: 0},
-        step={high: f"s.{high} + upper({term})", low: f"s.{low} + lower({term})"},
-        end=carried("s.{0}", names),
+        step=step,
+        end=lambda s: carried({name: getattr(s, name) for name in names}),
         join=_both(high, low),
     )
 
 
-def _both(*names: str) -> dict[str, str]:
+def _both(*names: str) -> Part:
     """Add up the fields of two states."""
-    return {name: f"a.{name} + b.{name}" for name in names}
+    return lambda a, b: {name: getattr(a, name) + getattr(b, name) for name in names}
 
 
-def sum_fields(dtype: np.dtype, term: str = "x") -> dict[str, Any]:
+def itself(x: Symbol) -> Symbol:
+    """Return the element."""
+    return x
+
+
+def sum_fields(dtype: np.dtype, term: Part = itself) -> dict[str, Any]:
     """Return how the sum of elements of a dtype is kept: what a monoid declares of it."""
-    few, some = few_added_up(term, halves("s.s", SUM)), added_up(f"wide({term})")
+    few, some = few_added_up(term, lambda s: halves(s.s, SUM)), added_up(term)
     return {
         "fields": dict.fromkeys(SUM, "int64"),
         "zero": dict.fromkeys(SUM, 0),
-        "lift": {"hi": f"upper({term})", "lo": f"lower({term})"},
-        "op": _CARRY,
+        "lift": {"hi": lambda x: upper(term(x)), "lo": lambda x: lower(term(x))},
+        "op": added(SUM),
         "accumulate": {8: added_by_halves(term), 4: some}.get(dtype.itemsize, few),
         "kinds": "biu",
     }
@@ -107,7 +140,7 @@ def sum_fields(dtype: np.dtype, term: str = "x") -> dict[str, Any]:
 COUNTED: Mapping[str, Any] = {
     "fields": {"n": "count"},
     "zero": {"n": 0},
-    "lift": {"n": "1"},
+    "lift": {"n": 1},
     "op": {"n": "add"},
 }
 
@@ -150,7 +183,7 @@ def _mean(dtype: np.dtype) -> Monoid:
 
 
 def _norm1(dtype: np.dtype) -> Monoid:
-    return Monoid("norm1", **sum_fields(dtype, "magnitude(x)"), finish=rounded(exact.summed, s=SUM))
+    return Monoid("norm1", **sum_fields(dtype, magnitude), finish=rounded(exact.summed, s=SUM))
 
 
 def _summed(fields: Fields, context: Context) -> np.ndarray:
@@ -161,7 +194,7 @@ def _time_sum(fields: Fields, context: Context) -> np.ndarray:
     """Add up in 96 bits; any NaT, the least integer, makes the sum NaT."""
     rows = zip(fields["hi"].tolist(), fields["lo"].tolist(), strict=True)
     values = [(high << DIGIT) + low for high, low in rows]
-    missing = fields["least"] == np.iinfo(np.int64).min
+    missing = fields["least"] == NAT
     return timedeltas(values, missing, context.dtype, "sum")
 
 
@@ -172,7 +205,7 @@ TIME_SUM = Monoid(
         {
             "fields": {"least": "int64"},
             "zero": {"least": "highest"},
-            "lift": {"least": "x"},
+            "lift": {"least": itself},
             "op": {"least": "min"},
         },
     )
@@ -198,39 +231,55 @@ def _product(fields: Fields, context: Context) -> np.ndarray:
     return within(values, wanted_integer(context), f"product of {context.dtype}")
 
 
-_ANY_ZERO = "(a.zero | b.zero)"
+
+
+def _multiplied(a: Any, b: Any) -> Expressions:
+    """Multiply magnitudes: of what is not zero they never shrink, so if all fits, every part does."""
+    zero = (a.zero | b.zero) != 0
+    beyond = (a.beyond | b.beyond) | (high_product(a.m, b.m) != 0)
+    return {
+        "m": where(zero, 1, a.m * b.m),
+        "negative": where(zero, 0, a.negative ^ b.negative),
+        "zero": zero,
+        "beyond": where(zero, 0, beyond),
+    }
+
+
+def _product_ends(s: Any) -> Expressions:
+    """Tell the magnitude from the low 64 bits, and all else from the product as a float.
+
+    NaN is a zero behind what was infinite. The float is off by 2**-17 at most where it comes to 2**64
+    (64 factors of 2 and more, in float32), and near there the uppermost of the low bits tells on
+    which side it is.
+    """
+    zero, size, negative = ~(abs(s.f) > 0), abs(s.f), s.f < 0
+    magnitude = where(negative, -s.low, s.low)
+    near = (size > 1.5 * 2.0**63) & ((magnitude >> 63) == 0)
+    return {
+        "m": where(zero, np.uint64(1), magnitude),
+        "negative": negative,
+        "zero": zero,
+        "beyond": (size > 1.25 * 2.0**64) | near,
+    }
+
+
 INTEGER_PROD = Monoid(
     "prod",
-    # The magnitude of what is not zero never shrinks: if all of it fits 64 bits, every part does.
     fields={"m": "uint64", "negative": "int32", "zero": "int32", "beyond": "int32"},
     zero={"m": 1, "negative": 0, "zero": 0, "beyond": 0},
-    lift={
-        "m": "x == 0 ? 1 : magnitude(x)",
-        "negative": "x < 0",
-        "zero": "x == 0",
-        "beyond": "0",
+    lift=lambda x: {
+        "m": where(x == 0, 1, magnitude(wide(x))),
+        "negative": x < 0,
+        "zero": x == 0,
+        "beyond": 0,
     },
-    op={
-        "m": f"{_ANY_ZERO} ? 1 : a.m * b.m",
-        "negative": f"{_ANY_ZERO} ? 0 : a.negative ^ b.negative",
-        "zero": _ANY_ZERO,
-        "beyond": f"{_ANY_ZERO} ? 0 : a.beyond | b.beyond | (mul_hi(a.m, b.m) != 0)",
-    },
-    # The low 64 bits, and the product as a float, which says all else; NaN is a zero behind what
-    # was infinite. It is off by 2**-17 at most where it comes to 2**64 (64 factors of 2 and more,
-    # in float32), and near there the uppermost of the low bits tells on which side it is.
+    op=_multiplied,
     accumulate=Accumulate(
         state={"f": "real", "low": "uint64"},
         start={"f": 1, "low": 1},
-        step={"f": "s.f * wide(x)", "low": "s.low * uint64(x)"},
-        end={
-            "m": "!(fabs(s.f) > 0) ? 1 : s.f < 0 ? -s.low : s.low",
-            "negative": "s.f < 0",
-            "zero": "!(fabs(s.f) > 0)",
-            "beyond": "fabs(s.f) > 0x1.4p64f || (fabs(s.f) > 0x1.8p63f"
-            " && (s.f < 0 ? -s.low : s.low) >> 63 == 0)",
-        },
-        join={"f": "a.f * b.f", "low": "a.low * b.low"},
+        step=lambda s, x: {"f": s.f * real(x), "low": s.low * x.astype(np.uint64)},
+        end=_product_ends,
+        join=lambda a, b: {"f": a.f * b.f, "low": a.low * b.low},
     ),
     finish=_product,
     kinds="biu",

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels import exact, finishes
-from chunkfold.kernels.accumulate import Accumulate
+from chunkfold.kernels.accumulate import Accumulate, Expressions
+from chunkfold.kernels.expressions.library import fma, ratio, real, where
+from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.integer_products import (
     INTEGER_NORM2,
     INTEGER_STD,
@@ -22,57 +24,69 @@ from chunkfold.kernels.integer_products import (
 from chunkfold.kernels.integers import INTEGER_NORM1
 from chunkfold.kernels.monoid import Monoid
 
-_PIVOT = "when(a.n, a.p, b.p)"
-"""Of two streams together, of which either may be empty."""
 # Moments about a pivot of each strip's own (Chan, Golub, LeVeque, "Algorithms for computing the
 # sample variance", 1983, eq. 2.1): no cancellation where the mean is far from zero.
+
+
+def _merged(a: Any, b: Any) -> Expressions:
+    far, share = b.m - a.m, ratio(real(b.n), real(a.n + b.n))
+    return {
+        "m": a.m + far * share,
+        # The weight first: of nothing it is 0, and what it is multiplied with may not be finite.
+        "q": a.q + b.q + far * (far * (real(a.n) * share)),
+        "n": a.n + b.n,
+    }
+
+
+def _stepped(s: Any, x: Symbol) -> Expressions:
+    far = real(x) - s.p
+    return {"s": s.s + far, "q": fma(far, far, s.q), "n": s.n + 1}
+
+
+def _ended(s: Any) -> Expressions:
+    mean = ratio(s.s, real(s.n))
+    return {"m": s.p + mean, "q": s.q - s.s * mean, "n": s.n}
+
+
+def _joined(a: Any, b: Any) -> Expressions:
+    """Join about the pivot of one, where there is any: `end` divides, and so does `op`."""
+    pivot = where(a.n != 0, a.p, b.p)  # either may be empty
+    moved = real(b.n) * (b.p - pivot)
+    return {
+        "p": pivot,
+        "s": a.s + b.s + moved,
+        "q": a.q + b.q + (b.p - pivot) * (b.s + b.s + moved),
+        "n": a.n + b.n,
+    }
+
+
 _MOMENTS: Any = {
     "fields": {"m": "real", "q": "real", "n": "int64"},
     "zero": {"m": 0, "q": 0, "n": 0},
-    "lift": {"m": "x", "q": "0", "n": "1"},
-    "op": {
-        "m": "a.m + (b.m - a.m) * ratio(wide(b.n), wide(a.n + b.n))",
-        # The weight first: of nothing it is 0, and what it is multiplied with may not be finite.
-        "q": "a.q + b.q"
-        " + (b.m - a.m) * ((b.m - a.m) * (wide(a.n) * ratio(wide(b.n), wide(a.n + b.n))))",
-        "n": "a.n + b.n",
-    },
+    "lift": lambda x: {"m": x, "q": 0, "n": 1},
+    "op": _merged,
     "accumulate": Accumulate(
         state={"p": "real", "s": "real", "q": "real", "n": "int64"},
         start={"p": 0, "s": 0, "q": 0, "n": 0},
-        first={"p": "wide(x)"},
-        step={
-            "s": "s.s + (wide(x) - s.p)",
-            "q": "fma(wide(x) - s.p, wide(x) - s.p, s.q)",
-            "n": "s.n + 1",
-        },
-        end={
-            "m": "s.p + ratio(s.s, wide(s.n))",
-            "q": "s.q - s.s * ratio(s.s, wide(s.n))",
-            "n": "s.n",
-        },
-        # About the pivot of one, where there is any: `end` divides, and so does `op`.
-        join={
-            "p": _PIVOT,
-            "s": f"a.s + b.s + wide(b.n) * (b.p - {_PIVOT})",
-            "q": f"a.q + b.q + (b.p - {_PIVOT}) * (b.s + b.s + wide(b.n) * (b.p - {_PIVOT}))",
-            "n": "a.n + b.n",
-        },
-        join_alike={"s": "a.s + b.s", "q": "a.q + b.q", "n": "a.n + b.n"},
+        first=lambda x: {"p": real(x)},
+        step=_stepped,
+        end=_ended,
+        join=_joined,
+        join_alike=lambda a, b: {"s": a.s + b.s, "q": a.q + b.q, "n": a.n + b.n},
     ),
     "rtol": 1e-9,
 }
 _SQUARES: Any = {
     "zero": 0,
-    "lift": "wide(x) * wide(x)",
+    "lift": lambda x: real(x) * real(x),
     "op": "add",
     # CPUs multiply elsewhere than they add: both at once leaves what adds for other sums.
     "accumulate": Accumulate(
         state={"q": "real"},
         start={"q": 0},
-        step={"q": "fma(wide(x), wide(x), s.q)"},
-        end={"q": "s.q"},
-        join={"q": "a.q + b.q"},
+        step=lambda s, x: {"q": fma(real(x), real(x), s.q)},
+        end=lambda s: {"q": s.q},
+        join=lambda a, b: {"q": a.q + b.q},
     ),
 }
 
@@ -111,7 +125,7 @@ NORM1 = Monoid(
     "norm1",
     fields={"s": "mean"},
     zero=0,
-    lift="fabs(wide(x))",
+    lift=lambda x: abs(real(x)),
     op="add",
     finish=finishes.as_float,
     exact=exact.EXACT_NORM1,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 
 from chunkfold.kernels import checks
-from chunkfold.kernels.accumulate import Accumulate, Number
+from chunkfold.kernels.accumulate import Accumulate, Number, Part
 from chunkfold.kernels.context import Context, Fields, Finish
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
@@ -50,7 +50,7 @@ class Monoid:
     Raises
     ------
     MonoidError
-        If the parts do not agree, or a source text is refused.
+        If the parts do not agree, or a function has no meaning for the first of `kinds`.
     """
 
     name: str
@@ -62,17 +62,19 @@ class Monoid:
     "mean", "real", "order", which depend on the elements' dtype; or "count", of elements that were
     not skipped; or a table, whose zero is 0 and whose op is "add": "int64[n]", n counters, or
     "exact" or "exact_squares", the exact sum of floats or of their squares, of which `lift` gives
-    "x", "magnitude(x)", "re(x)" or "im(x)"."""
+    x, abs(x), x.real or x.imag."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)
     """The identity of `op`: numbers, or "lowest" or "highest" of the field's dtype."""
-    lift: Mapping[str, str] | str = field(kw_only=True)
-    """Per field an OpenCL C expression of `x` (or `x0`, `x1`, ...) and the C-order index `i`; for
-    a table the number of the counter that it adds 1 to, and none if there is none of that number.
-    """
-    op: Mapping[str, str] | str = field(kw_only=True)
-    """Per field "add", "min" or "max", or an OpenCL C expression of `a.<field>`, `b.<field>`."""
+    lift: Part | Mapping[str, Part | Number] | Number = field(kw_only=True)
+    """From an element to an accumulator: a function of symbols that returns an expression for each
+    field, or one for each. It has a parameter for each input, and may have one more, the element's
+    index in C order. For a table it gives the number of the counter that is added to, and a number
+    that there is none of adds nothing."""
+    op: Part | Mapping[str, Part | str] | str = field(kw_only=True)
+    """From two accumulators to one: "add", "min" or "max" for a field, or a function of symbols `a`
+    and `b`, whose fields are read as `a.name`; one for all fields, or one for each."""
     accumulate: Accumulate | tuple[Accumulate, ...] = field(default=(), kw_only=True)
     """Replaces `op(acc, lift(x))` inside a kernel; several have ends in different fields."""
     finish: Finish = field(default=_single_field, kw_only=True)
@@ -89,10 +91,6 @@ class Monoid:
     """Whether a `dtype` that elements are cast to is the result's too, as it is a sum's."""
     unbounded: bool = field(default=False, kw_only=True)
     """Whether `finish` gives Python's integers where `Context.result` is object."""
-    constants: Mapping[str, np.ndarray] = field(
-        default_factory=lambda: MappingProxyType({}), kw_only=True
-    )
-    """Arrays of numbers that the texts may read by name, of the dtypes that fields may have."""
     instead: Mapping[str, Monoid] = field(
         default_factory=lambda: MappingProxyType({}), kw_only=True
     )
@@ -119,24 +117,18 @@ class Monoid:
         if not isinstance(self.fields, Mapping) or not self.fields:
             raise MonoidError(f"monoid {self.name!r} has no fields; it needs at least one")
         checks.check_types(self.name, "field", self.fields)
-        checks.check_constants(self.name, self.constants)
-        for part in ("zero", "lift", "op"):
-            given = checks.per_field(self.name, part, getattr(self, part), self.fields)
-            object.__setattr__(self, part, given)
-        zero, lift, op = (cast("Mapping[str, Any]", p) for p in (self.zero, self.lift, self.op))
-        checks.check_numbers(self.name, "zero", zero)
-        checks.check_ops(self.name, op)
-        for part, texts in (("lift", lift), ("op", op)):
-            for name, text in texts.items():
-                checks.check_source(self.name, f"{part}[{name!r}]", text)
-        checks.check_rules(self.name, self.fields, zero, lift, op)
+        given = checks.per_field(self.name, "zero", self.zero, self.fields)
+        object.__setattr__(self, "zero", given)
+        checks.check_numbers(self.name, "zero", given)
+        checks.check_parts(self.name, self.lift, self.op, self.fields)
         if self.exact is not None and (
             not isinstance(self.exact, Monoid) or self.exact.inputs != self.inputs
         ):
             raise MonoidError(f"exact of monoid {self.name!r} is no Monoid of as many inputs")
         ways = self.accumulate if isinstance(self.accumulate, tuple) else (self.accumulate,)
         object.__setattr__(self, "accumulate", ways)
-        checks.check_accumulates(self.name, self.accumulates, self.fields, op)
+        checks.check_accumulates(self.name, self.accumulates)
+        checks.check_declared(self)
 
     @property
     def accumulates(self) -> tuple[Accumulate, ...]:

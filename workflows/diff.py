@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,32 +14,33 @@ from chunkfold.api import submit
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
-from chunkfold.kernels.apart import pair_of
+from chunkfold.kernels.accumulate import Part
 from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.differences import (
-    ALIKE,
-    ALIKE_COMPLEX,
-    EQUAL_COMPLEX,
-    FAR_COMPLEX,
+    alike,
+    equal,
     far_as_float,
+    far_complex,
     largest,
+    same_of,
 )
 from chunkfold.kernels.errors import RangeError
-from chunkfold.kernels.integer_products import DISTANCE
+from chunkfold.kernels.expressions.library import real, where
+from chunkfold.kernels.integer_products import distance
 from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
 
 _TWO: Any = {"inputs": 2, "casts": False}
 
 
-def _unlike(alike: str, kinds: str, **others: Any) -> Monoid:
-    """Count the pairs that are not alike."""
+def _unlike(same: Part, kinds: str, **others: Any) -> Monoid:
+    """Count the pairs that are not the same."""
     return Monoid(
         "different",
         **_TWO,
         fields={"n": "int64"},
         zero=0,
-        lift=f"{alike} ? 0 : 1",
+        lift=lambda x0, x1: ~same(x0, x1),
         op="add",
         kinds=kinds,
         **others,
@@ -46,23 +48,26 @@ def _unlike(alike: str, kinds: str, **others: Any) -> Monoid:
 
 
 _DIFFERENT = _unlike(
-    ALIKE,
+    alike,
     "biufmM",
-    instead={"c": _unlike(ALIKE_COMPLEX, "c")},
-    pair=lambda dtypes: _unlike(pair_of(dtypes).same, "biumM"),
+    instead={"c": _unlike(alike, "c")},
+    pair=lambda dtypes: _unlike(same_of(dtypes), "biumM"),
 )
 
 
-# Of equal elements the difference is 0, of infinities too.
-def _farthest(apart: str, kinds: str, **others: Any) -> Monoid:
+def _unless_equal(far: Part) -> Part:
+    """Return how far elements are apart: 0 where they are equal, infinities too."""
+    return lambda x0, x1: where(equal(x0, x1), 0, far(x0, x1))
+
+
+def _farthest(far: Part, kinds: str, **others: Any) -> Monoid:
     """Take the largest difference of floats."""
-    lift = f"{'x0 == x1' if kinds == 'f' else EQUAL_COMPLEX} ? 0 : {apart}"
     return Monoid(
         "max_abs_diff",
         **_TWO,
         fields={"d": "real"},
         zero=0,
-        lift=lift,
+        lift=_unless_equal(far),
         op="max",
         kinds=kinds,
         **others,
@@ -87,26 +92,26 @@ def _exactly(found: Monoid, **others: Any) -> Monoid:
 
 _MOST = as_monoid("max_abs_diff")
 _MAX_ABS = _farthest(
-    "fabs(wide(x0) - wide(x1))",
+    lambda x0, x1: abs(real(x0) - real(x1)),
     "f",
     instead={
         "biu": _exactly(_MOST.instead["biu"]),
-        "c": _farthest(FAR_COMPLEX, "c"),
+        "c": _farthest(far_complex, "c"),
         "mM": _exactly(_MOST.instead["mM"], finish=_of_any_size),
     },
     pair=lambda dtypes: _exactly(_MOST.for_pair(dtypes), finish=_of_any_size),
 ).skipping()
 
 
-def _mean_square(squared: str, kinds: str, **others: Any) -> Monoid:
+def _mean_square(far: Part, kinds: str, **others: Any) -> Monoid:
     """Take the root of the mean of squared differences."""
     return Monoid(
         "rmse",
         **_TWO,
         fields={"q": "real", "n": "count"},
         zero={"q": 0, "n": 0},
-        lift={"q": squared, "n": "1"},
-        op={"q": "add", "n": "add"},
+        lift=lambda x0, x1: {"q": far(x0, x1) ** 2, "n": 1},
+        op="add",
         finish=lambda fields, _: np.sqrt(fields["q"] / np.maximum(fields["n"], 1)),
         kinds=kinds,
         **others,
@@ -114,13 +119,13 @@ def _mean_square(squared: str, kinds: str, **others: Any) -> Monoid:
 
 
 _RMSE = _mean_square(
-    "x0 == x1 ? 0 : (wide(x0) - wide(x1)) * (wide(x0) - wide(x1))",
+    _unless_equal(lambda x0, x1: real(x0) - real(x1)),
     "f",
     instead={
-        "biu": _mean_square(f"wide({DISTANCE}) * wide({DISTANCE})", "biu"),
-        "c": _mean_square(f"{EQUAL_COMPLEX} ? 0 : {FAR_COMPLEX} * {FAR_COMPLEX}", "c"),
+        "biu": _mean_square(lambda x0, x1: real(distance(x0, x1)), "biu"),
+        "c": _mean_square(_unless_equal(far_complex), "c"),
     },
-    pair=lambda dtypes: _mean_square(f"{far_as_float(dtypes)} * {far_as_float(dtypes)}", "biu"),
+    pair=lambda dtypes: _mean_square(partial(far_as_float, dtypes), "biu"),
 ).skipping()
 
 

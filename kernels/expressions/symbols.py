@@ -87,11 +87,11 @@ class Symbol:
     def __hash__(self) -> int:
         return id(self.node)
 
-    def __eq__(self, other: object) -> Any:  # a symbol, or whatever the other makes of it
-        return _binary("equal", self, other)
+    def __eq__(self, other: object) -> Any:
+        return _compared("equal", self, other)
 
     def __ne__(self, other: object) -> Any:
-        return _binary("not_equal", self, other)
+        return _compared("not_equal", self, other)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
         if method != "__call__" or options:
@@ -138,6 +138,13 @@ def _operand(one: object) -> object:
 def _binary(name: str, a: object, b: object) -> Any:
     if not isinstance(a, _OPERANDS) or not isinstance(b, _OPERANDS):
         return NotImplemented
+    return applied(name, a, b)
+
+
+def _compared(name: str, a: object, b: object) -> Any:
+    """Compare, where Python would say False of what it does not know."""
+    if not isinstance(b, _OPERANDS):
+        raise TypeError(f"a symbol is compared with symbols and numbers, not with {b!r}")
     return applied(name, a, b)
 
 
@@ -199,5 +206,23 @@ class ComplexSymbol:
         """complex64 or complex128."""
         return np.dtype(f"c{2 * self.real.dtype.itemsize}")
 
+    __hash__ = object.__hash__
+
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"a complex symbol has real, imag and dtype, but no {name}")
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(_PARTS)
+
+
+_PARTS = "a complex symbol has no arithmetic of its own: compute with x.real and x.imag"
+
+
+def _refuse_arithmetic() -> None:
+    """Let complex symbols say what to write, where Python would compare them by identity."""
+    both = [prefix + name for name in _OPERATORS for prefix in ("", "r")]
+    for name in (*both, *_COMPARISONS, *_UNARY, "eq", "ne", "bool"):
+        setattr(ComplexSymbol, f"__{name}__", _refusing(f"__{name}__", _PARTS))
+
+
+_refuse_arithmetic()

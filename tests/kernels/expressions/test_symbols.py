@@ -85,7 +85,7 @@ def test_powers(power: float) -> None:
         (lambda x: x & 0.5, "bitwise_and"),
         (lambda x: x**-1, "below 0"),
         (lambda x: x == "a", "compared with symbols and numbers, not with 'a'"),
-        (lambda x: None != x, "compared with symbols and numbers, not with None"),  # noqa: E711
+        (lambda x: x != None, "compared with symbols and numbers, not with None"),  # noqa: E711
         (lambda x: x == [1], "compared with symbols and numbers"),
         (lambda x: where(x > 0, None, 1), "None is neither a symbol nor a number"),
         (lambda x: as_symbol([1], x.dtype), r"\[1\] is neither a symbol nor a number"),

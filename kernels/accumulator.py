@@ -10,9 +10,10 @@ import numpy as np
 
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.expressions.nodes import constant, walk
 from chunkfold.kernels.indices import reads_index, takes_first
 from chunkfold.kernels.packing import Packing
-from chunkfold.kernels.texts import COLLECTIVES
+from chunkfold.kernels.tracing import COLLECTIVES
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Accumulator:
         if self.exact:
             return self
         parts = [
-            Component(c.origin, tuple(replace(field, lift="0") for field in c.fields))
+            Component(c.origin, tuple(map(_without_elements, c.fields)))
             for c in self.components
         ]
         return Accumulator(("uint8",), ("uint8",), tuple(parts), (False,), (None,))
@@ -174,10 +175,9 @@ class Accumulator:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of the arrays that texts read."""
-        return sum(
-            len(values) for component in self.components for _, _, values in component.constants
-        )
+        """Bytes of the tables that trees look things up in."""
+        trees = [tree for component in self.components for tree in component.trees]
+        return sum(len(one.arg[0]) for one in walk(trees) if one.op in ("lookup", "search"))
 
     @property
     def itemsizes(self) -> tuple[int, ...]:
@@ -206,16 +206,9 @@ class Accumulator:
             for number, part in enumerate(self.components)
         )
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The sources that take in elements."""
-        lifts = [slot.field.lift for slot in self.slots]
-        steps = [text for c in self.components if c.state is not None for text in c.state.texts]
-        return (*lifts, *steps)
-
     @cached_property
     def uses_index(self) -> bool:
-        """Whether any source reads the global index `i`."""
+        """Whether any tree reads the index."""
         return any(map(reads_index, self.components))
 
     @cached_property
@@ -224,10 +217,15 @@ class Accumulator:
         return all(map(takes_first, self.components))
 
 
+def _without_elements(field: BoundField) -> BoundField:
+    return replace(field, lift=constant(0, np.dtype(field.dtype)))
+
+
+_ONE = constant(1, np.dtype(np.int64))
 COUNTS = Accumulator(
     stored=("uint8",),
     value=("uint8",),
-    components=(Component("counts", (BoundField("n", "int64", "0", "1", "add"),)),),
+    components=(Component("counts", (BoundField("n", "int64", "0", _ONE, "add"),)),),
     swapped=(False,),
     packings=(None,),
 )

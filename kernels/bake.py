@@ -10,7 +10,6 @@ from chunkfold.kernels.bake_compact import compact_component
 from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_grid import grid_steps, grid_sums, has_grid
-from chunkfold.kernels.bake_helpers import helpers
 from chunkfold.kernels.bake_inputs import inputs
 from chunkfold.kernels.bake_joins import alike, joins
 from chunkfold.kernels.bake_lanes import carries, has_firsts
@@ -19,6 +18,8 @@ from chunkfold.kernels.bake_positions import positions
 from chunkfold.kernels.bake_texts import joined, library, named
 from chunkfold.kernels.bake_turns import turns
 from chunkfold.kernels.component import Component
+from chunkfold.kernels.expressions.emit import tables
+from chunkfold.kernels.expressions.nodes import walk
 
 
 def header(accumulator: Accumulator) -> str:
@@ -49,11 +50,11 @@ def _baker(part: Component) -> Callable[[int, Component, Accumulator], str]:
 
 
 def needs_fp64(accumulator: Accumulator) -> bool:
-    """Whether any element, value, field or constant of the accumulator is float64."""
+    """Whether any element, value, field or step of the accumulator is float64."""
     states = [dtype for c in accumulator.components if c.state for _, dtype, _ in c.state.fields]
     fields = [slot.field.dtype for slot in accumulator.scalars]
-    constants = [dtype for c in accumulator.components for _, dtype, _ in c.constants]
-    used = {*accumulator.stored, *accumulator.value, *fields, *states, *constants}
+    nodes = (one.dtype.name for c in accumulator.components for one in walk(c.trees))
+    used = {*accumulator.stored, *accumulator.value, *fields, *states, *nodes}
     expansions = any(c.limbs and c.limbs.terms for c in accumulator.components)
     return expansions or not used.isdisjoint({"float64", "complex128"})
 
@@ -76,7 +77,7 @@ def _preamble(accumulator: Accumulator) -> str:
             "    return vload_half(0, (const half *)&bits);",
             "}",
         ]
-    return "\n".join([*lines, *helpers(accumulator)])
+    return "\n".join([*lines, tables([t for c in accumulator.components for t in c.trees])])
 
 
 def _whole(accumulator: Accumulator) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-import numpy as np
-
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_ends import ended_lanes
 from chunkfold.kernels.bake_lanes import lanes
-from chunkfold.kernels.bake_texts import absent, assign, joined, op_text
+from chunkfold.kernels.bake_texts import absent, assigned, joined
 from chunkfold.kernels.bake_turns import pairs
-from chunkfold.kernels.component import Component
+from chunkfold.kernels.component import Component, Trees
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
-from chunkfold.kernels.texts import for_one
+from chunkfold.kernels.expressions.style import ONE
 
 
 def component(number: int, part: Component, accumulator: Accumulator) -> str:
@@ -21,11 +17,9 @@ def component(number: int, part: Component, accumulator: Accumulator) -> str:
     c = f"c{number}"
     if part.table is not None:
         table = _table(c, part, accumulator)
-        return joined([_constants(c, part), _wide("long"), table, lanes(c, part, accumulator)])
+        return joined([table, lanes(c, part, accumulator)])
     members = " ".join(f"{FIELD[f.dtype]} {f.name};" for f in part.fields)
-    wide = FIELD[part.state.fields[0][1] if part.state else part.fields[0].dtype]
     return f"""\
-{_constants(c, part)}{_wide(wide)}
 typedef struct {{ {members} }} {c}_t;
 static {c}_t {c}_zero(void)
 {{
@@ -36,7 +30,7 @@ static {c}_t {c}_zero(void)
 static {c}_t {c}_op({c}_t a, {c}_t b)
 {{
     {c}_t r;
-{joined(assign(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f)) for f in part.fields)}
+{assigned([(f"r.{f.name}", f.op_tree) for f in part.fields], ONE)}
     return r;
 }}
 {_streams(c, f"c{accumulator.holders[number]}", part, accumulator)}"""
@@ -51,27 +45,6 @@ def _streams(c: str, h: str, part: Component, accumulator: Accumulator) -> str:
     return joined([*types, _end(c, h, part), ended_lanes(c, part, accumulator)])
 
 
-def _wide(ctype: str) -> str:
-    """Say what the helper `wide` makes of values, in the texts of the component that follows."""
-    return f"""\
-#undef chf_wide
-#undef chfv_wide
-#define chf_wide(e) (({ctype})(e))
-#define chfv_wide(e) CHF_TO({ctype}, e)"""
-
-
-def _constants(c: str, part: Component) -> str:
-    """Return the arrays that a component's texts read, under names of their own."""
-
-    def numbers(raw: bytes, dtype: str) -> str:
-        return ", ".join(literal(value, dtype) for value in np.frombuffer(raw, dtype).tolist())
-
-    return "".join(
-        f"__constant const {FIELD[dtype]} {c}_constant_{name}[] = {{ {numbers(raw, dtype)} }};\n"
-        for name, dtype, raw in part.constants
-    )
-
-
 def _table(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return a table's state, which is where it stands, and the step that counts in it."""
     field = part.fields[0]
@@ -80,21 +53,16 @@ typedef struct {{ CHF_TABLE table; }} {c}_state;
 static void {c}_begin({c}_state *state) {{ state->table = 0; }}
 {head(c, part, accumulator)}
     long counter;
-{assign(part, "counter", "int64", f"lift of {field.name}", field.lift)}
+{assigned([("counter", field.lift)], ONE)}
     if (counter >= 0 && counter < {field.entries})
         chf_count(state->table + counter);
 }}"""
 
 
-def names(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Name what texts may read."""
+def names(accumulator: Accumulator) -> str:
+    """Name the elements."""
     value = [STORED[name].value for name in accumulator.value]
-    xs = [f"const {value[n]} x{n} = v.x{n};" for n in range(len(value))]
-    constants = [
-        f"__constant const {FIELD[dtype]} *{name} = {c}_constant_{name};"
-        for name, dtype, _ in part.constants
-    ]
-    return " ".join(["   ", *xs, f"const {value[0]} x = x0;", *constants])
+    return " ".join(["   ", *(f"const {t} x{n} = v.x{n};" for n, t in enumerate(value))])
 
 
 def head(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -103,22 +71,20 @@ def head(c: str, part: Component, accumulator: Accumulator) -> str:
     return f"""\
 static void {c}_step({c}_state *state, value_t v, ulong i)
 {{
-{names(c, part, accumulator)}{skip}"""
+{names(accumulator)}{skip}"""
 
 
 def _one(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return the state of one element's stream: start, step, end."""
     begun = head(c, part, accumulator)
     if part.state is None:
-        lifts = joined(
-            assign(part, f"l.{f.name}", f.dtype, f"lift of {f.name}", f.lift) for f in part.fields
-        )
+        lifts = assigned([(f"l.{f.name}", f.lift) for f in part.fields], ONE)
         return f"""\
 typedef {c}_t {c}_state;
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 static {c}_t {c}_lift(value_t v, ulong i)
 {{
-{names(c, part, accumulator)}
+{names(accumulator)}
     {c}_t l;
 {lifts}
     return l;
@@ -133,19 +99,11 @@ static {c}_t {c}_end({c}_state s) {{ return s; }}"""
         first = f"""\
     if (!s._begun) {{
         s._begun = 1;
-{_assigned(part, "s", "first", state.first)}
+{_set("s", state.first)}
     }}"""
-    if isinstance(state.step, str):
-        step = f"""\
-    {{
-#line 1 "{part.origin}: accumulate.step"
-{for_one(state.step)}
-#line 1 "generated"
-    }}"""
-    else:
-        step = _assigned(part, "s", "step", state.step)
+    step = _set("s", state.step)
     # One element at a time nothing is gained by waiting.
-    carry = _assigned(part, "s", "carry", state.carry)
+    carry = _set("s", state.carry)
     members = " ".join(f"{FIELD[d]} {name};" for name, d, _ in state.fields)
     starts = " ".join(f"state->{name} = {literal(v, d)};" for name, d, v in state.fields)
     if state.first:
@@ -158,20 +116,20 @@ static void {c}_begin({c}_state *state) {{ {starts} }}
 {joined([first, step, carry])}
     *state = s;
 }}
-{_join(c, "join", part, state.join)}
-{_join(c, "join_alike", part, state.join_alike)}
+{_join(c, "join", state.join)}
+{_join(c, "join_alike", state.join_alike)}
 {_end(c, c, part)}"""
 
 
-def _join(c: str, phase: str, part: Component, texts: Sequence[tuple[str, str]]) -> str:
+def _join(c: str, phase: str, trees: Trees) -> str:
     """Return how two states become one, if that is told."""
-    if not texts:
+    if not trees:
         return ""
     return f"""\
 static {c}_state {c}_{phase}({c}_state a, {c}_state b)
 {{
     {c}_state j = a;
-{_assigned(part, "j", phase, texts)}
+{_set("j", trees)}
     return j;
 }}"""
 
@@ -183,7 +141,7 @@ def _end(c: str, h: str, part: Component) -> str:
 static {c}_t {c}_end({c}_state s)
 {{
     {c}_t r;
-{_assigned(part, "r", "end", part.state.end)}
+{_set("r", part.state.end)}
     return r;
 }}
 static {c}_t {c}_lift(value_t v, ulong i)
@@ -195,11 +153,6 @@ static {c}_t {c}_lift(value_t v, ulong i)
 }}"""
 
 
-def _assigned(part: Component, to: str, phase: str, texts: Iterable[tuple[str, str]]) -> str:
-    """Assign what `accumulate` says in one phase: fields where it ends, else the state's."""
-    assert part.state is not None
-    dtypes = {f.name: f.dtype for f in part.fields} if phase == "end" else part.state.dtypes
-    return joined(
-        assign(part, f"{to}.{name}", dtypes[name], f"accumulate.{phase} of {name}", text)
-        for name, text in texts
-    )
+def _set(holder: str, trees: Trees) -> str:
+    """Set fields of what `holder` names to the values of trees."""
+    return assigned([(f"{holder}.{name}", tree) for name, tree in trees], ONE)

@@ -5,29 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_texts import joined, op_text
-from chunkfold.kernels.bake_vectors import assign_lanes, mask_of, of_two, on_vectors
+from chunkfold.kernels.bake_texts import assigned, joined
+from chunkfold.kernels.bake_vectors import mask_of, of_two, on_vectors
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, literal
-from chunkfold.kernels.texts import COLLECTIVES, fits_lanes
-
-
-def ends_on_vectors(part: Component, accumulator: Accumulator) -> bool:
-    """Whether lanes become accumulators as vectors: `<component>_ended`; those of sums are some."""
-    ends = part.state.end if part.state else ()
-    return on_vectors(part, accumulator) and all(fits_lanes(text) for _, text in ends)
-
-
-def adds_up(part: Component) -> bool:
-    """Whether vectors of accumulators can be made one: `<component>_merged`, but for exact sums.
-
-    A user's op may mix fields of several dtypes, which vectors cannot; without a state, steps do.
-    """
-    if part.state is None:
-        return True
-    if part.rtol is not None:
-        return all(f.op in COLLECTIVES for f in part.fields)
-    return all(fits_lanes(op_text(f)) for f in part.fields)
+from chunkfold.kernels.expressions.style import LANES
 
 
 def late_fields(part: Component) -> frozenset[str]:
@@ -47,13 +29,11 @@ def held(part: Component, name: str, dtype: str, start: str) -> str:
 
 def ended_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
     """Return what makes vectors of accumulators of lanes, and one of two such, if vectors can."""
-    if not ends_on_vectors(part, accumulator):
+    if not on_vectors(part, accumulator):
         return ""
     dtypes = {f.name: f.dtype for f in part.fields}
-    merged = ""
-    if adds_up(part):
-        ops = {f.name: (f.dtype, op_text(f)) for f in part.fields}
-        merged = "\n" + of_two(part, f"{c}_merged", f"{c}_accs", "op", ops)
+    ops = [(f.name, f.op_tree) for f in part.fields]
+    merged = "\n" + of_two(f"{c}_merged", f"{c}_accs", ops)
     state = part.state
     if state is None:
         return f"""\
@@ -62,10 +42,7 @@ static {c}_accs {c}_ended(const {c}_states *l) {{ return *l; }}{merged}"""
     lanes = [
         f"    s.{name} = {held(part, name, dtype, start)};" for name, dtype, start in state.fields
     ]
-    ends = [
-        assign_lanes(part, f"r.{name}", dtypes[name], f"accumulate.end of {name}", text)
-        for name, text in state.end
-    ]
+    ends = assigned([(f"r.{name}", tree) for name, tree in state.end], LANES)
     return f"""\
 typedef struct {{ {_members(dtypes)} }} {c}_accs;
 static {c}_accs {c}_ended(const {c}_states *l)
@@ -73,7 +50,7 @@ static {c}_accs {c}_ended(const {c}_states *l)
     struct {{ {_members(state.dtypes)} }} s;
 {joined(lanes)}
     {c}_accs r;
-{joined(ends)}
+{ends}
     return r;
 }}{merged}"""
 

@@ -19,7 +19,7 @@ from chunkfold.kernels.bake_expansion import (
     vector_step,
 )
 from chunkfold.kernels.bake_lanes import array_lanes
-from chunkfold.kernels.bake_texts import assign, joined
+from chunkfold.kernels.bake_texts import assigned, joined
 from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.limbs import Limbs
@@ -202,7 +202,7 @@ static void {c}_keep({c}_t *s) {{}}
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 {head(c, part, accumulator)}
     float y;
-{assign(part, "y", "float32", f"lift of {field.name}", field.lift)}
+{assigned([("y", field.lift)], ONE)}
     {deposit}
 }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}

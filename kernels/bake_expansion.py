@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_components import head
-from chunkfold.kernels.bake_texts import assign, joined
-from chunkfold.kernels.bake_vectors import assign_lanes, mask, promoted
+from chunkfold.kernels.bake_texts import assigned, joined
+from chunkfold.kernels.bake_vectors import mask, named_lanes
 from chunkfold.kernels.component import Component
+from chunkfold.kernels.expressions.functions import cast
+from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.limbs import Limbs
 
 VECTOR = "CHF_VEC(double)"
@@ -57,7 +62,7 @@ typedef {c}_t {c}_state;
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 {head(c, part, accumulator)}
     double y;
-{assign(part, "y", "float64", f"lift of {field.name}", field.lift)}
+{assigned([("y", field.lift)], ONE)}
     {c}_take(state, y);
 }}
 static {c}_t {c}_end({c}_state s) {{ return s; }}"""
@@ -130,11 +135,15 @@ def elements(part: Component, accumulator: Accumulator) -> str:
     field = part.fields[0]
     absent = f"y = select(y, ({VECTOR})(0), CHF_TO(long, absent));" if part.skipna else ""
     return f"""\
-    {promoted(accumulator)}
+    {named_lanes(accumulator)}
     {mask(part, accumulator)}
     {VECTOR} y;
-{assign_lanes(part, "y", "float64", f"lift of {field.name}", field.lift)}
+{assigned([("y", _as_double(field.lift))], LANES)}
     {absent}"""
+
+
+def _as_double(tree: Node) -> Node:
+    return cast(tree, np.dtype(np.float64))
 
 
 def vector_step(c: str, part: Component, accumulator: Accumulator, taken: Taken) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_expansion import VECTOR, elements, terms_of
 from chunkfold.kernels.bake_texts import joined, named
-from chunkfold.kernels.bake_vectors import mask, on_vectors, promoted
+from chunkfold.kernels.bake_vectors import mask, on_vectors, named_lanes
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.limbs import Limbs
@@ -93,9 +93,9 @@ typedef struct {{
 }} chf_grid_t;
 static void chf_bound(const values_t *v, CHF_VEC(CHF_BITS) *most, CHF_VEC(CHF_BITS) *least)
 {{
-    {promoted(accumulator)}
+    {named_lanes(accumulator)}
     {absent}
-    CHF_VEC(CHF_BITS) size = CHF_AS(CHF_BITS, x) & ((CHF_BITS)-1 >> 1);
+    CHF_VEC(CHF_BITS) size = CHF_AS(CHF_BITS, x0) & ((CHF_BITS)-1 >> 1);
     {zeroed}
     *most = max(*most, size);
     *least = min(*least, size - 1); /* of 0 the largest there is */

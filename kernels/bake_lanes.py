@@ -5,20 +5,19 @@ from __future__ import annotations
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_ends import ended_lanes, held, late_fields
 from chunkfold.kernels.bake_inputs import lanes_readable
-from chunkfold.kernels.bake_texts import assign, joined, op_text
+from chunkfold.kernels.bake_texts import assigned, joined
 from chunkfold.kernels.bake_vectors import (
-    assign_lanes,
     in_common,
     kept,
     mask,
     mask_of,
+    named_lanes,
     on_vectors,
-    promoted,
     zero_lanes,
 )
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
-from chunkfold.kernels.texts import STATE_FIELD
+from chunkfold.kernels.expressions.style import LANES, ONE
 
 
 def lanes(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -116,7 +115,7 @@ static void {c}_begins({c}_states *s) {{ {begins} }}
 {_vector_firsts(c, part, accumulator, index)}
 static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
-    {promoted(accumulator)}
+    {named_lanes(accumulator)}
     {index}
     {mask(part, accumulator)}
 {body}
@@ -130,13 +129,12 @@ static void {c}_ends(const {c}_states *l, {c}_state *out)
 
 
 def _vector_op_step(c: str, part: Component) -> str:
-    lines = [f"    const {c}_states a = *state;", f"    {c}_states b, r;"]
-    for f in part.fields:
-        lines.append(assign_lanes(part, f"b.{f.name}", f.dtype, f"lift of {f.name}", f.lift))
-        lines.append(kept(part, f.dtype, f"b.{f.name}", zero_lanes(f)))
-    lines += [
-        assign_lanes(part, f"r.{f.name}", f.dtype, f"op of {f.name}", op_text(f))
-        for f in part.fields
+    lines = [
+        f"    const {c}_states a = *state;",
+        f"    {c}_states b, r;",
+        assigned([(f"b.{f.name}", f.lift) for f in part.fields], LANES),
+        *(kept(part, f.dtype, f"b.{f.name}", zero_lanes(f)) for f in part.fields),
+        assigned([(f"r.{f.name}", f.op_tree) for f in part.fields], LANES),
     ]
     return joined([*lines, "    *state = r;"])
 
@@ -150,16 +148,12 @@ def _vector_carries(c: str, part: Component) -> str:
     """Return what empties the narrow fields of lanes."""
     if part.state is None or not part.state.carry:
         return ""
-    dtypes = part.state.dtypes
-    lines = [
-        assign_lanes(part, f"s.{name}", dtypes[name], f"accumulate.carry of {name}", text)
-        for name, text in part.state.carry
-    ]
+    sets = assigned([(f"s.{name}", tree) for name, tree in part.state.carry], LANES)
     return f"""\
 static void {c}_carries({c}_states *state)
 {{
     {c}_states s = *state;
-{joined(lines)}
+{sets}
     *state = s;
 }}"""
 
@@ -176,46 +170,32 @@ def _vector_firsts(c: str, part: Component, accumulator: Accumulator, index: str
     if not has_firsts(part, accumulator):
         return ""
     assert part.state is not None
-    dtypes = part.state.dtypes
-    lines = [
-        assign_lanes(part, f"s->{name}", dtypes[name], f"accumulate.first of {name}", text)
-        for name, text in part.state.first
-    ]
+    sets = assigned([(f"s->{name}", tree) for name, tree in part.state.first], LANES)
     return f"""\
 static void {c}_firsts({c}_states *s, const values_t *v, ulong i0, ulong di)
 {{
-    {promoted(accumulator)}
+    {named_lanes(accumulator)}
     {index}
-{joined(lines)}
+{sets}
 }}"""
 
 
 def _vector_state_step(c: str, part: Component) -> str:
     state = part.state
     assert state is not None
-    assert not isinstance(state.step, str)
-    dtypes = state.dtypes
-    common = in_common(part)
-
-    def in_lanes(text: str) -> str:
-        return STATE_FIELD.sub(
-            lambda read: (
-                f"(CHF_VEC({FIELD[dtypes[read[1]]]}))({read[0]})" if read[1] in common else read[0]
-            ),
-            text,
-        )
-
-    lines = [f"    {c}_states s = *state;"]
+    dtypes, common = state.dtypes, in_common(part)
+    lines = [f"    {c}_states s = *state, r = s;"]
     if part.skipna:
-        lines += _firsts_where_present(part)
-    for name, text in state.step:
-        what = f"accumulate.step of {name}"
-        if name in common:
-            lines.append(assign(part, f"s.{name}", dtypes[name], what, text))
-            continue
-        lines.append(assign_lanes(part, f"s.{name}", dtypes[name], what, in_lanes(text)))
-        lines.append(kept(part, dtypes[name], f"s.{name}", f"state->{name}"))
-    return joined([*lines, "    *state = s;"])
+        lines += [*_firsts_where_present(part), "    r = s;"]
+    shared = [(f"r.{name}", tree) for name, tree in state.step if name in common]
+    own = [(f"r.{name}", tree) for name, tree in state.step if name not in common]
+    lines += [assigned(shared, ONE), assigned(own, LANES, common=common)]
+    lines += [
+        kept(part, dtypes[name], f"r.{name}", f"state->{name}")
+        for name, _ in state.step
+        if name not in common
+    ]
+    return joined([*lines, "    *state = r;"])
 
 
 def _firsts_where_present(part: Component) -> list[str]:
@@ -226,10 +206,10 @@ def _firsts_where_present(part: Component) -> list[str]:
     state = part.state
     assert state is not None
     lines = []
-    for name, text in state.first:
-        what, dtype, first = f"accumulate.first of {name}", state.dtypes[name], f"first_{name}"
+    for name, tree in state.first:
+        dtype, first = state.dtypes[name], f"first_{name}"
         begun = mask_of(dtype, f"s.{name} == s.{name}")
         lines.append(f"    CHF_VEC({FIELD[dtype]}) {first};")
-        lines.append(assign_lanes(part, first, dtype, what, text))
+        lines.append(assigned([(first, tree)], LANES))
         lines.append(f"    s.{name} = select({first}, s.{name}, {begun});")
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_ends import adds_up, ends_on_vectors
+from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.bake_texts import joined, named
 from chunkfold.kernels.dtypes import FIELD
 
@@ -96,7 +96,7 @@ def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
     and so begin with it; what others have is put to it in the end.
     """
     parts = named(accumulator)
-    if any(part.table or not ends_on_vectors(part, accumulator) for *_, part in parts):
+    if any(part.table or not on_vectors(part, accumulator) for *_, part in parts):
         return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"
     ends, resumes = [], []
     for c, h, part in parts:
@@ -108,14 +108,13 @@ def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
             resumes += [f"    s->{slot.member} = {gather};" for slot, gather in pairs]
             continue
         ends.append(f"    {c}_accs {c} = {c}_ended(&s->{h});")
-        if adds_up(part):
-            members = [slot.member.partition(".")[2] for slot in own]
-            there = ", ".join(map(".{} = {}".format, members, gathers))
-            ends.append(f"    if (!fresh) {c} = {c}_merged(({c}_accs){{ {there} }}, {c});")
+        members = [slot.member.partition(".")[2] for slot in own]
+        there = ", ".join(map(".{} = {}".format, members, gathers))
+        ends.append(f"    if (!fresh) {c} = {c}_merged(({c}_accs){{ {there} }}, {c});")
     leaves = [f"    CHF_SPREAD({m}, (__global {t} *){at} + k);" for m, t, at in slots]
     return f"""\
 #define CHF_LEAVES 1
-#define CHF_RESUMES {int(all(part.limbs or adds_up(part) for *_, part in parts))}
+#define CHF_RESUMES 1
 static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
 {{
 {joined(resumes)}

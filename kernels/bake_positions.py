@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_texts import joined
-from chunkfold.kernels.bake_vectors import (
-    assign_lanes,
-    kept,
-    mask,
-    on_vectors,
-    promoted,
-    zero_lanes,
-)
+from chunkfold.kernels.bake_texts import assigned, joined
+from chunkfold.kernels.bake_vectors import kept, mask, named_lanes, on_vectors, zero_lanes
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
+from chunkfold.kernels.expressions.library import rank_high, rank_low
+from chunkfold.kernels.expressions.nodes import input_node
+from chunkfold.kernels.expressions.style import LANES
+from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.indices import is_position
 
 
@@ -47,7 +46,7 @@ typedef struct {{ {members} }} nearest_t;
 static nearest_t chf_farthest(void) {{ nearest_t n; {begins} return n; }}
 static void chf_look(nearest_t *nearest, const values_t *v)
 {{
-    {promoted(accumulator)}
+    {named_lanes(accumulator)}
 {looks}
 }}
 static int chf_nearer(const acc_t *best, const nearest_t *nearest, ulong index)
@@ -69,8 +68,21 @@ def _may_be_farthest(accumulator: Accumulator) -> bool:
     Batches that are no nearer than the farthest are not told apart, and the first of them may then
     have nothing but what is absent. Of floats' keys none but NaN's is as far.
     """
-    keys = ("rank_low(x)", "rank_high(x)") if "time" not in accumulator.value else ()
+    if "time" in accumulator.value:
+        return any(part.skipna for part in accumulator.components)
+    x = Symbol(input_node(0, _value(accumulator)))
+    keys = {
+        Symbol(key(x).node).astype(part.fields[0].dtype).node
+        for key in (rank_low, rank_high)
+        for part in accumulator.components
+    }
     return any(part.skipna and part.fields[0].lift not in keys for part in accumulator.components)
+
+
+def _value(accumulator: Accumulator) -> np.dtype:
+    """Return the dtype of symbols of the first input's elements."""
+    name = accumulator.value[0]
+    return np.dtype({"bfloat16": "float32", "float16": "float32"}.get(name, name))
 
 
 def _vector(field: BoundField) -> str:
@@ -83,7 +95,7 @@ def _look(c: str, part: Component, accumulator: Accumulator) -> str:
         "    {",
         f"    {mask(part, accumulator)}",
         f"    {_vector(field)} m;",
-        assign_lanes(part, "m", field.dtype, f"lift of {field.name}", field.lift),
+        assigned([("m", field.lift)], LANES),
         kept(part, field.dtype, "m", zero_lanes(field)),
         f"    nearest->{c} = {field.op}(nearest->{c}, m);",
         "    }",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from importlib import resources
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.component import BoundField, Component
-from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.texts import COLLECTIVES, for_one
-
-_WRITTEN = {"add": "a.{0} + b.{0}", "min": "min(a.{0}, b.{0})", "max": "max(a.{0}, b.{0})"}
-_FLOAT_WRITTEN = _WRITTEN | {"min": "fmin(a.{0}, b.{0})", "max": "fmax(a.{0}, b.{0})"}
-
+from chunkfold.kernels.component import Component
+from chunkfold.kernels.expressions.emit import emitted
+from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.expressions.style import Style
 
 def library(name: str) -> str:
     """Return a kernel header, behind a directive that names it."""
@@ -30,20 +27,46 @@ def named(accumulator: Accumulator) -> list[tuple[str, str, Component]]:
     ]
 
 
-def op_text(field: BoundField) -> str:
-    """Return a field's op as an expression of a and b."""
-    written = _FLOAT_WRITTEN if field.dtype.startswith("float") else _WRITTEN
-    return written[field.op].format(field.name) if field.op in COLLECTIVES else field.op
+def assigned(
+    targets: Iterable[tuple[str, Node]],
+    style: Style,
+    *,
+    common: Collection[str] = (),
+    index: str = "i",
+) -> str:
+    """Return statements that compute some trees, and then set targets to their values.
+
+    Inputs are called x0, x1, ...; fields as they are read. State fields in `common` are scalars, which
+    lanes share.
+    """
+    pairs = list(targets)
+    lines, texts = emitted([tree for _, tree in pairs], _leaf(style, common, index), style)
+    sets = [f"{target} = {text};" for (target, _), text in zip(pairs, texts, strict=True)]
+    if len(sets) > 1:  # all fields are read before any is set
+        held = [
+            f"const {style.type(tree.dtype)} n{number} = {text};"
+            for number, ((_, tree), text) in enumerate(zip(pairs, texts, strict=True))
+        ]
+        sets = [f"{target} = n{number};" for number, (target, _) in enumerate(pairs)]
+        lines += held
+    body = "\n".join(f"        {line}" for line in [*lines, *sets])
+    return f"    {{\n{body}\n    }}" if pairs else ""
 
 
-def assign(part: Component, target: str, dtype: str, what: str, text: str) -> str:
-    """Assign a monoid's text to one value, with line numbers that are the text's own."""
-    return f"""\
-    {target} = ({FIELD[dtype]})(
-#line 1 "{part.origin}: {what}"
-{for_one(text)}
-#line 1 "generated"
-    );"""
+def _leaf(style: Style, common: Collection[str], index: str) -> Callable[[Node], str]:
+    """Return what kernels call inputs, the index and fields."""
+
+    def leaf(one: Node) -> str:
+        if one.op == "index":
+            return style.to(one.dtype, index)
+        if one.op == "input":
+            number, part = one.arg
+            return f"x{number}{ {'': '', 're': '.x', 'im': '.y'}[part] }"
+        holder, name = one.arg
+        text = f"{holder}.{name}"
+        return f"({style.type(one.dtype)})({text})" if style.lanes and name in common else text
+
+    return leaf
 
 
 def absent(accumulator: Accumulator, *, lanes: bool = False) -> str:

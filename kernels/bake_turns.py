@@ -12,10 +12,11 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_lanes import has_firsts
 from chunkfold.kernels.bake_texts import joined, named
 from chunkfold.kernels.bake_vectors import in_common, of_two, on_vectors
+from chunkfold.kernels.checks import read_fields
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.geometry import SHORT_RUN
-from chunkfold.kernels.texts import OPERAND_FIELD, fits_lanes
+from chunkfold.kernels.expressions.nodes import Node
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 """What pairs are joined by, and how far apart the runs of a pair are."""
@@ -85,7 +86,7 @@ static void chf_turn(states_t *runs, states_t *lanes)
 #endif"""
 
 
-def _joins(part: Component, accumulator: Accumulator) -> dict[str, str]:
+def _joins(part: Component, accumulator: Accumulator) -> dict[str, Node]:
     """Return how fields are joined of states that the same first element began, if it is told."""
     state = part.state
     assert state is not None
@@ -95,30 +96,24 @@ def _joins(part: Component, accumulator: Accumulator) -> dict[str, str]:
 def _turns(part: Component, accumulator: Accumulator) -> bool:
     """Whether vectors join a component's states in little work.
 
-    A user's join may mix fields of several dtypes, which vectors cannot, or what lanes have in
-    common with what they have not.
+    A user's join may mix what lanes have in common with what they have not.
     """
     if part.table or part.limbs or not on_vectors(part, accumulator):
         return False
     state = part.state
     if state is None:
         return True
-    texts = _joins(part, accumulator)
+    trees = _joins(part, accumulator)
     if state.first and not has_firsts(part, accumulator):
         return False
-    if not texts or (state.first and max(accumulator.itemsizes) > _FIRSTS_BYTES):
+    if not trees or (state.first and max(accumulator.itemsizes) > _FIRSTS_BYTES):
         return False
-    common, dtypes = in_common(part), state.dtypes
-
-    def suits(name: str, text: str) -> bool:
-        reads = OPERAND_FIELD.findall(text)
-        return (
-            fits_lanes(text)
-            and {dtypes[read] for read in reads} <= {dtypes[name]}
-            and all((read in common) == (name in common) for read in reads)
-        )
-
-    return all(suits(name, text) for name, text in texts.items())
+    common = in_common(part)
+    return all(
+        (read in common) == (name in common)
+        for name, tree in trees.items()
+        for read in read_fields(tree)
+    )
 
 
 def pairs(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -127,12 +122,8 @@ def pairs(c: str, part: Component, accumulator: Accumulator) -> str:
         return ""
     both = f"#define {c}_both {c}_merged"
     if part.state:
-        dtypes, texts = part.state.dtypes, _joins(part, accumulator)
-        phase = "join_alike" if part.state.first else "join"
-        typed = {name: (dtypes[name], text) for name, text in texts.items()}
-        both = of_two(
-            part, f"{c}_both", f"{c}_states", f"accumulate.{phase}", typed, in_common(part)
-        )
+        trees = _joins(part, accumulator)
+        both = of_two(f"{c}_both", f"{c}_states", trees.items(), in_common(part))
     levels = (_pair(c, level, _turned_fields(part, accumulator)) for level, _ in _LEVELS)
     return joined(["#ifdef CHF_BLOCKS", both, *levels, "#endif"])
 

@@ -1,32 +1,28 @@
-"""Texts on CHF_LANES elements at once, as OpenCL vectors: what they read, and what is absent."""
+"""Trees on CHF_LANES elements at once, as OpenCL vectors: what they read, and what is absent."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
-from chunkfold.kernels.bake_texts import absent, assign, op_text
+from chunkfold.kernels.bake_texts import absent, assigned, joined
+from chunkfold.kernels.checks import read_fields
 from chunkfold.kernels.component import BoundField, Component
-from chunkfold.kernels.dtypes import FIELD, NARROW, STORED, literal
-from chunkfold.kernels.texts import STATE_FIELD, fits_lanes, for_lanes, is_number
+from chunkfold.kernels.dtypes import FIELD, STORED, literal
+from chunkfold.kernels.expressions.nodes import Node, walk
+from chunkfold.kernels.expressions.style import LANES, ONE
 
-_ELEMENT = re.compile(r"\b(x\d*|i)\b")
 _MASKS = {"int32": "int", "uint32": "int", "float32": "int"}
 """Type of a mask that selects among values of a field's dtype; long where not named."""
 
 
 def on_vectors(part: Component, accumulator: Accumulator) -> bool:
-    """Whether a component's texts and inputs let kernels fold whole vectors."""
+    """Whether a component's inputs let kernels fold whole vectors."""
     if not lanes_readable(accumulator) or (part.table and not part.limbs):
         return False
-    if part.state is not None:
-        # Statements may do anything; the end runs once, element by element.
-        if part.skipna and part.state.first and not begins_as_nan(part, accumulator):
-            return False
-        return not isinstance(part.state.step, str) and all(map(fits_lanes, part.state.texts))
-    return all(fits_lanes(text) for f in part.fields for text in (f.lift, op_text(f)))
+    late = part.skipna and part.state is not None and bool(part.state.first)
+    return not late or begins_as_nan(part, accumulator)
 
 
 def in_common(part: Component) -> frozenset[str]:
@@ -35,19 +31,23 @@ def in_common(part: Component) -> frozenset[str]:
     Lanes step together, but for elements that are absent.
     """
     state = part.state
-    if state is None or isinstance(state.step, str) or part.skipna:
+    if state is None or part.skipna:
         return frozenset()
-    carried = {read for _, text in state.carry for read in STATE_FIELD.findall(text)}
+    carried = read_fields(*(tree for _, tree in state.carry))
     common = {name for name, _ in state.step} - dict(state.carry).keys() - carried
     while True:
         own = {
             name
-            for name, text in state.step
-            if name in common and (_ELEMENT.search(text) or set(STATE_FIELD.findall(text)) - common)
+            for name, tree in state.step
+            if name in common and (_reads_element(tree) or read_fields(tree) - common)
         }
         if not own:
             return frozenset(common)
         common -= own
+
+
+def _reads_element(tree: Node) -> bool:
+    return any(one.op in ("input", "index") for one in walk([tree]))
 
 
 def begins_as_nan(part: Component, accumulator: Accumulator) -> bool:
@@ -57,62 +57,43 @@ def begins_as_nan(part: Component, accumulator: Accumulator) -> bool:
     return len(accumulator.value) == 1 and all(
         accumulator.value[0].startswith(("float", "bfloat"))
         and state.dtypes[name].startswith("float")
-        and text in ("x", "wide(x)")
-        for name, text in state.first
+        and _is_element(tree)
+        for name, tree in state.first
     )
 
 
-def assign_lanes(part: Component, target: str, dtype: str, what: str, text: str) -> str:
-    """Assign a monoid's text to lanes, with line numbers that are the text's own."""
-    if is_number(text):
-        return f"    {target} = (CHF_VEC({FIELD[dtype]}))({text});"
-    return f"""\
-    {target} = CHF_TO({FIELD[dtype]},
-#line 1 "{part.origin}: {what}"
-{for_lanes(text)}
-#line 1 "generated"
-    );"""
+def _is_element(tree: Node) -> bool:
+    """Whether a tree is an element, as a float of one size or another."""
+    while tree.op == "cast" and tree.dtype.kind == "f":
+        (tree,) = tree.sources
+    return tree.op == "input"
 
 
 def of_two(
-    part: Component,
-    name: str,
-    kind: str,
-    what: str,
-    texts: Mapping[str, tuple[str, str]],
-    common: Collection[str] = (),
+    name: str, kind: str, trees: Iterable[tuple[str, Node]], common: Collection[str] = ()
 ) -> str:
-    """Return a function of two of a kind, `a` and `b`; its fields have a dtype and a text each.
+    """Return a function of two of a kind, `a` and `b`, whose fields have a tree each.
 
-    Those that lanes have in common are scalars. What has no text is as `a` has it.
+    Those that lanes have in common are scalars. What has no tree is as `a` has it.
     """
-    fields = "\n".join(
-        (assign if field in common else assign_lanes)(
-            part, f"r.{field}", dtype, f"{what} of {field}", text
-        )
-        for field, (dtype, text) in texts.items()
+    pairs = [(f"r.{field}", field, tree) for field, tree in trees]
+    shared = assigned([(to, tree) for to, field, tree in pairs if field in common], ONE)
+    lanes = assigned(
+        [(to, tree) for to, field, tree in pairs if field not in common], LANES, common=common
     )
     return f"""\
 static {kind} {name}({kind} a, {kind} b)
 {{
     {kind} r = a;
-{fields}
+{joined([shared, lanes])}
     return r;
 }}"""
 
 
-def promoted(accumulator: Accumulator) -> str:
-    """Widen narrow integers as C does for one element, so that a text means the same on lanes."""
-    lines = []
-    for n, name in enumerate(accumulator.value):
-        ctype = STORED[name].value
-        narrow = ctype in NARROW
-        wide = "int" if narrow else ctype
-        read = f"CHF_TO(int, v->x{n})" if narrow else f"v->x{n}"
-        lines.append(f"const CHF_VEC({wide}) x{n} = {read};")
-        if n == 0:
-            lines.append(f"const CHF_VEC({wide}) x = x0;")
-    return " ".join(lines)
+def named_lanes(accumulator: Accumulator) -> str:
+    """Name the elements of lanes."""
+    value = [STORED[name].value for name in accumulator.value]
+    return " ".join(f"const CHF_VEC({t}) x{n} = v->x{n};" for n, t in enumerate(value))
 
 
 def mask(part: Component, accumulator: Accumulator) -> str:

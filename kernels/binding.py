@@ -12,6 +12,7 @@ from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.accumulator import COUNTS, Accumulator, Slot
 from chunkfold.kernels.apart import are_apart, common_time
 from chunkfold.kernels.catalogue import CATALOGUE
+from chunkfold.kernels.checks import check_traced
 from chunkfold.kernels.component import BoundField, BoundState, Component
 from chunkfold.kernels.dtypes import (
     COUNT,
@@ -31,7 +32,7 @@ from chunkfold.kernels.named import is_known
 from chunkfold.kernels.packing import Packing
 from chunkfold.kernels.sharing import shared
 from chunkfold.kernels.statistic import Statistic
-from chunkfold.kernels.texts import COLLECTIVES
+from chunkfold.kernels.tracing import State, Traced, traced
 
 _UNPACKED = ("float32", "float64")
 """Dtypes that packed values are made, if one is asked for."""
@@ -110,8 +111,8 @@ def bind(
                 f"dtype=object is for sums, products and differences of integers, not for "
                 f"{named.name!r} of {value}"
             )
-        known = is_known(monoid, native if apart else ())
-        split.append((monoid, _components(monoid, value, fp64, known=known)))
+        inputs = native if apart else [value] * len(native)
+        split.append((monoid, _components(monoid, inputs, fp64, known=is_known(named))))
     every = [part for _, parts in split for part in parts]
     components, numbers = shared(every, _together(value, fp64))
     statistics = []
@@ -156,7 +157,7 @@ def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
     if kind_of(value) != "f":
         return ()
     skipping = [FLOAT_ENDS.skipping()] if value.itemsize > 2 else []
-    return tuple(_components(one, value, fp64) for one in (FLOAT_ENDS, *skipping))
+    return tuple(_components(one, [value], fp64) for one in (FLOAT_ENDS, *skipping))
 
 
 def _rounds(field: BoundField) -> bool:
@@ -218,73 +219,63 @@ def _castable(given: np.dtype, value: np.dtype) -> bool:
     return kinds[1] == "c" or "c" not in kinds
 
 
-def _field(monoid: Monoid, name: str, value: np.dtype, fp64: bool) -> BoundField:
+def _field(monoid: Monoid, name: str, trees: Traced, value: np.dtype, fp64: bool) -> BoundField:
     assert isinstance(monoid.zero, Mapping)
-    assert isinstance(monoid.lift, Mapping)
-    assert isinstance(monoid.op, Mapping)
     rule = monoid.fields[name]
-    if rule in EXACT and (kind_of(value) == "c") != (monoid.lift[name] in ("re(x)", "im(x)")):
-        raise MonoidError(
-            f"lift[{name!r}] of monoid {monoid.name!r} is {monoid.lift[name]!r}, which is not "
-            f"exact for {value}: complex numbers have re(x) and im(x), floats x and magnitude(x)"
-        )
     limbs = limbs_of(value, EXACT[rule], fp64=fp64) if rule in EXACT else None
     return BoundField(
         name,
         "int64" if is_table(rule) else field_dtype(rule, value, fp64),
         number_text(monoid.zero[name]),
-        monoid.lift[name],
-        monoid.op[name],
+        trees.lift[name],
+        trees.op[name],
         limbs.entries if limbs else table_entries(rule) or None,
         limbs,
     )
 
 
-def _state(given: Accumulate, value: np.dtype, fp64: bool) -> BoundState:
+def _state(given: Accumulate, trees: State) -> BoundState:
     return BoundState(
         fields=tuple(
-            (name, field_dtype(rule, value, fp64), number_text(given.start[name]))
-            for name, rule in given.state.items()
+            (name, dtype, number_text(given.start[name])) for name, dtype in trees.dtypes.items()
         ),
-        step=given.step if isinstance(given.step, str) else tuple(given.step.items()),
-        end=tuple(given.end.items()),
-        first=tuple(given.first.items()),
-        carry=tuple(given.carry.items()),
-        join=tuple(given.join.items()),
-        join_alike=tuple(given.join_alike.items()),
+        step=tuple(trees.step.items()),
+        end=tuple(trees.end.items()),
+        first=tuple(trees.first.items()),
+        carry=tuple(trees.carry.items()),
+        join=tuple(trees.join.items()),
+        join_alike=tuple(trees.join_alike.items()),
     )
 
 
 def _components(
-    monoid: Monoid, value: np.dtype, fp64: bool, *, known: bool = True
+    monoid: Monoid, values: Sequence[np.dtype], fp64: bool, *, known: bool = True
 ) -> list[Component]:
     """Split a monoid where its fields do not depend on each other; `known`: it is one."""
+    trees, value = traced(monoid, values, fp64=fp64), values[0]
+    check_traced(monoid, trees)
     rtol = None if known else monoid.rtol
-    skipna = monoid.skipna and kind_of(value) in "fcmM"
-    constants = tuple(
-        (name, array.dtype.name, array.astype(array.dtype.newbyteorder("=")).tobytes())
-        for name, array in monoid.constants.items()
-    )
+    skipna = monoid.skipna and any(kind_of(one) in "fcmM" for one in values)
 
     def component(*fields: BoundField, state: BoundState | None = None) -> Component:
-        return Component(monoid.name, fields, state, skipna, rtol, constants)
+        return Component(monoid.name, fields, state, skipna, rtol)
 
     # Where no element is skipped partials know their counts: one number, not one for each output.
     names = [name for name, rule in monoid.fields.items() if skipna or rule != COUNT]
-    fields = [_field(monoid, name, value, fp64) for name in names]
+    fields = [_field(monoid, name, trees, value, fp64) for name in names]
     tables = [component(field) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
-    if monoid.accumulates:
+    if trees.states:
         ended = [
             component(
-                *(field for field in scalars if field.name in given.end),
-                state=_state(given, value, fp64),
+                *(field for field in scalars if field.name in state.end),
+                state=_state(given, state),
             )
-            for given in monoid.accumulates
+            for given, state in zip(monoid.accumulates, trees.states, strict=True)
         ]
-        ends = {name for given in monoid.accumulates for name in given.end}
+        ends = {name for state in trees.states for name in state.end}
         apart = [component(field) for field in scalars if field.name not in ends]
         return [*ended, *apart, *tables]
-    if all(field.op in COLLECTIVES for field in fields):  # also if there is none
+    if all(isinstance(field.op, str) for field in fields):  # also if there is none
         return [component(field) for field in fields]
     return [component(*scalars), *tables]

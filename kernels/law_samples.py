@@ -1,18 +1,18 @@
 """Elements on which the laws of a monoid are tried, and orders in which they are folded.
 
-A monoid that breaks its laws does so somewhere: mostly where a number of its texts draws a line, or
+A monoid that breaks its laws does so somewhere: mostly where a number that it names draws a line, or
 in data like those that it is about to fold. Pure functions.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.dtypes import literal_value
+from chunkfold.kernels.reference import constants_of
 from chunkfold.kernels.samples import inputs_of
 
 Rows = list[np.ndarray]
@@ -30,10 +30,6 @@ EACH = 22
 _OF_A_CONSTANT = 64
 _TIES = 64
 """Elements that come twice, at other indices."""
-_LITERAL = re.compile(
-    r"(?<![\w.])(0[xX][0-9a-fA-F]+\.?[0-9a-fA-F]*(?:[pP][+-]?\d+)?"
-    r"|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?=[fFuUlL]*(?![\w.]))"
-)
 ENDS = np.uint32(1 << 31)
 """Marks an element of an order that ends a part."""
 
@@ -120,30 +116,13 @@ def _is_float(name: str) -> bool:
 
 
 def _named(accumulator: Accumulator) -> Iterator[float]:
-    """Yield the numbers that texts, zeros and constants of doubted components name."""
+    """Yield the numbers that trees and zeros of components name, of either sign."""
     for component in accumulator.components:
-        state = component.state
-        texts = [text for field in component.fields for text in (field.lift, field.op)]
-        if state is not None:
-            texts += [*state.texts, *(text for _, text in (*state.end, *state.join))]
-        for text in texts:
-            for found in _LITERAL.findall(text):
-                yield from (sign * _number(found) for sign in (1, -1))
+        named = constants_of(component.trees)
+        step = max(1, len(named) // _OF_A_CONSTANT)
+        yield from (sign * number for number in named[::step] for sign in (1, -1))
         for field in component.fields:
             yield float(literal_value(field.zero, field.dtype))
-        for _, dtype, raw in component.constants:
-            array = np.frombuffer(raw, dtype)
-            step = max(1, len(array) // _OF_A_CONSTANT)
-            yield from array[::step].astype(float).tolist()
-
-
-def _number(literal: str) -> float:
-    """Return the number of an OpenCL C literal without its suffix.
-
-    >>> _number("303.15"), _number("0x1p-3"), _number("0xff"), _number(".5e1")
-    (303.15, 0.125, 255.0, 5.0)
-    """
-    return float.fromhex(literal) if literal[:2] in ("0x", "0X") else float(literal)
 
 
 def _near(number: float, name: str) -> Iterator[float | int]:

@@ -1,6 +1,6 @@
 """See that a monoid is one: op commutes and associates, zero is its identity, streams agree.
 
-Tried on the device in three ways: triples of accumulators that a fold can reach, made of small
+Tried by NumPy in three ways: triples of accumulators that a fold can reach, made of small
 dyadic numbers, whose sums and products are exact in floats; the same of telling elements
 (`law_samples.telling`), where what rounding makes of a few additions is let pass; and sequences of
 these, folded in many orders and partitions.
@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import pyopencl as cl
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.component import Component
-from chunkfold.kernels.launch import wait
+from chunkfold.kernels.expressions.nodes import INDEX, Node, walk
 from chunkfold.kernels.law_samples import (
     EACH,
     ENDS,
@@ -29,13 +29,8 @@ from chunkfold.kernels.law_samples import (
     small,
     telling,
 )
-from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.partial import unpack
-from chunkfold.kernels.signature import signature
-from chunkfold.kernels.texts import COLLECTIVES
-from chunkfold.kernels.tuning import Tuning
+from chunkfold.kernels.reference import Reference, elements_of
 
-LAWS_FILE = "laws.cl"
 _TRIPLES = 2048
 _PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
            "op(zero, a)", "op(a, zero)", "a by accumulate", "a by join",
@@ -75,12 +70,7 @@ class Tried:
     element that was tried changes: that proves nothing."""
 
 
-def try_laws(
-    opened: OpenedDevice,
-    accumulator: Accumulator,
-    tuning: Tuning,
-    data: Sequence[np.ndarray] | None = None,
-) -> Tried:
+def try_laws(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) -> Tried:
     """Try the laws of the components whose laws are not known to hold.
 
     Parameters
@@ -88,21 +78,14 @@ def try_laws(
     data
         For each input as many elements as they stand in memory, of which none is missing; without
         them only those are tried that the monoid's own numbers suggest.
-
-    Raises
-    ------
-    BuildError
-        If the kernel does not build.
-    DeviceError
-        If the device fails.
     """
     parts = accumulator.components
     doubted = tuple(part for part in parts if part.rtol is not None and part.table is None)
     if not doubted:
         return Tried()
-    tried = _Tried(opened, replace(accumulator, components=doubted), tuning)
+    tried = _Tried(replace(accumulator, components=doubted))
     if data is None:
-        tried = _Tried(opened, _of_values(tried.accumulator), tuning)
+        tried = _Tried(_of_values(tried.accumulator))
         broken = tried.triples(small(tried.accumulator), rounds=False)
         if broken:
             return Tried(broken)
@@ -121,9 +104,8 @@ def _of_values(accumulator: Accumulator) -> Accumulator:
 class _Tried:
     """The components of an accumulator that are tried, and whether they ever moved."""
 
-    def __init__(self, opened: OpenedDevice, accumulator: Accumulator, tuning: Tuning) -> None:
+    def __init__(self, accumulator: Accumulator) -> None:
         self.accumulator = accumulator
-        self._opened, self._tuning = opened, tuning
         self._moved = [False] * len(accumulator.components)
 
     @property
@@ -144,9 +126,11 @@ class _Tried:
         rng = np.random.default_rng(0)
         triples = rng.integers(0, (count + 1) ** 2, (_TRIPLES, 3), np.uint64)
         triples[: _TRIPLES // 2] %= count + 1  # half of them of single elements
-        values = {"count": count, "triples": triples, "n": _TRIPLES}
-        places = len(_PLACES)
-        for part, fields in self._run("try_laws", rows, values, _TRIPLES, places):
+        elements = elements_of(self.accumulator, rows)
+        for number, part in enumerate(self.accumulator.components):
+            with np.errstate(all="ignore"):
+                fields = _triples(Reference(part), elements, triples)
+            self._moved[number] |= _tells(fields)
             laws = (() if _named(part) else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
             largest = {name: _largest(array) for name, array in fields.items()}
             least, plain = part.rtol or 0.0, _is_plain(part)
@@ -175,8 +159,11 @@ class _Tried:
     def _orders(self, elements: Rows, length: int) -> str:
         taken = orders(length)
         looks = 2 * (length // _EVERY)
-        values = {"orders": taken, "elements": length, "every": _EVERY}
-        for part, fields in self._run("try_orders", elements, values, len(taken), looks + 2):
+        leaves = elements_of(self.accumulator, elements)
+        for number, part in enumerate(self.accumulator.components):
+            with np.errstate(all="ignore"):
+                fields = _folded(Reference(part), leaves, taken)
+            self._moved[number] |= _tells(fields)
             for first in range(0, len(taken), EACH):
                 some = {name: array[:, first : first + EACH] for name, array in fields.items()}
                 for way in range(looks, looks + 1 + bool(part.state)):
@@ -188,41 +175,107 @@ class _Tried:
                         return _disagreement(part, elements[0][numbers], results, how)
         return ""
 
-    def _run(
-        self, kernel: str, rows: Rows, values: Mapping[str, object], items: int, each: int
-    ) -> Iterator[tuple[Component, dict[str, np.ndarray]]]:
-        """Run a kernel; yield each component and its fields, of shape (each, items)."""
-        opened, accumulator = self._opened, self.accumulator
-        raw = np.zeros(each * items * accumulator.scalar_bytes, np.uint8)
-        program = opened.program(LAWS_FILE, accumulator, self._tuning)
-        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-        with device_errors(opened.device, "trying the laws of a monoid"):
-            queue = opened.queue()
 
-            def buffer(array: np.ndarray) -> cl.Buffer:
-                return cl.Buffer(opened.context, flags, hostbuf=np.ascontiguousarray(array))
+def _triples(
+    by: Reference, elements: Mapping[Node, np.ndarray], triples: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the fields of _PLACES for each triple, (places, triples).
 
-            inputs = [buffer(array) for array in rows]
-            out = cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, raw.nbytes)
-            given = {
-                name: buffer(value) if isinstance(value, np.ndarray) else value
-                for name, value in values.items()
-            }
-            takes = signature(LAWS_FILE, kernel)
-            built = cl.Kernel(program, kernel)
-            takes.prepare(built, len(inputs))
-            built(queue, (items,), None, *inputs, *takes.arguments({**given, "out": out}))
-            event = cl.enqueue_copy(queue, raw, out, is_blocking=False)
-            queue.flush()
-        wait(opened.device, event, "the laws of a monoid")
-        arrays = unpack(accumulator, raw, each * items).arrays
-        for number, part in enumerate(accumulator.components):
-            fields = {
-                field.name: arrays[f"c{number}_{field.name}"].reshape(each, items)
-                for field in part.fields
-            }
-            self._moved[number] |= _tells(fields)
-            yield part, fields
+    Accumulator 0 is zero, 1 to `count` are those of single elements, the others op's of two of
+    these: all can occur in a fold.
+    """
+    single = by.lift(elements)
+    zero = by.zero(1)
+    every = {name: np.concatenate([zero[name], array]) for name, array in single.items()}
+    count = len(elements[INDEX])
+    first, second = np.divmod(triples, count + 1)
+
+    def reached(column: int) -> dict[str, np.ndarray]:
+        one, other = ({n: a[side[:, column]] for n, a in every.items()} for side in (first, second))
+        both = by.op(one, other)
+        alone = first[:, column] == 0
+        return {name: np.where(alone, other[name], both[name]) for name in both}
+
+    a, b, c = map(reached, range(3))
+    none = by.zero(len(triples))
+    ab = by.op(a, b)
+    places = [a, b, c, ab, by.op(b, a), by.op(ab, c), by.op(a, by.op(b, c)), by.op(none, a),
+              by.op(a, none), *_streamed(by, elements, first[:, 0], second[:, 0])]  # fmt: skip
+    return {name: np.stack([np.broadcast_to(p[name], len(triples)) for p in places]) for name in a}
+
+
+def _streamed(
+    by: Reference, elements: Mapping[Node, np.ndarray], first: np.ndarray, second: np.ndarray
+) -> list[Mapping[str, np.ndarray]]:
+    """Return accumulators of up to two elements by one stream, by two, and by two parts of one."""
+    state = by.part.state
+    if state is None:
+        return [by.zero(len(first))] * 3
+
+    def taken(held: dict[str, np.ndarray], begun: np.ndarray, which: np.ndarray) -> Any:
+        there = which > 0
+        some = {leaf: array[np.maximum(which, 1) - 1] for leaf, array in elements.items()}
+        now = by.step(held, begun, some)
+        return {n: np.where(there, now[n], held[n]) for n in held}, begun | there
+
+    nothing, none = by.start(len(first)), np.zeros(len(first), bool)
+    one, begun = taken(nothing, none, first)
+    both, _ = taken(one, begun, second)
+    streamed = by.end(both)
+    joined = alike = streamed
+    if state.join:
+        joined = by.end(by.join(one, taken(nothing, none, second)[0]))
+    if state.join_alike:
+        names = [name for name, _ in state.first]
+        began = {**nothing, **{name: one[name] for name in names}}
+        other, begun_too = taken(began, begun, second)
+        whole = by.join(one, other, alike=True)
+        # What the first element of either set is set in both.
+        whole |= {name: np.where(begun, one[name], other[name]) for name in names}
+        alike = by.end(whole)
+        del begun_too
+    return [streamed, joined, alike]
+
+
+def _folded(
+    by: Reference, elements: Mapping[Node, np.ndarray], orders_: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Fold elements in many orders, each in parts: a place each.
+
+    An order names the elements, and by its highest bit those that end a part, which is folded by
+    itself and then put to the parts before it. Returns of each order what the part and all before it
+    were after every `_EVERY` elements, and in the end the result: by op, and by streams.
+    """
+    count, length = orders_.shape
+    numbers, ends = (orders_ & ~ENDS).astype(np.int64), (orders_ & ENDS) != 0
+    lifted = by.lift(elements)
+    part, total, streamed = (by.zero(count) for _ in range(3))
+    stream = by.part.state is not None
+    nothing = by.start(count) if stream else {}
+    state, begun = nothing, np.zeros(count, bool)
+    looks: list[Mapping[str, np.ndarray]] = []
+    for at in range(length):
+        taken, last = numbers[:, at], ends[:, at]
+        part = by.op(part, {name: array[taken] for name, array in lifted.items()})
+        if stream:
+            some = {leaf: array[taken] for leaf, array in elements.items()}
+            state, begun = by.step(state, begun, some), np.ones(count, bool)
+        if (at + 1) % _EVERY == 0:
+            looks += [part, total]
+        if last.any():
+            total = _where(last, by.op(total, part), total)
+            part = _where(last, by.zero(count), part)
+            if stream:
+                streamed = _where(last, by.op(streamed, by.end(state)), streamed)
+                state, begun = _where(last, nothing, state), begun & ~last
+    looks += [total, streamed]
+    return {name: np.stack([np.broadcast_to(o[name], count) for o in looks]) for name in total}
+
+
+def _where(
+    places: np.ndarray, yes: Mapping[str, np.ndarray], no: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    return {name: np.where(places, yes[name], no[name]) for name in no}
 
 
 def _other_result(
@@ -263,11 +316,15 @@ def _disagreement(
 
 def _named(part: Component) -> bool:
     """Whether its ops commute and associate whatever elements are: `add`, `min`, `max`."""
-    return all(field.op in COLLECTIVES for field in part.fields)
+    return all(isinstance(field.op, str) for field in part.fields)
 
 
-_BEYOND_PLAIN = re.compile(r"/|\b(?!(?:f?min|f?max|fma|fabs|wide|when)\b)\w+\s*\(")
-"""What rounds otherwise than `+`, `-` and `*` do: a division, a function."""
+_PLAIN = {
+    "constant", "input", "field", "index", "add", "subtract", "multiply", "negative", "absolute",
+    "minimum", "maximum", "fmin", "fmax", "fma", "select", "cast", "less", "less_equal", "greater",
+    "greater_equal", "equal", "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "invert",
+}  # fmt: skip
+"""What rounds as `+`, `-` and `*` do, or not at all: no division, no function."""
 
 
 def _tells(fields: Mapping[str, np.ndarray]) -> bool:
@@ -282,7 +339,7 @@ def _tells(fields: Mapping[str, np.ndarray]) -> bool:
 
 def _is_plain(part: Component) -> bool:
     """Whether its ops do nothing but add, subtract, multiply and compare."""
-    return not any(_BEYOND_PLAIN.search(field.op) for field in part.fields)
+    return all(one.op in _PLAIN for one in walk([f.op_tree for f in part.fields]))
 
 
 def _pairs(

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Mapping
 
 from chunkfold.kernels.catalogue import CATALOGUE
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid import Monoid
 
-_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-"""Those to which declarations are adapted, beside floats, which are as declared."""
 _ELSEWHERE = {
     "average": "mean",
     "avg": "mean",
@@ -29,33 +25,17 @@ _ELSEWHERE = {
 """What other tools call reductions of the catalogue, or what comes nearest, to suggest ours."""
 
 
-def _declared(monoid: Monoid) -> str:
+def is_known(monoid: Monoid) -> bool:
+    """Whether a monoid is one that comes with chunkfold, under whatever name."""
+    return any(_declared(monoid) == _declared(one) for one in CATALOGUE.values())
+
+
+def _declared(monoid: Monoid) -> tuple[object, ...]:
     """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
-    return f"{monoid.fields} {monoid.zero} {monoid.lift} {monoid.op} {monoid.accumulate}"
-
-
-def _forms(monoid: Monoid) -> Iterator[Monoid]:
-    """Yield all that a monoid may be for one dtype or another."""
-    yield monoid
-    for other in (*monoid.instead.values(), *([monoid.exact] if monoid.exact else [])):
-        yield from _forms(other)
-    if monoid.adapt is not None:
-        yield from (monoid.adapt(np.dtype(name)) for name in _DTYPES)
-
-
-_KNOWN = {_declared(monoid) for named in CATALOGUE.values() for monoid in _forms(named)}
-
-
-def is_known(monoid: Monoid, apart: Sequence[np.dtype] = ()) -> bool:
-    """Whether a monoid is declared as one that comes with chunkfold.
-
-    `apart` are the dtypes of two inputs, where no dtype holds both.
-    """
-    declared = _declared(monoid)
-    if declared in _KNOWN:
-        return True
-    pairs = (one.pair for one in CATALOGUE.values() if one.pair is not None) if apart else ()
-    return any(_declared(made(apart)) == declared for made in pairs)
+    lift, op = monoid.lift, monoid.op
+    zero = dict(monoid.zero) if isinstance(monoid.zero, Mapping) else monoid.zero
+    others = (monoid.instead, monoid.adapt, monoid.pair, monoid.exact)
+    return (dict(monoid.fields), zero, lift, op, monoid.accumulate, *others)
 
 
 def as_monoid(op: str | Monoid) -> Monoid:

@@ -21,10 +21,10 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.caches import child_environment, seal, why_no_room
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.entries import read_entry, write_entry
+from chunkfold.kernels.expressions.nodes import flat
 from chunkfold.kernels.folders import cache_folder
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.law_samples import telling
-from chunkfold.kernels.laws import LAWS_FILE
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
 from chunkfold.kernels.tuning import Tuning
@@ -80,11 +80,11 @@ class Request:
     @property
     def _laws(self) -> list[Any]:
         """How the laws of components are tried that are not known to hold."""
-        accumulator = self.accumulator
-        if all(component.rtol is None for component in accumulator.components):
+        doubted = [part for part in self.accumulator.components if part.rtol is not None]
+        if not doubted:
             return []
-        source = program_source(self.device, LAWS_FILE, accumulator, self.tunings[0])
-        return [source, [array.tobytes() for array in telling(accumulator)]]
+        trees = [flat(part.trees) for part in doubted]
+        return [trees, [array.tobytes() for array in telling(self.accumulator)]]
 
 
 @dataclass(frozen=True)

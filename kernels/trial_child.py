@@ -22,6 +22,7 @@ from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.laws import try_laws
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
@@ -114,7 +115,7 @@ def _verdict(request: Request) -> Verdict:
 
 def _verdict_of(opened: OpenedDevice, request: Request, tuning: Tuning) -> Verdict:
     try:
-        broken = try_laws(opened, request.accumulator, tuning).broken
+        broken = try_laws(request.accumulator).broken
         if broken:
             return Verdict(usable=False, reason=broken, unlawful=True)
         return _compare(opened, request, tuning)
@@ -209,6 +210,13 @@ def _samples(accumulator: Accumulator) -> list[list[np.ndarray]]:
     return [[pattern + number for number in range(len(accumulator.stored))] for pattern in patterns]
 
 
+def _is_element(tree: Node) -> bool:
+    """Whether a tree is an element of the first input, in whichever dtype."""
+    while tree.op == "cast":
+        (tree,) = tree.sources
+    return tree.op == "input" and tree.arg == (0, "")
+
+
 def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np.ndarray | None:
     """Return what NumPy makes of a plain sum, minimum or maximum of the first input."""
     value = accumulator.value[0]
@@ -216,12 +224,12 @@ def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np
         slot.field.entries is None
         and not slot.term
         and (slot.field.limbs is None or slot.field.limbs.degree == 1)
-        and slot.field.lift == "x"
-        and slot.field.op in ("add", "min", "max")
+        and _is_element(slot.field.lift)
+        and isinstance(slot.field.op, str)
     )
     if not plain or value in ("time", "bfloat16"):
         return None
-    fold: Any = {"add": np.sum, "min": np.min, "max": np.max}[slot.field.op]
+    fold: Any = {"add": np.sum, "min": np.min, "max": np.max}[str(slot.field.op)]
     # Through the stored dtype and the value's: each may wrap or round.
     stored = accumulator.stored[0]
     held = values[0] if stored in ("time", "bfloat16") else values[0].astype(stored)

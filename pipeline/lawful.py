@@ -26,8 +26,6 @@ def try_on_data(owned: WorkerDevice, work: Work, block: Block) -> Mapping[str, b
     ------
     MonoidError
         If one of them is no monoid; with the counter-example.
-    DeviceError
-        If the device fails.
     """
     doubted = [part for part in work.accumulator.components if part.rtol is not None]
     if not doubted:
@@ -36,8 +34,7 @@ def try_on_data(owned: WorkerDevice, work: Work, block: Block) -> Mapping[str, b
         if work.run in owned.tried or (data := _some_data(work, block)) is None:
             return {}
         owned.tried.append(work.run)
-        tuning = work.tuning(owned, work.accumulator)
-        tried = try_laws(owned.opened, work.accumulator, tuning, data)
+        tried = try_laws(work.accumulator, data)
     if tried.broken:
         raise MonoidError(tried.broken)
     return {part.origin: part.origin not in tried.unmoved for part in doubted}

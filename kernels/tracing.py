@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -277,12 +278,16 @@ def _parameters(function: Callable[..., Any]) -> int:
     return sum(one.kind in plain and one.default is one.empty for one in found)
 
 
+_OWN = (__file__, str(Path(functions.__file__).parent))
+"""Files whose lines are none of the user's."""
+
+
 def _place(error: Exception) -> str:
     """Return where the user's function was when it failed."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "kernels/expressions" not in frame.filename and not frame.filename.endswith("tracing.py")
+        if not frame.filename.startswith(_OWN)
     ]
     if not frames:
         return ""

@@ -9,22 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chunkfold.kernels import CATALOGUE, Monoid, OpenedDevice, Packing, bind
+from chunkfold.kernels import CATALOGUE, Monoid, Packing, bind
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.expressions.library import where
 from chunkfold.kernels.law_samples import ENDS, SEQUENCE, SHORT, orders, sequences, telling
 from chunkfold.kernels.laws import Tried, try_laws
-from chunkfold.kernels.variant import forced
 from tests.conftest import some
 
-pytestmark = pytest.mark.unoptimised
 
-
-def tried(
-    opened: OpenedDevice, monoid: Monoid, dtype: str, data=None, packing: Packing | None = None
-) -> Tried:
-    accumulator = bind([monoid], [np.dtype(dtype)], packings=[packing]).accumulator
-    return try_laws(opened, accumulator, forced(opened.device, accumulator, "tree")[0], data)
+def tried(monoid: Monoid, dtype: str, data=None, packing: Packing | None = None) -> Tried:
+    return try_laws(bind([monoid], [np.dtype(dtype)], packings=[packing]).accumulator, data)
 
 
 def above(line: float) -> Callable:
@@ -74,22 +68,20 @@ def latest(beyond: Callable) -> Monoid:
     ],
 )
 @pytest.mark.parametrize("of", [longest_run, latest])
-def test_what_depends_on_the_order_beyond_a_number_is_refused(
-    opened: OpenedDevice, of, line: float, dtype: str
-):
+def test_what_depends_on_the_order_beyond_a_number_is_refused(of, line: float, dtype: str):
     monoid = of(above(line))
-    found = tried(opened, monoid, dtype)
+    found = tried(monoid, dtype)
     assert found.broken.startswith(f"monoid {monoid.name!r}: op is not commutative: where a is (")
 
 
-def test_what_depends_on_the_order_in_the_data_alone_is_refused(opened: OpenedDevice):
+def test_what_depends_on_the_order_in_the_data_alone_is_refused():
     far = latest(hidden)
-    assert not tried(opened, replace(far, rtol=1e-9), "float32").broken
+    assert not tried(replace(far, rtol=1e-9), "float32").broken
     data = np.random.default_rng(0).uniform(9e6, 1e7, 500).astype("f4")
-    assert "not commutative" in tried(opened, far, "float32", [data]).broken
+    assert "not commutative" in tried(far, "float32", [data]).broken
 
 
-def test_a_stream_that_goes_wrong_after_many_elements_is_refused(opened: OpenedDevice):
+def test_a_stream_that_goes_wrong_after_many_elements_is_refused():
     forgets = Accumulate(
         {"t": "int64", "n": "int32"},
         {"t": 0, "n": 0},
@@ -99,12 +91,12 @@ def test_a_stream_that_goes_wrong_after_many_elements_is_refused(opened: OpenedD
     bad = Monoid(
         "bad", fields={"s": "int64"}, zero=0, lift=lambda x: x, op="add", accumulate=forgets
     )
-    found = tried(opened, bad, "int32").broken
+    found = tried(bad, "int32").broken
     assert "its result depends on the order of elements: 4,096 of them (x is " in found
     assert "by accumulate, in another order" in found
 
 
-def test_elements_that_change_nothing_prove_nothing(opened: OpenedDevice):
+def test_elements_that_change_nothing_prove_nothing():
     never = Monoid(
         "never",
         fields={"n": "int32"},
@@ -112,9 +104,9 @@ def test_elements_that_change_nothing_prove_nothing(opened: OpenedDevice):
         lift=lambda x: x * x < -1,
         op=lambda a, b: b.n + a.n,
     )
-    assert tried(opened, never, "float32") == Tried(unmoved=("never",))
-    assert tried(opened, replace(never, lift=above(5)), "float32") == Tried()
-    assert tried(opened, replace(never, op="add"), "float32") == Tried()  # which always is one
+    assert tried(never, "float32") == Tried(unmoved=("never",))
+    assert tried(replace(never, lift=above(5)), "float32") == Tried()
+    assert tried(replace(never, op="add"), "float32") == Tried()  # which always is one
 
 
 FLOAT_OPS = [name for name, monoid in CATALOGUE.items() if "f" in monoid.kinds]
@@ -123,9 +115,7 @@ FLOAT_OPS = [name for name, monoid in CATALOGUE.items() if "f" in monoid.kinds]
 @pytest.mark.parametrize(
     ("name", "dtype"), some(FLOAT_OPS, ["float64", "float32", "float16"], of=3)
 )
-def test_every_reduction_of_floats_is_a_monoid_as_users_would_declare_it(
-    opened: OpenedDevice, name: str, dtype: str
-):
+def test_every_reduction_of_floats_is_a_monoid_as_users_would_declare_it(name: str, dtype: str):
     monoid = CATALOGUE[name]
     accumulator = bind([monoid], [np.dtype(dtype)] * monoid.inputs).accumulator
     doubted = replace(
@@ -137,23 +127,22 @@ def test_every_reduction_of_floats_is_a_monoid_as_users_would_declare_it(
     )
     rng = np.random.default_rng(0)
     data = [rng.normal(280, 15, 400).astype(dtype) for _ in range(monoid.inputs)]
-    tuning = forced(opened.device, doubted, "tree")[0]
     for given in (None, data):
-        assert try_laws(opened, doubted, tuning, given).broken == ""
+        assert try_laws(doubted, given).broken == ""
 
 
-def test_rounding_is_let_pass_but_where_nothing_rounds(opened: OpenedDevice):
+def test_rounding_is_let_pass_but_where_nothing_rounds():
     product = Monoid("product", zero=1, lift=lambda x: x, op=lambda a, b: b.s * a.s)
     data = [np.random.default_rng(0).uniform(0.5, 1.5, 300)]
-    assert tried(opened, product, "float64", data) == Tried()
+    assert tried(product, "float64", data) == Tried()
     middle = replace(product, op=lambda a, b: (a.s + b.s) * 0.5, zero=0, rtol=1e-9)
-    assert "not associative" in tried(opened, middle, "float64").broken
+    assert "not associative" in tried(middle, "float64").broken
 
 
-def test_packed_data_are_tried_as_what_they_stand_for(opened: OpenedDevice):
+def test_packed_data_are_tried_as_what_they_stand_for():
     packing = Packing(0.5, 1000.0)
     data = [np.arange(-50, 50, dtype="int16")]
-    broken = tried(opened, latest(above(1000.25)), "int16", data, packing).broken
+    broken = tried(latest(above(1000.25)), "int16", data, packing).broken
     assert "not commutative" in broken
 
 

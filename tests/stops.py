@@ -1,4 +1,7 @@
-"""Runs of which a process is stopped, by real signals, at a moment that a server chooses."""
+"""Runs of which a process is stopped, by real signals, at a moment that a server chooses.
+
+Tests import the fixtures that they use.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,20 @@ from pathlib import Path
 
 import dask
 import numpy as np
+import pytest
 import zarr
 from distributed import Client
 
 import chunkfold as cf
+from chunkfold import blocks, planning
 from chunkfold.cluster import connect
 from chunkfold.events import Waiting, WorkerRetired
 from chunkfold.run import Run
+from tests.conftest import DEVICES
 from tests.processes import BIN, all_ended, awaited, started, worker_command
 from tests.web import Web, served
 
+FIRST = DEVICES[0]
 CHUNKS = 96
 OPS = ["sum", "count", "max"]
 SOON = {
@@ -81,6 +88,31 @@ def slow_array(folder: Path) -> Iterator[tuple[Web, Trap, np.ndarray]]:
     few = dask.config.set({"chunkfold.remote.requests": 2})
     with few, served(folder, failing=trap, delay_s=0.02) as web:
         yield web, trap, array
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run have many leaves, and several blocks."""
+    monkeypatch.setattr(planning, "LEAF_BYTES", 64 * 64 * 4)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 15, 1 << 16))
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Client]:
+    """Connect to a cluster of two workers."""
+    halves = [part.spec for part in cf.devices(f"{FIRST.spec}/2")]
+    with (
+        cf.LocalOpenCLCluster(halves, dashboard_address=None) as made,
+        connect(made.scheduler_address) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Trap, np.ndarray]]:
+    """Serve an array of which a worker reads a chunk after the other."""
+    with slow_array(tmp_path_factory.mktemp("data")) as made:
+        yield made
 
 
 def stopped_once(

@@ -15,54 +15,33 @@ import dask
 import numpy as np
 import pytest
 import zarr
-from distributed import Client
 
 import chunkfold as cf
-from chunkfold import api, blocks, planning
+from chunkfold import api
 from chunkfold.backend import Done, InProcess
 from chunkfold.blocks import Block
 from chunkfold.cluster import connect
 from chunkfold.errors import WorkerStoppedError
-from tests.conftest import DEVICES
 from tests.stops import (
+    FIRST,
     SOON,
-    Trap,
     both_there,
     close_with_a_stopped_worker,
     reduce_and_sleep,
     reduce_without_a_worker,
     scheduled,
-    slow_array,
+    slow,
+    small,
     stopped_once,
+    two,
     waited_for,
 )
-from tests.web import Web
-
-FIRST = DEVICES[0]
 
 
 @pytest.fixture(autouse=True)
-def _soon_and_small(monkeypatch) -> Iterator[None]:
-    monkeypatch.setattr(planning, "LEAF_BYTES", 64 * 64 * 4)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 15, 1 << 16))
+def _soon() -> Iterator[None]:
     with dask.config.set(SOON):
         yield
-
-
-@pytest.fixture(scope="module")
-def two() -> Iterator[Client]:
-    halves = [part.spec for part in cf.devices(f"{FIRST.spec}/2")]
-    with (
-        cf.LocalOpenCLCluster(halves, dashboard_address=None) as made,
-        connect(made.scheduler_address) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Trap, np.ndarray]]:
-    with slow_array(tmp_path_factory.mktemp("data")) as made:
-        yield made
 
 
 @pytest.mark.parametrize("goes_on", ["never", "early", "late"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -240,8 +241,15 @@ class OnCluster:
         )
         return bool(self._client.scheduler_info(n_workers=-1)["workers"])
 
-    def watch(self) -> Watched:
-        """Ask the scheduler for heartbeats now and then, and remove who is stopped."""
+    def watch(self, quiet: float = math.inf) -> Watched:
+        """Ask the scheduler for heartbeats now and then, and remove who is stopped.
+
+        Raises
+        ------
+        ClusterError
+            If for `chunkfold.workers.answer` the scheduler has not answered, nor anything was
+            heard of the tasks: what workers tell comes by it, too.
+        """
         fresh, silent = self._watchman.look(), wait_seconds("chunkfold.workers.silent")
         beats = self._watchman.beats
         gone = {
@@ -255,7 +263,17 @@ class OnCluster:
         late = beats.told(least, silent, wait_seconds("chunkfold.workers.absent"))
         if (unanswered := self._watchman.unanswered()) >= least:
             late = f"the scheduler has not answered for {unanswered:.0f} s"
+            late += f"; after {self._answer():.0f} s the run ends"
+        if min(quiet, unanswered) > self._answer():
+            raise ClusterError(self._silence())
         return Watched(beats.nobody, late, gone)
+
+    def _silence(self) -> str:
+        reached: Any = self._client.scheduler
+        return (
+            f"the scheduler at {reached.address} has not answered for {self._answer():.0f} s: it "
+            "is stopped or its host has gone; see that it runs, and start this again"
+        )
 
     def _removed(self, worker: str, reason: str) -> bool:
         """Remove a worker, and give its tasks up; say whether that was done."""
@@ -288,7 +306,8 @@ class OnCluster:
         with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
             if futures:
                 self._client.cancel(futures)
-            if futures and self._run:
+            # By way of the scheduler: of one that does not answer there is nothing to wait for.
+            if futures and self._run and self._watchman.unanswered() < self._answer():
                 mark = (cancel_run, self._run)
                 seconds = wait_seconds("chunkfold.close")
                 within(seconds, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))

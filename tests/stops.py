@@ -192,10 +192,19 @@ def scheduled(folder: Path) -> Iterator[tuple[subprocess.Popen, str]]:
         yield scheduler, awaited(log, r"Scheduler at:\s+(tcp://\S+)", scheduler)
 
 
-def reduce_without_a_worker(
-    address: str, spec: str, web: Web, trap: Trap, folder: Path, settings: dict[str, float]
+def reduce_with_one_stopped(
+    address: str,
+    spec: str,
+    web: Web,
+    trap: Trap,
+    folder: Path,
+    settings: dict[str, float],
+    scheduler: int | None = None,
 ) -> tuple[float, str]:
-    """Stop the only worker while a command reduces; return how long that took, and what it said."""
+    """Stop the only worker, or the scheduler by its pid, while a command reduces.
+
+    Returns how long the command took, and what it said.
+    """
     environment = variables(settings)
     with (folder / "worker").open("w") as out:
         worker = subprocess.Popen(
@@ -207,7 +216,7 @@ def reduce_without_a_worker(
     with connect(address) as client:
         client.wait_for_workers(1, timeout=60)
         (process,) = client.run(os.getpid).values()
-    trap.set(10, lambda: os.kill(process, signal.SIGSTOP))
+    trap.set(10, lambda: os.kill(scheduler or process, signal.SIGSTOP))
     command = [BIN / "chunkfold", "reduce", f"{web.url}/a.zarr", "--scheduler", address]
     began = time.monotonic()
     done = subprocess.run(
@@ -215,6 +224,8 @@ def reduce_without_a_worker(
     )
     seconds = time.monotonic() - began
     assert done.returncode == 4, done.stderr
+    if scheduler is not None:
+        os.kill(scheduler, signal.SIGCONT)
     worker.terminate()
     assert worker.wait(60) == 0
     assert all_ended(worker.pid)

@@ -19,7 +19,7 @@ from tests.stops import (
     both_there,
     close_with_a_stopped_worker,
     reduce_and_sleep,
-    reduce_without_a_worker,
+    reduce_with_one_stopped,
     scheduled,
     slow,
     small,
@@ -52,9 +52,18 @@ def test_a_worker_of_two_is_stopped_at_a_random_moment(two, slow, number):
 
 def test_the_only_worker_is_stopped(slow, tmp_path: Path):
     with scheduled(tmp_path) as (_, address):
-        seconds, said = reduce_without_a_worker(address, FIRST.spec, *slow[:2], tmp_path, {})
+        seconds, said = reduce_with_one_stopped(address, FIRST.spec, *slow[:2], tmp_path, {})
     print(f"exit code 4 after {seconds:.0f} s:\n{said}")
     assert said.count("waiting: ") >= 10
+
+
+def test_the_scheduler_is_stopped(slow, tmp_path: Path):
+    with scheduled(tmp_path) as (scheduler, address):
+        asked = (address, FIRST.spec, *slow[:2], tmp_path, {}, scheduler.pid)
+        seconds, said = reduce_with_one_stopped(*asked)
+    print(f"exit code 4 after {seconds:.0f} s:\n{said}")
+    assert "has not answered for 60 s" in said
+    assert seconds < 60 + 45
 
 
 def test_all_are_stopped_for_90_s(slow):

@@ -23,7 +23,7 @@ from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning import THREADS
 from chunkfold.reaching import checked_security, reach, refuse_those_that_joined
-from chunkfold.security import ENCRYPTED, security_of_local
+from chunkfold.security import ENCRYPTED, page_settings, security_of_local
 from chunkfold.settings import dashboard_address, wait_seconds
 from chunkfold.staffing import Post, posts
 from chunkfold.starting import (
@@ -319,9 +319,11 @@ async def serve(
     refuse_those_that_joined(manned, await reaching, scheduler)
     check_host(len(manned))
     nannies: list[DeviceNanny] = []
+    encrypted = scheduler.split("://", maxsplit=1)[0] in ENCRYPTED
+    pages = page_settings(secured) if encrypted else {}
     try:
         for post in manned:
-            options = worker_options(post, threads) | {"security": secured}
+            options = worker_options(post, threads) | {"security": secured, "config": pages}
             nannies.append(_nanny_of(scheduler, options))
         starting: asyncio.Future[Any] = asyncio.gather(*nannies, return_exceptions=True)
         await ended([starting, stopping], wait_seconds("chunkfold.workers.start"), _START)

@@ -42,7 +42,9 @@ def test_lists_are_not_taken_for_positions(text: str):
         parse_selection(text)
 
 
-@pytest.mark.parametrize("text", ["0:1:2:3", "a", "1,,2", "1.5", "(0, 2)", "", "True"])
+@pytest.mark.parametrize(
+    "text", ["0:1:2:3", "a", "1,,2", "1.5", "(0, 2)", "", "True", "1_0", "٣", "0:1_0", "1²"]
+)
 def test_a_bad_selection_is_quoted(text: str):
     with pytest.raises(PlanError, match="selection"):
         parse_selection(text)

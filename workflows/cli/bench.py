@@ -28,6 +28,7 @@ from chunkfold.kernels.bench.measure import (
 )
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.units import size_text
+from chunkfold.workflows.cli.numbers import Whole
 from chunkfold.workflows.cli.options import Decorator, stacked
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.outputs import check_writable, naming
@@ -44,9 +45,9 @@ _DTYPES = ("float32", "float64", "int32", "int64", "int8", "float16")
 
 _measured: Decorator = stacked(
     click.argument("spec", required=False),
-    click.option("--mib", type=click.IntRange(min=1), default=256, show_default=True,
+    click.option("--mib", type=Whole(min=1), default=256, show_default=True,
                  help="Size of the array in MiB."),
-    click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True,
+    click.option("--rounds", type=Whole(min=1), default=9, show_default=True,
                  help="Interleaved rounds; medians are shown."),
     click.option("--json", "as_json", is_flag=True, help="For machines."),
     click.option("--plot", type=click.Path(path_type=Path),

@@ -10,6 +10,7 @@ import click
 from chunkfold.api import check
 from chunkfold.opening import open_source
 from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.normalize import MEASURES, apply, check_applied, normalization, other_axes
 from chunkfold.workflows.parsing import axis as parse_axis
@@ -32,7 +33,7 @@ from chunkfold.workflows.results import normalization_json
     show_default=True,
     help="What becomes 0 and 1: mean and mean + std, or minimum and maximum.",
 )
-@click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof.")
+@click.option("--ddof", type=Number(), default=0, help="Variances divide by count - ddof.")
 @click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
 @options.mask_and_scale
 @click.option(

@@ -145,11 +145,15 @@ def _security_of_slurm() -> Security | None:
     return Security(tls_worker_key=files["key"] or files["cert"])
 
 
+_SITE = ("job-script-prologue", "env-extra")
+"""Settings of dask-jobqueue by which sites have their scripts begin; the second is of old ones."""
+
+
 def _prologue(security: Security) -> list[str]:
     """Return what a worker's script begins with: what the site has it do, and settings of pages."""
     settings = page_settings(security)
     return [
-        *(dask.config.get("jobqueue.slurm.job-script-prologue", None) or ()),
+        *next(filter(None, (dask.config.get(f"jobqueue.slurm.{key}", None) for key in _SITE)), ()),
         *(f"export DASK_{name.replace('.', '__').upper()}={shlex.quote(value)}"
           for name, value in settings.items() if value),
     ]  # fmt: skip

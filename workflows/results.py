@@ -144,6 +144,7 @@ def difference_json(difference: Difference) -> dict[str, Any]:
     """Describe how two arrays differ for machines."""
     found = asdict(difference)
     found |= {"dtypes": [str(dtype) for dtype in difference.dtypes], "equal": difference.equal}
+    found["rounded_to"] = difference.rounded or None
     return {name: jsonable(value) for name, value in found.items()}
 
 

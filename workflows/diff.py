@@ -178,10 +178,11 @@ class Difference:
         if not self.rounded:
             return []
         names = " and ".join(map(str, self.dtypes))
-        return [
+        said = (
             f"({names} were compared as {self.rounded}, as NumPy does: integers beyond 2**53 are "
             "rounded, and those that round to the same are equal)"
-        ]
+        )
+        return [said]
 
 
 def diff(

@@ -14,9 +14,10 @@ from rich.console import Console
 import chunkfold as cf
 from chunkfold import PlanError
 from chunkfold.events import BlockProgress, RunStarted, WorkerRetired
+from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.parsing import parse_selection
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import jsonable, plan_json
+from chunkfold.workflows.results import plan_json
 
 
 def test_json_carries_what_json_has_no_word_for():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from chunkfold.api import check
 from chunkfold.opening import open_source
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.consoles import err
@@ -91,7 +91,7 @@ def command(
             found = normalization(
                 opened, channels=axis, by=by, client=client, on_event=watch, **given
             )
-        click.echo(json.dumps(normalization_json(found)))
+        click.echo(json_text(normalization_json(found)))
         if not quiet and out is None and found.why_not:
             err.print(found.why_not, markup=False)
         if out is not None:

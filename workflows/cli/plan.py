@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from chunkfold.cluster import chosen_devices, connect
 from chunkfold.opening import open_source
 from chunkfold.planning import THREADS
 from chunkfold.staffing import posts
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import plan_json
@@ -47,6 +47,6 @@ def command(
         with connect(scheduler) as client:
             made = plan(opened, client=client, **given)
     if as_json:
-        click.echo(json.dumps(plan_json(made)))
+        click.echo(json_text(plan_json(made)))
     else:
         out.print(lines(str(made)))

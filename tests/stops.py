@@ -25,8 +25,8 @@ from distributed import Client
 
 import chunkfold as cf
 from chunkfold import blocks, planning
-from chunkfold.cluster import connect
 from chunkfold.events import Waiting, WorkerRetired
+from chunkfold.joining import connect
 from chunkfold.run import Run
 from tests.conftest import DEVICES
 from tests.processes import BIN, all_ended, awaited, started, worker_command

@@ -102,7 +102,7 @@ class _Threads:
 class _Workers:
     def __init__(self, client: Any) -> None:
         self._cluster, self._name = OnCluster(client), f"window-{uuid.uuid4().hex[:12]}"
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        workers = self._cluster.there().values()
         self.window = 2 * max(1, sum(each["nthreads"] for each in workers))
 
     def begin(self, call: Callable[[], None]) -> Future[None]:

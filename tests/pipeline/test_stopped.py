@@ -20,8 +20,8 @@ import chunkfold as cf
 from chunkfold import api
 from chunkfold.backend import Done, InProcess
 from chunkfold.blocks import Block
-from chunkfold.cluster import connect
 from chunkfold.errors import WorkerStoppedError
+from chunkfold.joining import connect
 from tests.stops import (
     FIRST,
     SOON,

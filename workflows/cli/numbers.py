@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 from click.types import FloatParamType
@@ -11,36 +11,50 @@ from click.types import FloatParamType
 from chunkfold.units import integer, number
 
 
-class _Plain(click.ParamType):
-    """Refuses what only Python takes for a number."""
+class Whole(click.IntRange):
+    """An integer of a range."""
 
-    read: ClassVar[Callable[[str], float]]
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str):
-            try:
-                type(self).read(value)
-            except ValueError:
-                self.fail(f"{value!r} is not a valid {type(self).read.__name__}.", param, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it."""
+        _check(integer, value, param, ctx)
         return super().convert(value, param, ctx)
 
 
-class Whole(_Plain, click.IntRange):
-    """An integer of a range."""
-
-    read = staticmethod(integer)
-
-
-class Positive(_Plain, click.FloatRange):
+class Positive(click.FloatRange):
     """A number greater than 0."""
-
-    read = staticmethod(number)
 
     def __init__(self) -> None:
         super().__init__(min=0, min_open=True)
 
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it."""
+        _check(number, value, param, ctx)
+        return super().convert(value, param, ctx)
 
-class Number(_Plain, FloatParamType):
+
+class Number(FloatParamType):
     """Any number."""
 
-    read = staticmethod(number)
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it."""
+        _check(number, value, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _check(
+    read: Callable[[str], float],
+    value: Any,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+) -> None:
+    """Refuse what only Python takes for a number; a default is none of people's."""
+    if isinstance(value, str):
+        try:
+            read(value)
+        except ValueError:
+            message = f"{value!r} is not a valid {read.__name__}."
+            raise click.BadParameter(message, ctx, param) from None

@@ -11,8 +11,8 @@ import dask
 from distributed import Client
 
 from chunkfold.api import ON_BAD_CHUNK
-from chunkfold.cluster import connect
 from chunkfold.errors import ChunkError, PlanError
+from chunkfold.joining import connect
 from chunkfold.kernels import CATALOGUE
 from chunkfold.packed import not_applied
 from chunkfold.refusals import ABSENT

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from chunkfold.api import plan
-from chunkfold.cluster import chosen_devices, connect
+from chunkfold.cluster import chosen_devices
+from chunkfold.joining import connect
 from chunkfold.opening import open_source
 from chunkfold.planning import THREADS
 from chunkfold.staffing import posts

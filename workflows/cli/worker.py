@@ -8,7 +8,8 @@ import signal
 
 import click
 
-from chunkfold.cluster import chosen_devices, serve
+from chunkfold.cluster import chosen_devices
+from chunkfold.joining import serve
 from chunkfold.planning import THREADS
 from chunkfold.staffing import Post, posts
 from chunkfold.workflows.cli import options

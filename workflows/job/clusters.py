@@ -14,8 +14,9 @@ import dask
 from distributed import Client
 from distributed.security import Security
 
-from chunkfold.cluster import chosen_devices, connect
+from chunkfold.cluster import chosen_devices
 from chunkfold.errors import ClusterError, PlanError
+from chunkfold.joining import connect
 from chunkfold.planning import THREADS
 from chunkfold.security import ROLES, check, configured, page_settings, tls_settings
 from chunkfold.settings import dashboard_address

@@ -42,8 +42,9 @@ def command(
 
     SOURCE is a path or URL. Of every array: dtype, shape, what is stored, how many elements are
     missing (NaN or NaT), and of the others minimum, maximum, mean, standard deviation and a
-    histogram, in one read. An array of a group that cannot be opened or read has a row that says
-    why; the others are described, and the exit code is 3.
+    histogram, in one read. Numbers are shown as they are stored: a time as int64, say. An array of
+    a group that cannot be opened or read has a row that says why; the others are described, and the
+    exit code is 3.
 
     \b
     Examples:

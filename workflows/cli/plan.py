@@ -33,6 +33,9 @@ def command(
 ) -> None:
     """Say what `reduce` would do with SOURCE, and how much memory it would take.
 
+    A leaf is a box of chunks that is read and folded at once, a block is what one Dask task folds;
+    what becomes of them, partials, is combined to one root for each tile of the outputs.
+
     \b
     Examples:
       chunkfold plan store.zarr/temperature --op mean --axis 0

@@ -19,7 +19,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold import blocks, planning
-from chunkfold.cluster import connect
+from chunkfold.joining import connect
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.opening import open_source
 from chunkfold.planned import Plan

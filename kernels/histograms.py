@@ -6,7 +6,6 @@ import itertools
 import math
 import reprlib
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from chunkfold.kernels import finishes
 from chunkfold.kernels.accumulate import Part
 from chunkfold.kernels.context import Finish
-from chunkfold.kernels.dtypes import kind_of, order_field, to_order
+from chunkfold.kernels.dtypes import kind_of, to_order
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import (
     magnitude,
@@ -60,8 +59,8 @@ def histogram(edges: Sequence[float] | np.ndarray | None = None) -> Monoid:
     if edges is None:
         return _counting(8131, sixteenths, finishes.sixteenths)
     given = _checked(edges)
-    # What it counts by depends on the elements' dtype.
-    return replace(_for_edges(given, np.dtype(np.float64)), adapt=partial(_for_edges, given))
+    finish = partial(finishes.between, np.array(given, np.float64))
+    return _counting(len(given) - 1, partial(_bin, given), finish)
 
 
 def _counting(bins: int, lift: Part | int, finish: Finish) -> Monoid:
@@ -93,19 +92,6 @@ def _checked(edges: Any) -> list[int | float]:
     if len(numbers) > MOST_BINS + 1:
         raise MonoidError(f"{len(numbers) - 1:,} bins are too many; take at most {MOST_BINS:,}")
     return numbers
-
-
-def _for_edges(edges: list[int | float], dtype: np.dtype) -> Monoid:
-    """Compare keys that sort like the elements: exact in every dtype, also without float64."""
-    key = order_field(dtype, True)
-    lower = [bound for edge in edges[:-1] if (bound := _least(edge, dtype)) is not None]
-    top = _greatest(edges[-1], dtype)
-    lift: Part | int = -1
-    if lower and top is not None:
-        keys = np.array([to_order(bound, dtype) for bound in lower], key)
-        lift = partial(_bin, keys, to_order(top, dtype), _guess(edges))
-    finish = partial(finishes.between, np.array(edges, np.float64))
-    return _counting(len(edges) - 1, lift, finish)
 
 
 def _least(edge: float, dtype: np.dtype) -> int | float | None:
@@ -144,16 +130,24 @@ def _rounded(edge: float, dtype: np.dtype, towards: float) -> float:
         return float(np.nextafter(value, width(towards)) if beyond else value)
 
 
-def _bin(keys: np.ndarray, top: int, guess: Guess | None, x: Symbol) -> Symbol:
-    """Return the number of a value's bin; -1 for none."""
-    key = rank_high(x)
+def _bin(edges: list[int | float], x: Symbol) -> Symbol | int:
+    """Return the number of a value's bin; -1 for none.
+
+    It compares keys that sort like the elements: exact in every dtype, also without float64.
+    """
+    lower = [bound for edge in edges[:-1] if (bound := _least(edge, x.dtype)) is not None]
+    top = _greatest(edges[-1], x.dtype)
+    if not lower or top is None:
+        return -1
+    key, guess = rank_high(x), _guess(edges)
+    keys = np.array([to_order(bound, x.dtype) for bound in lower], key.dtype)
     if guess is None:
         found = search(keys, key)
     else:
         origin, scale, slack = guess
         near = (x.astype(np.float32) - np.float32(origin)) * np.float32(scale)
         found = search(keys, key, near, slack)
-    return where(key > top, -1, found)
+    return where(key > to_order(top, x.dtype), -1, found)
 
 
 Guess = tuple[float, float, float]

@@ -117,7 +117,7 @@ def devices(spec: str | None = None) -> list[Device]:
     if not rest:
         return found
     count, _, which = rest.partition("#")
-    if not count.isdigit() or (which and not which.isdigit()):
+    if not (f"{count}{which}".isascii() and count.isdigit() and (which or "0").isdigit()):
         raise DeviceError(f"device {spec!r} should end in /n or /n#k, as in 'cpu/2#0'")
     parts = [part for device in found for part in split(device, int(count))]
     if not which:

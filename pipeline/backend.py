@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -90,10 +91,16 @@ class Backend(Protocol):
     def retire(self, error: WorkerLostError) -> bool:
         """Give up the worker that raised; say whether any are left."""
 
-    def watch(self) -> Watched:
+    def watch(self, quiet: float = math.inf) -> Watched:
         """Look after the workers: tasks of those that are stopped end with `WorkerStoppedError`.
 
-        To be called a few times a second; it takes time only where one is removed.
+        To be called a few times a second; it takes time only where one is removed. `quiet` is for
+        how long nothing was heard of the tasks, in seconds.
+
+        Raises
+        ------
+        ClusterError
+            If the scheduler does not answer either.
         """
 
     def doing(self) -> Sequence[str]:
@@ -154,7 +161,7 @@ class InProcess:
         """There is no other."""
         return False
 
-    def watch(self) -> Watched:
+    def watch(self, quiet: float = math.inf) -> Watched:  # noqa: ARG002 # nobody is asked
         """The caller's process is here."""
         return Watched()
 

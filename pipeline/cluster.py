@@ -1,4 +1,4 @@
-"""Dask workers for OpenCL devices: a local cluster, and joining a remote one."""
+"""A local Dask cluster: worker processes for each OpenCL device of this host."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 import dask.config
-from distributed import Client, LocalCluster
+from distributed import LocalCluster
 from distributed.core import Status
 from distributed.deploy.cluster import Cluster
-from distributed.security import Security
 
-from chunkfold.deadline import ended, within
+from chunkfold.deadline import ended
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.kernels import Device, devices
 from chunkfold.planning import THREADS
-from chunkfold.reaching import checked_security, reach, refuse_those_that_joined
 from chunkfold.security import ENCRYPTED, security_of_local
 from chunkfold.settings import dashboard_address, wait_seconds
 from chunkfold.staffing import Post, posts
@@ -37,7 +35,7 @@ from chunkfold.starting import (
 from chunkfold.worker import RESOURCE, DevicePlugin
 
 _LOOPBACK = "127.0.0.1:0"
-_START = "the workers to start"
+START = "the workers to start"
 _CALM = {
     "admin": {"tick": {"interval": "1s"}},
     "worker": {"profile": {"interval": "1s"}, "memory": {"monitor-interval": "1s"}},
@@ -175,7 +173,7 @@ class LocalOpenCLCluster(LocalCluster):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         # An interrupt cancels this, but not what it waits for: closing ends that.
         correcting = asyncio.shield(self._correct_state())
-        await ended([correcting], wait_seconds("chunkfold.workers.start"), _START)
+        await ended([correcting], wait_seconds("chunkfold.workers.start"), START)
         # What fails in it is told of each worker, but of those that could not be made.
         broken = correcting.exception() if correcting.done() else None
         await check_started(self._created, len(self._posts), broken)
@@ -255,92 +253,3 @@ def _encrypted(given: dict[str, Any]) -> bool:
     """Whether arguments of a `LocalCluster` ask for addresses that are."""
     said = given.get("protocol") or str(given.get("host") or "")
     return said.split("://")[0] in ENCRYPTED
-
-
-def connect(
-    address: str, deadline_s: float | None = None, security: Security | None = None
-) -> Client:
-    """Connect to a scheduler, with these certificates or those of Dask's configuration.
-
-    In `deadline_s`, or what the setting `chunkfold.scheduler.connect` says.
-
-    Raises
-    ------
-    PlanError
-        If that is no address, or certificates that it asks for are missing or of no use.
-    ClusterError
-        If it cannot be reached in time.
-    """
-    deadline_s = deadline_s or wait_seconds("chunkfold.scheduler.connect")
-    secured = checked_security(address, "client", security)
-    # A client that fails to connect leaves a trail; this does not.
-    reaching = reach(address, deadline_s, secured, "client")
-    within(2 * deadline_s, "a scheduler", lambda: asyncio.run(reaching))
-    return _PunctualClient(address, timeout=deadline_s, set_as_default=False, security=secured)
-
-
-class _PunctualClient(Client):
-    """A client that is left in time, also where its scheduler does not answer any more."""
-
-    def __exit__(self, *raised: object) -> None:
-        with contextlib.suppress(TimeoutError):
-            self.close(wait_seconds("chunkfold.close"))
-
-
-async def serve(
-    scheduler: str,
-    manned: Sequence[Post],
-    *,
-    threads: int = THREADS,
-    security: Security | None = None,
-    stop: asyncio.Event | None = None,
-) -> None:
-    """Join a scheduler with so many workers; return when it goes away or `stop` is set.
-
-    Raises
-    ------
-    PlanError
-        If that is no address, or certificates that it asks for are missing or of no use.
-    DeviceError
-        If a device has a worker there already.
-    ClusterError
-        If the scheduler cannot be reached in time (`chunkfold.scheduler.connect`), or a worker does
-        not start.
-    """
-    calm_dask()
-    secured = checked_security(scheduler, "worker", security)
-    stopping = asyncio.create_task((stop or asyncio.Event()).wait())
-    connecting = wait_seconds("chunkfold.scheduler.connect")
-    reaching = asyncio.create_task(reach(scheduler, connecting, secured, "worker", -1))
-    await asyncio.wait([reaching, stopping], return_when=asyncio.FIRST_COMPLETED)
-    if stopping.done():
-        reaching.cancel()
-        return
-    refuse_those_that_joined(manned, await reaching, scheduler)
-    check_host(len(manned))
-    nannies: list[DeviceNanny] = []
-    try:
-        for post in manned:
-            options = worker_options(post, threads) | {"security": secured}
-            nannies.append(_nanny_of(scheduler, options))
-        starting: asyncio.Future[Any] = asyncio.gather(*nannies, return_exceptions=True)
-        await ended([starting, stopping], wait_seconds("chunkfold.workers.start"), _START)
-        if stopping.done():
-            return
-        await check_started(nannies, len(nannies), scheduler=scheduler)
-        ends: list[Any] = [nanny.finished() for nanny in nannies]  # type: ignore[no-untyped-call]
-        everyone: asyncio.Future[Any] = asyncio.gather(*ends)
-        await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        end_those_that_start(nannies)
-        closes = [nanny.close() for nanny in nannies]
-        closing: asyncio.Future[Any] = asyncio.gather(*closes, return_exceptions=True)
-        if not await ended([closing], wait_seconds("chunkfold.close"), "the workers to end"):
-            end_all(nannies)
-
-
-def _nanny_of(scheduler: str, options: dict[str, Any]) -> DeviceNanny:
-    try:
-        return DeviceNanny(scheduler, **options, death_timeout=60)
-    except Exception as error:
-        raise ClusterError(f"no worker could be started: {words_of(error)}") from error

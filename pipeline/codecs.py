@@ -7,15 +7,13 @@ frame's header first, and a chunk whose header says something else is refused.
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import google_crc32c
-import numcodecs
 import numpy as np
 from numcodecs import blosc, lz4, zstd
 
@@ -46,86 +44,8 @@ class Codec:
     """
 
 
-PACKAGES: Mapping[str, str] = {
-    "pcodec": "numcodecs[pcodec]",
-    "zfpy": "numcodecs[zfpy]",
-    "msgpack2": "numcodecs[msgpack]",
-    "imagecodecs": "imagecodecs",
-    "wavpack": "wavpack-numcodecs",
-    "gribscan": "gribscan",
-    "grib": "kerchunk",
-    "FITS": "kerchunk",
-    "crc32c": "numcodecs[crc32c]",
-    "bitinfo": "xbitinfo",
-}
-"""Packages that have codecs which come with neither zarr nor numcodecs, by how those begin."""
-
-
-def package_of(codec: str) -> str:
-    """Say how a codec that is not installed can be had.
-
-    >>> package_of("numcodecs.pcodec"), package_of("mine")
-    ("pip install 'numcodecs[pcodec]' has it", 'install the package that wrote it')
-    """
-    plain = codec.removeprefix(_NUMCODECS)
-    found = next((p for name, p in PACKAGES.items() if plain.startswith(name)), None)
-    return f"pip install {found!r} has it" if found else "install the package that wrote it"
-
-
-def unknown_codec(error: BaseException) -> str:
-    """Say which codec is not installed, and how it can be had; empty if an error is about others.
-
-    zarr and numcodecs each have an UnknownCodecError.
-    """
-    found = re.search("'+([^']+)'", str(error))
-    if type(error).__name__ != "UnknownCodecError" or found is None:
-        return ""
-    return f"its codec {found[1]!r} is not installed; {package_of(found[1])}"
-
-
-def why_undecodable(metadata: Mapping[str, Any]) -> str:
-    """Say why no chunk of an array can be decoded; empty if all of its codecs are there.
-
-    `metadata` are the array's, as they are stored. Those of format 2, and most of format 3, zarr
-    makes when it opens an array, but numcodecs' own, in format 3, when it reads the first chunk.
-    """
-    for codec in codecs_of(metadata):
-        name, configuration = codec.get("name", ""), codec.get("configuration") or {}
-        if not name.startswith(_NUMCODECS) or chain_of([name]) is not None:
-            continue
-        try:
-            numcodecs.get_codec({"id": name.removeprefix(_NUMCODECS), **configuration})
-        except Exception as error:  # noqa: BLE001 # codecs of other packages raise what they like
-            return unknown_codec(error) or f"its codec {name!r} refuses {configuration} ({error})"
-    return ""
-
-
-def codecs_of(metadata: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield every codec of an array's metadata as it is stored, those within shards too."""
-    if metadata["zarr_format"] == 2:
-        yield from (one for one in (*(metadata["filters"] or ()), metadata["compressor"]) if one)
-        return
-    left = list(metadata["codecs"])
-    while left:
-        codec = left.pop(0)
-        yield codec
-        configuration = codec.get("configuration") or {}
-        left += [*configuration.get("codecs", ()), *configuration.get("index_codecs", ())]
-
-
-def codec_names(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of an array's codecs; without those that every array has.
-
-    >>> codec_names({"zarr_format": 2, "filters": [{"id": "delta"}], "compressor": {"id": "lz4"}})
-    ('delta', 'lz4')
-    """
-    names = (str(codec.get("name", codec.get("id"))) for codec in codecs_of(metadata))
-    return tuple(name for name in dict.fromkeys(names) if name not in _NO_COMPRESSION)
-
-
-_NUMCODECS = "numcodecs."
+NUMCODECS = "numcodecs."
 """How format 3 calls codecs that numcodecs has, and its standard has not."""
-_NO_COMPRESSION = ("bytes", "sharding_indexed")
 Chain = tuple[Codec, ...]
 """Codecs in the order in which they are undone."""
 
@@ -135,7 +55,7 @@ def chain_of(names: Sequence[str]) -> Chain | None:
 
     None if one of them is not known here.
     """
-    known = [_CODECS.get(name.removeprefix(_NUMCODECS)) for name in names]
+    known = [_CODECS.get(name.removeprefix(NUMCODECS)) for name in names]
     return None if None in known else tuple(codec for codec in reversed(known) if codec)
 
 

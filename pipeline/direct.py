@@ -7,12 +7,11 @@ is wanted, if it stands there in one piece.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +20,7 @@ from chunkfold.cells import InTurn, Out, ahead, cells_of, part_of, target_in
 from chunkfold.codecs import Chain, room_of
 from chunkfold.decoder import Decoder
 from chunkfold.errors import ChunkfoldError, unreadable
-from chunkfold.expected import Expected, State
-from chunkfold.fetching import Fetched
-from chunkfold.flight import Landing
+from chunkfold.expected import Expected
 from chunkfold.joined import (
     JOINED_BYTES,
     Wanted,
@@ -31,16 +28,15 @@ from chunkfold.joined import (
     decode_joined,
     joinable,
 )
-from chunkfold.objects import LocalObjects, Objects, Span, StoredObject, scratch
-from chunkfold.remote import RemoteObjects, landed
+from chunkfold.objects import LocalObjects, Objects, scratch
+from chunkfold.remote import RemoteObjects
 from chunkfold.shards import ABSENT, Shards
+from chunkfold.wanted_chunks import WantedInner, WantedObject, started
 
 Region = tuple[Sequence[slice], Expected | None]
 """A box of an array, and what is known of its objects."""
 _NO_SPAN = (ABSENT, ABSENT)
 """Where an index says that a chunk is not stored."""
-_STARTED = 256
-"""Objects that are asked for before the first of them is decoded, if there is room for so many."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +115,13 @@ class Direct:
         ChangedError
             If an object is not the one that is known.
         """
-        objects: Iterator[tuple[_Object, tuple[slice, ...]]] = (
-            (_Object(self, name, place, self.key(place), source, known), within)
+        objects: Iterator[tuple[WantedObject, tuple[slice, ...]]] = (
+            (WantedObject(self, name, place, self.key(place), source, known), within)
             for region, known in regions
             for place, source, within in cells_of(region, self.object_shape)
         )
         if isinstance(self.objects, RemoteObjects):
-            objects = _started(self.objects, objects)
+            objects = started(self.objects, objects)
         if self.shards is None:
             files = (
                 (
@@ -168,7 +164,7 @@ class Direct:
         """What is taken of a chunk that is wanted whole."""
         return tuple(slice(0, size, 1) for size in self.shape)
 
-    def read_object(self, chunk: _Object, target: np.ndarray) -> None:
+    def read_object(self, chunk: WantedObject, target: np.ndarray) -> None:
         """Decode what is taken of a chunk that is an object of its own."""
         files = self._files
         if files is not None:
@@ -184,7 +180,7 @@ class Direct:
             finally:  # also of one that was written to meanwhile, and could not be decoded
                 chunk.check_open(stored)
 
-    def _read_short(self, files: LocalObjects, chunk: _Object, target: np.ndarray) -> bool:
+    def _read_short(self, files: LocalObjects, chunk: WantedObject, target: np.ndarray) -> bool:
         """Read a chunk that is a local file in few calls: each gives Python's lock away.
 
         False where it takes a closer look, which then says what is wrong.
@@ -200,7 +196,7 @@ class Direct:
             return False
         return True
 
-    def _read_plain(self, files: LocalObjects, chunk: _Object, target: np.ndarray) -> bool:
+    def _read_plain(self, files: LocalObjects, chunk: WantedObject, target: np.ndarray) -> bool:
         """The same of a chunk without codecs, that is wanted whole and was listed with its size."""
         compared = chunk.compared
         if compared is None or not (self.decoder.whole(target) and chunk.listed == self.nbytes):
@@ -211,7 +207,7 @@ class Direct:
         except Exception:  # noqa: BLE001 # as above
             return False
 
-    def _each_of_shard(self, shard: _Object, out: Out) -> Iterator[None]:
+    def _each_of_shard(self, shard: WantedObject, out: Out) -> Iterator[None]:
         """Decode what is taken of a shard; as `each`."""
         assert self.shards is not None
         cells = list(cells_of(shard.source, self.shape))
@@ -227,7 +223,7 @@ class Direct:
                 (
                     None
                     if stored is None or span == _NO_SPAN
-                    else _Inner(self, stored, inner, span, part),
+                    else WantedInner(self, stored, inner, span, part),
                     part,
                     within,
                     part == self._everything,
@@ -242,119 +238,3 @@ class Direct:
                 raise
             if stored is not None:
                 shard.check_open(stored)
-
-
-class _Object(NamedTuple):
-    """A stored object: a shard, or a chunk that is a file where it is joined with others."""
-
-    of: Direct
-    name: str
-    """How messages call the array."""
-    place: tuple[int, ...]
-    key: str
-    source: tuple[slice, ...]
-    known: Expected | None
-    landing: Landing[Fetched | None] | None = None
-    """Where it comes, if it was asked for already."""
-
-    @property
-    def lacks(self) -> bool:
-        """Whether it is known not to be stored."""
-        return self.known is not None and self.known.lacks(self.place)
-
-    @property
-    def listed(self) -> int:
-        """Bytes that it was listed with; 0 if they are not known."""
-        return 0 if self.known is None else self.known.size_of(self.place)
-
-    def started(self, objects: RemoteObjects) -> _Object:
-        """Ask for it, and go on."""
-        shards, size, nbytes = self.of.shards, self.listed, self.of.nbytes
-        index = spans_of = None
-        if shards is not None:
-            cells = [inner for inner, _, _ in cells_of(self.source, self.of.shape)]
-            nbytes *= len(cells)
-            index, spans_of = shards.index_span, partial(shards.spans, chunks=cells)
-        whole, most = size or self.of.nbytes, min(size or nbytes, nbytes)
-        return self._replace(landing=objects.start(self.key, whole, index, most, spans_of))
-
-    def open(self) -> AbstractContextManager[StoredObject | None]:
-        """Open it, or wait for it if it was asked for."""
-        if self.landing is not None:
-            return landed(self.landing)
-        index = None if self.of.shards is None else self.of.shards.index_span
-        return self.of.objects.open(self.key, self.of.nbytes, index)
-
-    def check(self, found: State | None) -> None:
-        """See that it is the one that is known."""
-        if self.known is not None:
-            self.known.check(self.place, found)
-
-    def check_open(self, stored: StoredObject | None) -> None:
-        """See that one that was opened is the one that is known."""
-        if stored is None:
-            self.check(None)
-        elif self.compared is not None:
-            self.compared(stored.state())
-
-    @property
-    def compared(self) -> Callable[[State], None] | None:
-        """What compares its state with the listing; None if it was not listed."""
-        known = self.known
-        return None if known is None or not known.listed else partial(known.check, self.place)
-
-    def read(self, memory: memoryview) -> int:
-        assert isinstance(self.of.objects, LocalObjects)
-        return self.of.objects.read_short(self.key, memory, self.compared)
-
-    def decode(self, target: np.ndarray) -> None:
-        try:
-            self.of.read_object(self, target)
-        except Exception as error:
-            raise self.of.named(self.name, self.place, error) from error
-
-
-def _started(
-    objects: RemoteObjects, wanted: Iterator[tuple[_Object, tuple[slice, ...]]]
-) -> Iterator[tuple[_Object, tuple[slice, ...]]]:
-    """Ask for objects before their turn comes: those behind a network are waited for."""
-    waiting: deque[tuple[_Object, tuple[slice, ...]]] = deque()
-    try:
-        for one, within in wanted:
-            waiting.append((one if one.lacks else one.started(objects), within))
-            if len(waiting) >= _STARTED:
-                yield waiting.popleft()
-        while waiting:
-            yield waiting.popleft()
-    finally:
-        for one, _ in waiting:
-            if one.landing is not None:
-                one.landing.close()
-
-
-class _Inner(NamedTuple):
-    """A chunk of a shard."""
-
-    of: Direct
-    stored: StoredObject
-    place: tuple[int, ...]
-    """In the shard."""
-    span: Span
-    source: Sequence[slice]
-
-    def read(self, memory: memoryview) -> int:
-        at, nbytes = self.span
-        if nbytes < memory.nbytes:
-            self.stored.read_into(np.frombuffer(memory[:nbytes], np.uint8), at)
-        return nbytes
-
-    def decode(self, target: np.ndarray) -> None:
-        try:
-            if sum(self.span) > self.stored.size:
-                raise ValueError(
-                    f"its index says {self.span}, but the shard has {self.stored.size:,} bytes"
-                )
-            self.of.decoder.read(self.stored, self.span, self.source, target)
-        except Exception as error:
-            kind = type(error).__name__
-            raise ValueError(f"inner chunk {self.place}: {kind}: {error}") from error

@@ -161,11 +161,11 @@ class Engine:
         self._looked = now
         if self._news:
             self._news, self._heard = False, now
-        watched = self._backend.watch()
+        quiet = now - self._heard
+        watched = self._backend.watch(quiet)
         for worker, reason in watched.removed.items():
             self._stopped.append(worker)
             self._emit(WorkerRetired(self._run, worker, reason))
-        quiet = now - self._heard
         self._tell(now, quiet, watched.late)
         stall = wait_seconds("chunkfold.run.stall")
         absent = wait_seconds("chunkfold.workers.absent")

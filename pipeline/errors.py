@@ -62,7 +62,10 @@ class PackedWarning(UserWarning):
 
 
 class MissingWarning(UserWarning):
-    """Chunks were not there that planning could not know of: their elements are fill values."""
+    """Something is not there that others said or that planning could not know: chunks, an array.
+
+    Elements of such chunks are fill values; a job does without such an array.
+    """
 
 
 class LawsWarning(UserWarning):

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections import Counter
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
 from distributed import Client
 from distributed.scheduler import KilledWorker
-from tenacity import (
-    Retrying,
-    retry_if_result,
-    stop_after_attempt,
-    stop_after_delay,
-    stop_all,
-    wait_fixed,
-)
 
 from chunkfold.backend import Crew, Done, Watched
 from chunkfold.block import Folded
 from chunkfold.blocks import Block
 from chunkfold.deadline import awaited, beside, within
+from chunkfold.device_workers import DeviceWorkers
 from chunkfold.ears import TIDY_EVERY, ear_of
 from chunkfold.errors import (
     CancelledError,
@@ -41,21 +33,6 @@ from chunkfold.tasks import block_task, cancel_run, combine_task, tasks_at
 from chunkfold.there import SPAN, on_loop, removed, tidied
 from chunkfold.watchman import Watchman
 from chunkfold.work import Work
-from chunkfold.worker import RESOURCE, describe_worker
-
-
-def _until_some_answer() -> Retrying:
-    """A worker that dies while it is asked may come again, though Dask took long to see it."""
-    return Retrying(
-        retry=retry_if_result(
-            lambda asked: all(isinstance(one, OSError) for one in asked[1].values())
-        ),
-        stop=stop_all(
-            stop_after_delay(wait_seconds("chunkfold.workers.join")), stop_after_attempt(2)
-        ),
-        wait=wait_fixed(0.2),
-        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
-    )
 
 
 @dataclass(frozen=True)
@@ -75,10 +52,8 @@ class OnCluster:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._resources: dict[str, int] = {}
+        self._workers = DeviceWorkers(client)
         self._futures: set[Any] = set()
-        self._near = False
-        """Whether the workers are where the client reaches the scheduler: on one host with it."""
         self._numbers = itertools.count()
         self._run = ""
         self._sent: dict[str, _Sent] = {}
@@ -94,59 +69,12 @@ class OnCluster:
             ear_of(self._client).listen(self._client, run)
 
     def crew(self) -> Crew:
-        """Ask every worker for its device.
+        """Ask every worker for its device; see `DeviceWorkers.crew`."""
+        return self._workers.crew(self._look_after)
 
-        Raises
-        ------
-        ClusterError
-            If no worker joins or they do not answer in time.
-        DeviceError
-            If none of them has a device.
-        """
-        if self._client.status != "running":
-            raise ClusterError(f"the client is {self._client.status}: connect it to a scheduler")
-        workers, answers = _until_some_answer()(self._ask)
-        found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
-        if not found:
-            raise DeviceError(
-                f"none of {len(answers)} worker(s) has an OpenCL device: "
-                + "; ".join(str(answer) for answer in answers.values())
-            )
-        reached: Any = self._client.scheduler  # None, had it not been running
-        self._near = {_host(address) for address in found} == {_host(reached.address)}
-        limits = [workers[a]["memory_limit"] for a in found if workers[a].get("memory_limit")]
-        threads = min(int(workers[address]["nthreads"]) for address in found)
-        devices, readers = zip(*found.values(), strict=True)
-        (_, neighbours), *_ = Counter(map(_host, found)).most_common(1)
-        return Crew(devices, threads, max(readers), min(limits, default=None), neighbours)
-
-    def _ask(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Wait for a worker, and ask all there are; return them, and what they answer."""
-        join, answer = wait_seconds("chunkfold.workers.join"), self._answer()
-        workers = within(answer, "the scheduler's answer", self._workers)
-        if not workers:
-            with contextlib.suppress(TimeoutError):
-                self._client.wait_for_workers(1, timeout=join)
-            workers = within(answer, "the scheduler's answer", self._workers)
-        if not workers:
-            address = self._client.scheduler_info(n_workers=0)["address"]
-            raise ClusterError(
-                f"no worker joined {address} in {join:.0f} s; "
-                f"start some: chunkfold worker {address}"
-            )
-        declared = {a: w for a, w in workers.items() if RESOURCE in w.get("resources", {})}
-        if declared and len(declared) < len(workers):
-            # Resources switch off queuing on the scheduler; the engine's window replaces it.
-            self._resources = {RESOURCE: 1}
-            workers = declared
-        asked = beside(
-            lambda: self._client.run(describe_worker, workers=list(workers), on_error="return")
-        )
-        # One that is stopped is removed meanwhile, which ends the wait for it.
-        seconds = wait_seconds("chunkfold.workers.silent") + answer
-        return workers, awaited(
-            asked, seconds, "the workers' answer about their devices", self._look_after
-        )
+    def there(self) -> dict[str, Any]:
+        """Ask the scheduler who has joined: what it knows of each, by address."""
+        return within(self._answer(), "the scheduler's answer", self._workers.there)
 
     def _look_after(self) -> None:
         self.watch()
@@ -156,11 +84,7 @@ class OnCluster:
         return wait_seconds("chunkfold.workers.answer")
 
     def _useful(self, worker: Mapping[str, Any]) -> bool:
-        return all(name in worker.get("resources", {}) for name in self._resources)
-
-    def _workers(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
-        return found
+        return all(name in worker.get("resources", {}) for name in self._workers.resources)
 
     def start(
         self,
@@ -204,7 +128,7 @@ class OnCluster:
                 key=f"chunkfold-{name}-{next(self._numbers)}",
                 pure=False,
                 priority=priority,
-                resources=self._resources or None,
+                resources=self._workers.resources or None,
             )
         self._futures.add(future)
         future.add_done_callback(lambda settled: done(self._outcome(settled)))
@@ -213,7 +137,7 @@ class OnCluster:
     def gather(self, handle: object) -> Folded:
         """Bring a root partial to the client: past the scheduler, if the worker is near."""
         while True:
-            fetched = beside(lambda: self._client.gather(handle, direct=self._near))
+            fetched = beside(lambda: self._client.gather(handle, direct=self._workers.near))
             seconds = wait_seconds("chunkfold.run.gather")
             try:
                 folded = awaited(fetched, seconds, "a root partial", self._look_after_a_root)
@@ -238,10 +162,17 @@ class OnCluster:
             "a worker's retirement",
             lambda: self._client.retire_workers([error.worker]),
         )
-        return bool(self._client.scheduler_info(n_workers=-1)["workers"])
+        return bool(self.there())
 
-    def watch(self) -> Watched:
-        """Ask the scheduler for heartbeats now and then, and remove who is stopped."""
+    def watch(self, quiet: float = math.inf) -> Watched:
+        """Ask the scheduler for heartbeats now and then, and remove who is stopped.
+
+        Raises
+        ------
+        ClusterError
+            If for `chunkfold.workers.answer` the scheduler has not answered, nor anything was
+            heard of the tasks: what workers tell comes by it, too.
+        """
         fresh, silent = self._watchman.look(), wait_seconds("chunkfold.workers.silent")
         beats = self._watchman.beats
         gone = {
@@ -255,7 +186,17 @@ class OnCluster:
         late = beats.told(least, silent, wait_seconds("chunkfold.workers.absent"))
         if (unanswered := self._watchman.unanswered()) >= least:
             late = f"the scheduler has not answered for {unanswered:.0f} s"
+            late += f"; after {self._answer():.0f} s the run ends"
+        if min(quiet, unanswered) > self._answer():
+            raise ClusterError(self._silence())
         return Watched(beats.nobody, late, gone)
+
+    def _silence(self) -> str:
+        reached: Any = self._client.scheduler
+        return (
+            f"the scheduler at {reached.address} has not answered for {self._answer():.0f} s: it "
+            "is stopped or its host has gone; see that it runs, and start this again"
+        )
 
     def _removed(self, worker: str, reason: str) -> bool:
         """Remove a worker, and give its tasks up; say whether that was done."""
@@ -288,7 +229,8 @@ class OnCluster:
         with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
             if futures:
                 self._client.cancel(futures)
-            if futures and self._run:
+            # By way of the scheduler: of one that does not answer there is nothing to wait for.
+            if futures and self._run and self._watchman.unanswered() < self._answer():
                 mark = (cancel_run, self._run)
                 seconds = wait_seconds("chunkfold.close")
                 within(seconds, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
@@ -330,10 +272,6 @@ def _stopped(worker: str, seconds: float) -> str:
         f"worker {worker} is stopped, or its host has gone: it was not heard for {seconds:.0f} s, "
         "while others were; they do its work"
     )
-
-
-def _host(address: str) -> str | None:
-    return urlsplit(address).hostname
 
 
 def _failure(future: Any) -> object:

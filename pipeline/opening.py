@@ -13,7 +13,7 @@ from typing import Any
 import zarr
 
 from chunkfold.addresses import NO_OPTIONS, Folder, beside, local_path, located, on_disk, within
-from chunkfold.codecs import unknown_codec, why_undecodable
+from chunkfold.codec_metadata import unknown_codec, why_undecodable
 from chunkfold.decodable import why_not_decoded
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.kernels.dtypes import stored_name

@@ -92,7 +92,9 @@ def never_applied(source: Source) -> Iterator[str]:
     said = attributes.get("_Unsigned")
     if dtype.kind in "iu" and "_Unsigned" in attributes and said not in ("true", "false"):
         yield f"_Unsigned {said!r}, which is not the text 'true' or 'false': folded as {dtype.name}"
-    for name in MISSING if not Packing.packs(dtype) else ():
+    # Of bools of format 2 it is the fill value, which all have, and one of the two that there are.
+    named = MISSING[1:] if dtype.kind == "b" and _missing_fill(source) else MISSING
+    for name in named if not Packing.packs(dtype) else ():
         values = [one for one in map(_decoded, _listed(attributes.get(name, []))) if one == one]
         if values:
             yield f"{name} {', '.join(map(_said, values))}, for {dtype.name} has no missing numbers"

@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from dask.utils import parse_bytes
 
 from chunkfold.addresses import NO_OPTIONS
 from chunkfold.axes import Axis, axis_numbers
@@ -24,6 +23,7 @@ from chunkfold.planning import make_plan
 from chunkfold.settings import StorageOptions
 from chunkfold.source import Source
 from chunkfold.stored import Listing
+from chunkfold.units import size_bytes
 
 MODES = ("exact", "fast")
 _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
@@ -154,9 +154,8 @@ def memory_bytes(memory: int | str | None) -> int | None:
     if memory is None:
         return None
     plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
-    text = isinstance(memory, str) and any(map(str.isdigit, memory))
     try:
-        nbytes = int(memory) if plain else int(parse_bytes(memory)) if text else 0
+        nbytes = int(memory) if plain else size_bytes(memory) if isinstance(memory, str) else 0
     except (ValueError, OverflowError):
         nbytes = 0
     if nbytes <= 0:

@@ -18,6 +18,8 @@ from chunkfold.errors import PlanError
 Role = Literal["client", "scheduler", "worker"]
 ROLES: tuple[Role, ...] = ("client", "scheduler", "worker")
 _TLS = "distributed.comm.tls"
+_PAGES = "distributed.scheduler.dashboard.tls"
+"""Of workers' pages, too."""
 _REQUIRED = "distributed.comm.require-encryption"
 ENCRYPTED = ("tls", "wss")
 """Schemes of addresses."""
@@ -45,6 +47,19 @@ def tls_settings(
     if settings and dask.config.get(_REQUIRED, None) is None:
         settings[_REQUIRED] = True  # as Dask's own commands take such options
     return settings
+
+
+def page_settings(security: Security) -> dict[str, Any]:
+    """Return settings of Dask's that have a worker's pages behind TLS where its connections are.
+
+    With the same certificate, unless the configuration names one for pages. Dask lets whoever
+    reaches them read, certificate or not; one that is in memory it does not take for pages.
+    """
+    files = _files(security, "worker")
+    cert, key = files.get("cert", ""), files.get("key")
+    if not cert or dask.config.get(f"{_PAGES}.cert", None) or "\n" in f"{cert}{key}":
+        return {}
+    return {f"{_PAGES}.cert": cert, f"{_PAGES}.key": key}
 
 
 def security_for(address: str, scheme: str, role: Role, given: Security | None = None) -> Security:

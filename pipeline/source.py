@@ -19,7 +19,7 @@ from zarr.storage import LocalStore, MemoryStore, ZipStore
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.careful import careful
 from chunkfold.cells import InTurn, cells_of, view
-from chunkfold.codecs import codec_names
+from chunkfold.codec_metadata import codec_names
 from chunkfold.decodable import refuse_code
 from chunkfold.direct import Direct, Region
 from chunkfold.errors import (

@@ -1,6 +1,16 @@
-"""Numbers for people."""
+"""Numbers for people, and of people."""
 
 from __future__ import annotations
+
+import re
+
+from dask.utils import parse_bytes
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(
+    r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?|nan)", re.IGNORECASE
+)
+_SIZE = re.compile(rf"\s*{_NUMBER.pattern}\s*[a-z]*\s*", re.IGNORECASE)
 
 
 def size_text(nbytes: float) -> str:
@@ -14,3 +24,54 @@ def size_text(nbytes: float) -> str:
             break
         nbytes /= 1024
     return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+
+
+def integer(text: str) -> int:
+    """Read an integer: a sign, perhaps, and digits from 0 to 9.
+
+    Python takes those of any script, with `_` between them: `1_0` would be 10.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+
+    >>> integer(" -10 ")
+    -10
+    """
+    return int(_plain(text, _INTEGER))
+
+
+def number(text: str) -> float:
+    """Read a number, `inf` and `nan` among them; its digits as `integer` has them.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+
+    >>> number("-1.5e3")
+    -1500.0
+    """
+    return float(_plain(text, _NUMBER))
+
+
+def size_bytes(text: str) -> int:
+    """Read a size such as "2 GiB", in bytes; its digits as `integer` has them.
+
+    Raises
+    ------
+    ValueError, OverflowError
+        If it is none.
+
+    >>> size_bytes("1.5 KiB"), size_bytes("5")
+    (1536, 5)
+    """
+    return int(parse_bytes(_plain(text, _SIZE)))
+
+
+def _plain(text: str, known: re.Pattern[str]) -> str:
+    word = text.strip()
+    if not known.fullmatch(word):
+        raise ValueError(f"{text!r} is no number")
+    return word

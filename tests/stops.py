@@ -1,4 +1,7 @@
-"""Runs of which a process is stopped, by real signals, at a moment that a server chooses."""
+"""Runs of which a process is stopped, by real signals, at a moment that a server chooses.
+
+Tests import the fixtures that they use.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,20 @@ from pathlib import Path
 
 import dask
 import numpy as np
+import pytest
 import zarr
 from distributed import Client
 
 import chunkfold as cf
-from chunkfold.cluster import connect
+from chunkfold import blocks, planning
 from chunkfold.events import Waiting, WorkerRetired
+from chunkfold.joining import connect
 from chunkfold.run import Run
+from tests.conftest import DEVICES
 from tests.processes import BIN, all_ended, awaited, started, worker_command
 from tests.web import Web, served
 
+FIRST = DEVICES[0]
 CHUNKS = 96
 OPS = ["sum", "count", "max"]
 SOON = {
@@ -81,6 +88,31 @@ def slow_array(folder: Path) -> Iterator[tuple[Web, Trap, np.ndarray]]:
     few = dask.config.set({"chunkfold.remote.requests": 2})
     with few, served(folder, failing=trap, delay_s=0.02) as web:
         yield web, trap, array
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run have many leaves, and several blocks."""
+    monkeypatch.setattr(planning, "LEAF_BYTES", 64 * 64 * 4)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 15, 1 << 16))
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Client]:
+    """Connect to a cluster of two workers."""
+    halves = [part.spec for part in cf.devices(f"{FIRST.spec}/2")]
+    with (
+        cf.LocalOpenCLCluster(halves, dashboard_address=None) as made,
+        connect(made.scheduler_address) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Trap, np.ndarray]]:
+    """Serve an array of which a worker reads a chunk after the other."""
+    with slow_array(tmp_path_factory.mktemp("data")) as made:
+        yield made
 
 
 def stopped_once(
@@ -160,10 +192,19 @@ def scheduled(folder: Path) -> Iterator[tuple[subprocess.Popen, str]]:
         yield scheduler, awaited(log, r"Scheduler at:\s+(tcp://\S+)", scheduler)
 
 
-def reduce_without_a_worker(
-    address: str, spec: str, web: Web, trap: Trap, folder: Path, settings: dict[str, float]
+def reduce_with_one_stopped(
+    address: str,
+    spec: str,
+    web: Web,
+    trap: Trap,
+    folder: Path,
+    settings: dict[str, float],
+    scheduler: int | None = None,
 ) -> tuple[float, str]:
-    """Stop the only worker while a command reduces; return how long that took, and what it said."""
+    """Stop the only worker, or the scheduler by its pid, while a command reduces.
+
+    Returns how long the command took, and what it said.
+    """
     environment = variables(settings)
     with (folder / "worker").open("w") as out:
         worker = subprocess.Popen(
@@ -175,7 +216,7 @@ def reduce_without_a_worker(
     with connect(address) as client:
         client.wait_for_workers(1, timeout=60)
         (process,) = client.run(os.getpid).values()
-    trap.set(10, lambda: os.kill(process, signal.SIGSTOP))
+    trap.set(10, lambda: os.kill(scheduler or process, signal.SIGSTOP))
     command = [BIN / "chunkfold", "reduce", f"{web.url}/a.zarr", "--scheduler", address]
     began = time.monotonic()
     done = subprocess.run(
@@ -183,6 +224,8 @@ def reduce_without_a_worker(
     )
     seconds = time.monotonic() - began
     assert done.returncode == 4, done.stderr
+    if scheduler is not None:
+        os.kill(scheduler, signal.SIGCONT)
     worker.terminate()
     assert worker.wait(60) == 0
     assert all_ended(worker.pid)

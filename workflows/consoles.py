@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import traceback
@@ -47,7 +46,9 @@ class _Warned(logging.Handler):
 def tell_warning(said: str) -> None:
     """Tell a warning as a sentence, or as an event with --json-lines."""
     if "--json-lines" in sys.argv:
-        sys.stderr.write(json.dumps({"event": "Warned", "message": said}) + "\n")
+        from chunkfold.workflows.as_json import json_text  # NumPy, which `--help` does without
+
+        sys.stderr.write(json_text({"event": "Warned", "message": said}) + "\n")
         return
     err.print("[bold yellow]warning:[/]", end=" ")
     err.print(said, markup=False, soft_wrap=True)

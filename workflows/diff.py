@@ -154,13 +154,20 @@ class Difference:
         return self.first is None
 
     @property
+    def rounded(self) -> str:
+        """Name the dtype that integers were rounded to, to be compared with floats; "" if none."""
+        wide = any(dtype.kind in "iu" and dtype.itemsize == 8 for dtype in self.dtypes)
+        with_floats = any(dtype.kind in "fc" for dtype in self.dtypes)
+        return np.result_type(*self.dtypes).name if wide and with_floats else ""
+
+    @property
     def _none(self) -> str:
         return "NaT" if self.dtypes[0].kind in "mM" else "NaN"
 
     def lines(self) -> list[str]:
         """Say it to people."""
         if self.first is None or self.values is None:
-            return [f"equal: {self.elements:,} elements"]
+            return [f"equal: {self.elements:,} elements", *self._rounding()]
         where, (one, other) = ", ".join(map(str, self.first)), self.values
         counts = f"{self.different:,} of {self.elements:,} elements differ"
         lines = [f"{counts}, the first at [{where}]: {one} and {other}"]
@@ -170,7 +177,17 @@ class Difference:
         if told and (one != one or other != other):
             are = "are" if len(told) > 1 else "is"
             lines.append(f"({' and '.join(told)} {are} of the pairs without {self._none})")
-        return lines
+        return [*lines, *self._rounding()]
+
+    def _rounding(self) -> list[str]:
+        if not self.rounded:
+            return []
+        names = " and ".join(map(str, self.dtypes))
+        said = (
+            f"({names} were compared as {self.rounded}, as NumPy does: integers beyond 2**53 are "
+            "rounded, and those that round to the same are equal)"
+        )
+        return [said]
 
 
 def diff(

@@ -19,8 +19,9 @@ import numpy as np
 from chunkfold.redaction import shown_address, without_secrets
 from chunkfold.run import Run
 from chunkfold.source import Source
+from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.outputs import staged
-from chunkfold.workflows.results import device_json, jsonable, run_facts
+from chunkfold.workflows.results import device_json, run_facts
 from chunkfold.workflows.tally import Tally
 
 VERSION = 1
@@ -97,7 +98,7 @@ def _write(record: Record, path: str | None) -> None:
     record.manifest = record.as_json()
     if path is not None:
         with staged(path, overwrite=True) as made:
-            made.write_text(json.dumps(record.manifest, indent=2) + "\n")
+            made.write_text(json_text(record.manifest, indent=2) + "\n")
 
 
 def _told(value: Any) -> Any:

@@ -15,10 +15,11 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
 from chunkfold.kernels.histograms import MOST_BINS
+from chunkfold.units import integer, number
 
 MONOIDS = "chunkfold.monoids"
 """Entry points by which other packages add reductions, by name."""
-_RANGE = (float, float, int)
+_RANGE = (number, number, integer)
 
 
 def parse_selection(text: str | None) -> Selection:
@@ -49,9 +50,9 @@ def parse_selection(text: str | None) -> Selection:
             if word == "...":
                 entries.append(Ellipsis)
             elif ":" in word:
-                entries.append(slice(*(int(n) if n.strip() else None for n in word.split(":"))))
+                entries.append(slice(*(integer(n) if n.strip() else None for n in word.split(":"))))
             else:
-                entries.append(int(word))
+                entries.append(integer(word))
         except (ValueError, TypeError):
             raise PlanError(
                 f"selection {text!r}: {word!r} is neither an integer, start:stop:step nor '...': "
@@ -99,16 +100,16 @@ def words(given: tuple[str, ...]) -> list[str]:
 def axis(word: str) -> int | str:
     """Return an axis: by its number, else by its name."""
     try:
-        return int(word)
+        return integer(word)
     except ValueError:
         return word
 
 
 def _number(word: str) -> float:
     try:
-        return int(word)
+        return integer(word)
     except ValueError:
-        return float(word)
+        return number(word)
 
 
 def with_edges(ops: Sequence[str], text: str | None) -> list[str | Monoid]:

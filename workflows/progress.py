@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from rich.text import Text
 from chunkfold.events import Event, OnEvent, RunStarted, Waiting, WorkerRetired
 from chunkfold.printable import printable
 from chunkfold.units import size_text
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.results import event_json
 from chunkfold.workflows.tally import Tally
 
@@ -84,7 +84,7 @@ def run_progress(console: Console, *, quiet: bool, json_lines: bool = False) -> 
 def _json_writer(console: Console) -> OnEvent:
     def write(event: Event) -> None:
         told = {"event": type(event).__name__, "time": datetime.now(UTC).isoformat()}
-        console.file.write(json.dumps(told | event_json(event)) + "\n")
+        console.file.write(json_text(told | event_json(event)) + "\n")
         console.file.flush()
 
     return write

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from chunkfold.bad_chunks import Skipped
 from chunkfold.events import Event, RunFinished
@@ -15,33 +11,12 @@ from chunkfold.kernels import Device
 from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport
 from chunkfold.run import Run
+from chunkfold.workflows.as_json import jsonable
 
 if TYPE_CHECKING:
     from chunkfold.workflows.describe import Description
     from chunkfold.workflows.diff import Difference
     from chunkfold.workflows.normalize import Normalization
-
-
-def jsonable(value: Any) -> Any:
-    """Turn a NumPy value into what JSON can carry.
-
-    NaN and infinities, times and complex numbers become strings, records become objects.
-
-    >>> jsonable(np.array([1.5, np.nan])), jsonable(np.int8(3)), jsonable(np.datetime64(0, "s"))
-    ([1.5, 'NaN'], 3, '1970-01-01T00:00:00')
-    """
-    if isinstance(value, Mapping):
-        return {str(name): jsonable(entry) for name, entry in value.items()}
-    if isinstance(value, (np.ndarray, list, tuple)):
-        return [jsonable(entry) for entry in value]
-    if isinstance(value, np.void) and value.dtype.names:
-        return {name: jsonable(value[name]) for name in value.dtype.names}
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return str(value)
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, float) and not math.isfinite(plain):
-        return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
-    return str(plain) if isinstance(plain, complex) else plain
 
 
 def run_json(run: Run) -> dict[str, Any]:
@@ -144,6 +119,7 @@ def difference_json(difference: Difference) -> dict[str, Any]:
     """Describe how two arrays differ for machines."""
     found = asdict(difference)
     found |= {"dtypes": [str(dtype) for dtype in difference.dtypes], "equal": difference.equal}
+    found["rounded_to"] = difference.rounded or None
     return {name: jsonable(value) for name, value in found.items()}
 
 

@@ -35,8 +35,8 @@ def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
     Exception
         What the first call that fails raises.
     ClusterError
-        If the scheduler goes away, no worker is heard for `chunkfold.workers.absent`, or no call
-        ends for `chunkfold.run.stall`.
+        If the scheduler goes away, or does not answer for `chunkfold.workers.answer`; no worker is
+        heard for `chunkfold.workers.absent`; or no call ends for `chunkfold.run.stall`.
     """
     try:
         makers: _Makers = _Workers(get_client())
@@ -53,7 +53,7 @@ def in_window(call: Callable[[T], None], items: Iterable[T]) -> None:
     finally:
         deadline = time.monotonic() + _SETTLE_DEADLINE_S
         while wait(begun, _LOOK_EVERY_S).not_done and time.monotonic() < deadline:
-            if makers.unheard() > _SETTLE_DEADLINE_S / 2:
+            if makers.unheard(0.0) > _SETTLE_DEADLINE_S / 2:
                 break
         makers.stop()
 
@@ -63,9 +63,10 @@ def _ended(makers: _Makers, begun: set[Future[None]]) -> set[Future[None]]:
     awake = Awake()
     stall, absent = wait_seconds("chunkfold.run.stall"), wait_seconds("chunkfold.workers.absent")
     while not (ended := wait(begun, _LOOK_EVERY_S, FIRST_COMPLETED).done):
-        if makers.unheard() > absent:
+        quiet = awake.seconds()
+        if makers.unheard(quiet) > absent:
             raise ClusterError(f"there was no worker for {absent:.0f} s: start some")
-        if awake.seconds() > stall:
+        if quiet > stall:
             raise ClusterError(f"none of {len(begun)} tasks ended for {stall:.0f} s")
     for each in ended:
         each.result()
@@ -78,7 +79,7 @@ class _Makers(Protocol):
 
     def begin(self, call: Callable[[], None]) -> Future[None]: ...
 
-    def unheard(self) -> float: ...
+    def unheard(self, quiet: float) -> float: ...
 
     def stop(self) -> None: ...
 
@@ -91,7 +92,7 @@ class _Threads:
     def begin(self, call: Callable[[], None]) -> Future[None]:
         return self._pool.submit(call)
 
-    def unheard(self) -> float:
+    def unheard(self, quiet: float) -> float:  # noqa: ARG002 # they are here
         return 0.0
 
     def stop(self) -> None:
@@ -101,7 +102,7 @@ class _Threads:
 class _Workers:
     def __init__(self, client: Any) -> None:
         self._cluster, self._name = OnCluster(client), f"window-{uuid.uuid4().hex[:12]}"
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        workers = self._cluster.there().values()
         self.window = 2 * max(1, sum(each["nthreads"] for each in workers))
 
     def begin(self, call: Callable[[], None]) -> Future[None]:
@@ -117,8 +118,8 @@ class _Workers:
         self._cluster.submit(tell, self._name, call)
         return told
 
-    def unheard(self) -> float:
-        return self._cluster.watch().nobody
+    def unheard(self, quiet: float) -> float:
+        return self._cluster.watch(quiet).nobody
 
     def stop(self) -> None:
         self._cluster.stop()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from chunkfold.request import Op
+from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.outputs import check_output, format_of, staged
 from chunkfold.workflows.reduced import Reduced, check_results, write_zarr
-from chunkfold.workflows.results import jsonable
 from chunkfold.workflows.tables import check_table, write_csv, write_parquet
 
 ByKey = Mapping[str, Reduced]
@@ -50,7 +49,7 @@ def _write_json(path: Path, reduced: ByKey) -> None:
         key: {op: jsonable(value) for op, value in one.results.items()}
         for key, one in reduced.items()
     }
-    path.write_text(json.dumps(found.get("", found), indent=2) + "\n")
+    path.write_text(json_text(found.get("", found), indent=2) + "\n")
 
 
 _WRITERS: Mapping[str, Callable[[Path, ByKey], None]] = {

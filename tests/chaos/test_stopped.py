@@ -5,59 +5,32 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
-from distributed import Client
 
 import chunkfold as cf
-from chunkfold import blocks, planning
-from chunkfold.cluster import connect
-from tests.conftest import DEVICES
 from tests.processes import BIN
 from tests.stops import (
+    FIRST,
     OPS,
-    Trap,
     both_there,
     close_with_a_stopped_worker,
     reduce_and_sleep,
-    reduce_without_a_worker,
+    reduce_with_one_stopped,
     scheduled,
-    slow_array,
+    slow,
+    small,
     stopped_once,
+    two,
 )
-from tests.web import Web
 
 pytestmark = pytest.mark.chaos
-FIRST = DEVICES[0]
 MOMENTS = 20
 BEYOND_S = 120
 """Longest that a stopped worker may take more than an undisturbed run, in seconds."""
-
-
-@pytest.fixture(autouse=True)
-def _small(monkeypatch) -> None:
-    monkeypatch.setattr(planning, "LEAF_BYTES", 64 * 64 * 4)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 15, 1 << 16))
-
-
-@pytest.fixture(scope="module")
-def two() -> Iterator[Client]:
-    halves = [part.spec for part in cf.devices(f"{FIRST.spec}/2")]
-    with (
-        cf.LocalOpenCLCluster(halves, dashboard_address=None) as made,
-        connect(made.scheduler_address) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Trap, np.ndarray]]:
-    with slow_array(tmp_path_factory.mktemp("data")) as made:
-        yield made
 
 
 @pytest.mark.parametrize("number", range(MOMENTS))
@@ -79,9 +52,18 @@ def test_a_worker_of_two_is_stopped_at_a_random_moment(two, slow, number):
 
 def test_the_only_worker_is_stopped(slow, tmp_path: Path):
     with scheduled(tmp_path) as (_, address):
-        seconds, said = reduce_without_a_worker(address, FIRST.spec, *slow[:2], tmp_path, {})
+        seconds, said = reduce_with_one_stopped(address, FIRST.spec, *slow[:2], tmp_path, {})
     print(f"exit code 4 after {seconds:.0f} s:\n{said}")
     assert said.count("waiting: ") >= 10
+
+
+def test_the_scheduler_is_stopped(slow, tmp_path: Path):
+    with scheduled(tmp_path) as (scheduler, address):
+        asked = (address, FIRST.spec, *slow[:2], tmp_path, {}, scheduler.pid)
+        seconds, said = reduce_with_one_stopped(*asked)
+    print(f"exit code 4 after {seconds:.0f} s:\n{said}")
+    assert "has not answered for 60 s" in said
+    assert seconds < 60 + 45
 
 
 def test_all_are_stopped_for_90_s(slow):

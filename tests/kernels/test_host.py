@@ -67,6 +67,8 @@ def test_a_part_is_found_beside_devices_that_cannot_be_split(monkeypatch):
         ("quantum", r"no OpenCL device matches 'quantum'; there are: "),
         ("9:9:gpu", "no OpenCL device matches '9:9:gpu'"),
         ("all/x", r"should end in /n or /n#k"),
+        ("all/²", r"should end in /n or /n#k"),
+        ("all/2#٢", r"should end in /n or /n#k"),
         ("all/1000", "cannot be split in 1000"),
         ("all/0", "cannot be split in 0"),
         ("cpu/2#5", "asks for part 5 of 2|no OpenCL device matches"),

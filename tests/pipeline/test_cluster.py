@@ -24,9 +24,10 @@ from distributed.core import Status
 from tenacity import RetryCallState
 
 import chunkfold as cf
-from chunkfold import blocks, ears, on_cluster, planning
-from chunkfold.cluster import chosen_devices, connect
+from chunkfold import blocks, device_workers, ears, on_cluster, planning
+from chunkfold.cluster import chosen_devices
 from chunkfold.events import BlockProgress, WorkerRetired
+from chunkfold.joining import connect
 from chunkfold.kernels import Device
 from chunkfold.settings import wait_seconds
 from chunkfold.worker import RESOURCE
@@ -284,7 +285,7 @@ def test_a_worker_without_its_device_is_retired_and_the_others_finish(data):
 
 
 def test_workers_are_asked_again_however_long_it_took_to_see_that_they_had_gone():
-    asking, join = on_cluster._until_some_answer(), wait_seconds("chunkfold.workers.join")
+    asking, join = device_workers._until_some_answer(), wait_seconds("chunkfold.workers.join")
     state = RetryCallState(asking, None, (), {})
     state.outcome_timestamp = state.start_time + 2 * join
     assert not asking.stop(state)

@@ -10,7 +10,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold import blocks, planning, run, tile
-from chunkfold.cluster import connect
+from chunkfold.joining import connect
 from chunkfold.kernels.partial import Partial, assembled
 from tests.conftest import DEVICES
 from tests.exactly import expected

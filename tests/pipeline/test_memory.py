@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.cluster import connect
+from chunkfold.joining import connect
 from tests.conftest import DEVICES
 
 CHUNK = (8, 721, 1440)

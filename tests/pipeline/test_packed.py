@@ -334,3 +334,16 @@ def test_what_is_not_applied_is_told_where_it_was_asked():
         warnings.simplefilter("error", PackedWarning)
         cf.reduce(packed, mask_and_scale=True)
         cf.reduce(array_of("f4", {"_FillValue": coded(float("nan")), "units": "K"}))
+
+
+@pytest.mark.parametrize("given", [False, True, 255, "AAAAAAAA+D8="])
+def test_of_bools_in_format_2_nothing_is_said_of_their_fill_value(given: object):
+    """All of them have one, in whose place xarray takes what `_FillValue` says."""
+    array = zarr.create_array({}, data=np.array([True, False, True]), zarr_format=2)
+    array.attrs["_FillValue"] = given
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PackedWarning)
+        assert [cf.reduce(array, "sum", mask_and_scale=flag) for flag in (False, True)] == [2, 2]
+    array.attrs["missing_value"] = 1
+    with pytest.warns(PackedWarning, match="never applied: missing_value 1, for bool has no"):
+        assert cf.reduce(array, "sum") == 2

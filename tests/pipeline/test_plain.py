@@ -332,7 +332,23 @@ def test_leaves_of_small_chunks_are_smaller_where_memory_is_short():
 
 
 @pytest.mark.parametrize(
-    "memory", [0, -1, "", "abc", "GB", True, [1], float("inf"), float("nan"), "5e400GB", b"1"]
+    "memory",
+    [
+        0,
+        -1,
+        "",
+        "abc",
+        "GB",
+        True,
+        [1],
+        float("inf"),
+        float("nan"),
+        "5e400GB",
+        b"1",
+        "1_0GB",
+        "٣GB",
+        "2²GB",
+    ],
 )
 def test_a_memory_that_is_none_is_refused(memory):
     with pytest.raises(PlanError, match="give bytes, or a text such as '2 GiB'"):

@@ -10,7 +10,7 @@ import pytest
 from distributed import LocalCluster
 
 import chunkfold as cf
-from chunkfold.cluster import connect, serve
+from chunkfold.joining import connect, serve
 from chunkfold.staffing import posts
 from tests.conftest import DEVICES
 from tests.processes import finished, worker_command

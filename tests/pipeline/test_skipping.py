@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold import bad_chunks, blocks, parts, planning, staged
-from chunkfold.cluster import connect
+from chunkfold.joining import connect
 from chunkfold.objects import LocalObjects
 from tests.conftest import DEVICES
 from tests.exactly import expected

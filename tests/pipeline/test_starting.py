@@ -19,7 +19,7 @@ import zarr
 from distributed import LocalCluster
 
 import chunkfold as cf
-from chunkfold import cluster
+from chunkfold import starting
 from chunkfold.starting import ending, words_of
 from tests.conftest import DEVICES
 from tests.processes import BIN, finished, worker_command
@@ -153,9 +153,9 @@ def test_files_are_counted_for_every_worker(monkeypatch):
         resource.getrlimit(resource.RLIMIT_NOFILE),
     )
     monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 60, hard))
-    cluster.check_host(1)
+    starting.check_host(1)
     with pytest.raises(cf.ClusterError, match=r"9 worker\(s\) take 112 more"):
-        cluster.check_host(9)
+        starting.check_host(9)
 
 
 def test_what_dask_adds_as_it_tidies_up_does_not_hide_an_error():

@@ -15,54 +15,33 @@ import dask
 import numpy as np
 import pytest
 import zarr
-from distributed import Client
 
 import chunkfold as cf
-from chunkfold import api, blocks, planning
+from chunkfold import api
 from chunkfold.backend import Done, InProcess
 from chunkfold.blocks import Block
-from chunkfold.cluster import connect
 from chunkfold.errors import WorkerStoppedError
-from tests.conftest import DEVICES
+from chunkfold.joining import connect
 from tests.stops import (
+    FIRST,
     SOON,
-    Trap,
     both_there,
     close_with_a_stopped_worker,
     reduce_and_sleep,
-    reduce_without_a_worker,
+    reduce_with_one_stopped,
     scheduled,
-    slow_array,
+    slow,
+    small,
     stopped_once,
+    two,
     waited_for,
 )
-from tests.web import Web
-
-FIRST = DEVICES[0]
 
 
 @pytest.fixture(autouse=True)
-def _soon_and_small(monkeypatch) -> Iterator[None]:
-    monkeypatch.setattr(planning, "LEAF_BYTES", 64 * 64 * 4)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 15, 1 << 16))
+def _soon() -> Iterator[None]:
     with dask.config.set(SOON):
         yield
-
-
-@pytest.fixture(scope="module")
-def two() -> Iterator[Client]:
-    halves = [part.spec for part in cf.devices(f"{FIRST.spec}/2")]
-    with (
-        cf.LocalOpenCLCluster(halves, dashboard_address=None) as made,
-        connect(made.scheduler_address) as client,
-    ):
-        yield client
-
-
-@pytest.fixture(scope="module")
-def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Web, Trap, np.ndarray]]:
-    with slow_array(tmp_path_factory.mktemp("data")) as made:
-        yield made
 
 
 @pytest.mark.parametrize("goes_on", ["never", "early", "late"])
@@ -121,7 +100,7 @@ def test_a_cluster_closes_in_time_though_a_worker_is_stopped():
 def test_the_only_worker_of_a_plain_scheduler_is_stopped_and_the_run_ends(slow, tmp_path: Path):
     """The command ends with exit code 4 in time, and so do the worker's, and what it started."""
     with scheduled(tmp_path) as (scheduler, address):
-        seconds, said = reduce_without_a_worker(address, FIRST.spec, *slow[:2], tmp_path, SOON)
+        seconds, said = reduce_with_one_stopped(address, FIRST.spec, *slow[:2], tmp_path, SOON)
         assert seconds < 30
         assert "waiting: no worker was heard for" in said
         assert "lost all its workers, and in 4 s no other came" in said
@@ -134,6 +113,16 @@ def test_the_only_worker_of_a_plain_scheduler_is_stopped_and_the_run_ends(slow, 
             pass
         assert time.monotonic() - began < SOON["chunkfold.close"] + 5
         scheduler.send_signal(signal.SIGCONT)
+
+
+def test_a_scheduler_is_stopped_and_the_run_ends(slow, tmp_path: Path):
+    settings = SOON | {"chunkfold.workers.answer": 2.0, "chunkfold.close": 1.0}
+    with scheduled(tmp_path) as (scheduler, address):
+        asked = (address, FIRST.spec, *slow[:2], tmp_path, settings, scheduler.pid)
+        seconds, said = reduce_with_one_stopped(*asked)
+    assert f"ClusterError: the scheduler at {address} has not answered for 2 s: it is" in said
+    assert "after 2 s the run ends" in said
+    assert seconds < 15
 
 
 def test_all_are_stopped_for_longer_than_any_deadline_and_nobody_is_removed(slow):

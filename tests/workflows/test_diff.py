@@ -165,3 +165,29 @@ def test_signs_are_read_as_attributes_say():
     signed = zarr.create_array({}, data=np.array([-1, 3], "i1"), attributes={"_Unsigned": "true"})
     found = diff(signed, stored(np.array([255, 4], "u1"), (2,)), mask_and_scale=True)
     assert (found.first, found.values, found.max_abs) == ((1,), (3, 4), 1)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "to"),
+    [
+        (("i8", "f8"), "float64"),
+        (("f4", "u8"), "float64"),
+        (("u8", "c8"), "complex128"),
+        (("i8", "u8"), ""),
+        (("i4", "f8"), ""),
+        (("f4", "f8"), ""),
+        (("i8", "i8"), ""),
+        (("M8[s]", "M8[ms]"), ""),
+    ],
+)
+def test_integers_that_are_rounded_to_be_compared_are_told(dtypes: tuple[str, str], to: str):
+    """2**53 and the next one are the same float64: whoever reads "equal" must know."""
+    one = np.array([3, 5]).astype(dtypes[0])
+    other = one.astype(dtypes[1])
+    if dtypes == ("i8", "f8"):
+        one[0], other[0] = 2**53 + 1, 2**53
+    found = diff(stored(one, (1,)), stored(other, (2,)))
+    told = [line for line in found.lines() if "integers beyond 2**53 are rounded" in line]
+    assert (found.rounded, bool(told)) == (to, bool(to))
+    assert difference_json(found)["rounded_to"] == (to or None)
+    assert found.equal

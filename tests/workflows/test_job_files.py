@@ -127,6 +127,8 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ('"90 m"', '"1e999 s"', "FILE:20: limits.time: give a time with its unit"),
         ('"90 m"', '""', "FILE:20: limits.time: give a time with its unit"),
         ('"2 GiB"', '""', "FILE:19: limits.memory: give a size with its unit"),
+        ('"2 GiB"', '"٢ GiB"', "FILE:19: limits.memory: give a size with its unit"),
+        ('"90 m"', '"٩ m"', "FILE:20: limits.time: give a time with its unit"),
         ('"2 GiB"', '"1e9"', "FILE:19: limits.memory: give a size with its unit"),
         ('"std"]', '"std"]\ndtype = ","', "FILE:6: reduce.dtype: ',' is no dtype"),
         ("[output]", "# a\u2028b\n[output]\nx = 1", "FILE:11: output.x: is no such key"),

@@ -16,6 +16,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.errors import MissingWarning
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.lock import lock_path, locked
 from chunkfold.workflows.job.running import plan_job, run_job
@@ -384,3 +385,25 @@ def test_a_name_that_no_output_can_hold_is_refused(folder: Path, scheduler: str)
     (folder / "2025.zarr").rename(os.fsdecode(bytes(folder) + b"/caf\xe9.zarr"))
     with pytest.raises(cf.JobError, match=r"caf\\udce9\.zarr.* is no UTF-8"):
         job_sources(job(folder, scheduler, "o.json", "sources='*.zarr'").sources)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_array_that_only_consolidated_metadata_name_is_told(tmp_path: Path, zarr_format: int):
+    """The other arrays are reduced, never fill values in the place of its own."""
+    group = zarr.open_group(tmp_path / "g.zarr", mode="w", zarr_format=zarr_format)
+    for name in ("gone", "kept"):
+        group.create_array(name, data=np.arange(8.0), chunks=(4,))
+    zarr.consolidate_metadata(tmp_path / "g.zarr", zarr_format=zarr_format)
+    shutil.rmtree(tmp_path / "g.zarr" / "gone")
+    with pytest.warns(MissingWarning, match="g.zarr/gone: is gone, but the consolidated"):
+        assert list(job_sources([str(tmp_path / "g.zarr")])) == ["kept"]
+    consolidated = zarr.open_group(tmp_path / "g.zarr", mode="r", use_consolidated=True)
+    for named in (tmp_path / "g.zarr" / "gone", consolidated["gone"]):
+        with pytest.raises(cf.SourceError, match=r"no such path|cannot be opened again"):
+            cf.reduce(named)
+    shutil.rmtree(tmp_path / "g.zarr" / "kept")
+    with (
+        pytest.warns(MissingWarning),
+        pytest.raises(cf.JobError, match=r"no array of .*g\.zarr is there any more"),
+    ):
+        job_sources([str(tmp_path / "g.zarr")])

@@ -14,9 +14,10 @@ from rich.console import Console
 import chunkfold as cf
 from chunkfold import PlanError
 from chunkfold.events import BlockProgress, RunStarted, WorkerRetired
+from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.parsing import parse_selection
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.results import jsonable, plan_json
+from chunkfold.workflows.results import plan_json
 
 
 def test_json_carries_what_json_has_no_word_for():
@@ -42,7 +43,9 @@ def test_lists_are_not_taken_for_positions(text: str):
         parse_selection(text)
 
 
-@pytest.mark.parametrize("text", ["0:1:2:3", "a", "1,,2", "1.5", "(0, 2)", "", "True"])
+@pytest.mark.parametrize(
+    "text", ["0:1:2:3", "a", "1,,2", "1.5", "(0, 2)", "", "True", "1_0", "٣", "0:1_0", "1²"]
+)
 def test_a_bad_selection_is_quoted(text: str):
     with pytest.raises(PlanError, match="selection"):
         parse_selection(text)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -75,6 +77,17 @@ def test_options_bring_commands_to_a_scheduler(site: Site):
     words = ["reduce", site.array, "--quiet", "--scheduler", site.address]
     done = finished([BIN / "chunkfold", *words, *site.options(site.client)], 60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "sum 4950.0\n", "")
+
+
+def test_pages_of_workers_are_encrypted_as_their_connections_are(site: Site):
+    log = (site.folder / "worker.log").read_text()
+    (place,) = re.findall(r"dashboard at:\s+(\S+)", log)
+    context = ssl.create_default_context(cafile=str(site.ours.file))
+    context.check_hostname = False
+    with urllib.request.urlopen(f"https://{place}/health", timeout=30, context=context) as answer:
+        assert answer.read() == b"ok"
+    with pytest.raises(OSError):  # noqa: PT011 # it is closed, or reset
+        urllib.request.urlopen(f"http://{place}/health", timeout=30)
 
 
 def test_dask_s_configuration_does_too(site: Site, reduce):
@@ -211,9 +224,12 @@ def test_workers_in_slurm_have_certificates_and_those_in_kubernetes_cannot(site:
         both.write_bytes(site.worker.cert.read_bytes() + site.worker.key.read_bytes())
         with dask.config.set(tls_settings(str(site.ours.file), str(both))):
             security = clusters._security_of_slurm()
+            prologue = clusters._prologue(security)
             with clusters._jobqueue().SLURMCluster(
-                cores=1, memory="1 GB", security=security
+                cores=1, memory="1 GB", security=security, job_script_prologue=prologue
             ) as made:
+                pages = f"export DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__TLS__CERT={both}"
+                assert pages in made.job_script()
                 words = f"--tls-ca-file {site.ours.file} --tls-cert {both} --tls-key {both}"
                 assert words in made.job_script()
                 assert made.scheduler_address.startswith("tls://")

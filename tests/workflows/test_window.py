@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -12,10 +13,11 @@ import dask
 import pytest
 from distributed import Client
 
-from chunkfold.cluster import connect
 from chunkfold.errors import ClusterError
+from chunkfold.joining import connect
+from chunkfold.workflows import window
 from chunkfold.workflows.window import in_window
-from tests.processes import BIN, awaited, started
+from tests.stops import scheduled
 
 ITEMS = 200
 
@@ -76,7 +78,8 @@ def test_calls_that_do_not_end_are_not_waited_for_in_silence(maker, tmp_path: Pa
         in_window(time.sleep, [1.0])
 
 
-def test_without_any_worker_it_ends():
+def test_without_any_worker_it_ends(monkeypatch):
+    monkeypatch.setattr(window, "_SETTLE_DEADLINE_S", 0.5)
     with (
         dask.config.set({"chunkfold.workers.absent": 0.2, "chunkfold.workers.ask": 0.1}),
         Client(processes=False, n_workers=0, dashboard_address=None) as nobody,
@@ -88,10 +91,22 @@ def test_without_any_worker_it_ends():
 
 def test_without_its_scheduler_it_ends(tmp_path: Path):
     """As reductions do, with an error after which another try may go well."""
-    words = [BIN / "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
-    with started(words, tmp_path / "log") as scheduler:
-        address = awaited(tmp_path / "log", r"Scheduler at:\s+(tcp://\S+)", scheduler)
+    with (
+        scheduled(tmp_path) as (scheduler, address),
+        connect(address) as nobody,
+        nobody.as_current(),
+    ):
+        threading.Timer(1, scheduler.kill).start()
+        with pytest.raises(ClusterError, match="connection to the scheduler was lost"):
+            in_window(print, [1])
+
+
+def test_with_its_scheduler_stopped_it_ends(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(window, "_SETTLE_DEADLINE_S", 0.5)
+    soon = {"chunkfold.workers.answer": 1.0, "chunkfold.workers.ask": 0.3, "chunkfold.close": 1.0}
+    with dask.config.set(soon), scheduled(tmp_path) as (scheduler, address):
         with connect(address) as nobody, nobody.as_current():
-            threading.Timer(1, scheduler.kill).start()
-            with pytest.raises(ClusterError, match="connection to the scheduler was lost"):
+            threading.Timer(1, scheduler.send_signal, [signal.SIGSTOP]).start()
+            with pytest.raises(ClusterError, match="has not answered for 1 s: it is stopped"):
                 in_window(print, [1])
+        scheduler.send_signal(signal.SIGCONT)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import difflib
 import io
-import json
 import logging
 import os
 import signal
@@ -185,8 +184,10 @@ class _Interrupts:
 
 def _tell(error: Exception) -> None:
     if "--json-lines" in sys.argv:
+        from chunkfold.workflows.as_json import json_text  # NumPy, which `--help` does without
+
         told = {"event": "Failed", "error": type(error).__name__, "message": str(error)}
-        sys.stderr.write(json.dumps(told) + "\n")
+        sys.stderr.write(json_text(told) + "\n")
         return
     err.print(f"[bold red]{type(error).__name__}:[/]", end=" ")
     several = isinstance(error, (JobError, BuildError)) or getattr(error, "several", False)

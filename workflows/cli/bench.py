@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -28,6 +27,8 @@ from chunkfold.kernels.bench.measure import (
 )
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
 from chunkfold.units import size_text
+from chunkfold.workflows.as_json import json_text
+from chunkfold.workflows.cli.numbers import Whole
 from chunkfold.workflows.cli.options import Decorator, stacked
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.outputs import check_writable, naming
@@ -44,9 +45,9 @@ _DTYPES = ("float32", "float64", "int32", "int64", "int8", "float16")
 
 _measured: Decorator = stacked(
     click.argument("spec", required=False),
-    click.option("--mib", type=click.IntRange(min=1), default=256, show_default=True,
+    click.option("--mib", type=Whole(min=1), default=256, show_default=True,
                  help="Size of the array in MiB."),
-    click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True,
+    click.option("--rounds", type=Whole(min=1), default=9, show_default=True,
                  help="Interleaved rounds; medians are shown."),
     click.option("--json", "as_json", is_flag=True, help="For machines."),
     click.option("--plot", type=click.Path(path_type=Path),
@@ -110,7 +111,7 @@ def kernels(
             _print_kernels(rows, mib)  # minutes of work
         raise
     if as_json:
-        click.echo(json.dumps({"rows": [asdict(row) for row in rows], "faster_from": faster}))
+        click.echo(json_text({"rows": [asdict(row) for row in rows], "faster_from": faster}))
     else:
         _print_kernels(rows, mib)
         if find_spec("mako") is None:
@@ -148,7 +149,7 @@ def ladder(
     _prepare(plot)
     rows = _on_each(spec, lambda device: bench_ladder(device, op, dtype, mib << 20, rounds))
     if as_json:
-        click.echo(json.dumps({"rows": [asdict(row) for row in rows]}))
+        click.echo(json_text({"rows": [asdict(row) for row in rows]}))
     else:
         for row in rows:
             _print_ladder(row)
@@ -173,7 +174,7 @@ def transfer(spec: str | None, mib: int, rounds: int, plot: Path | None, *, as_j
     _prepare(plot)
     found = _on_each(spec, lambda device: bench_transfer(device, mib << 20, rounds))
     if as_json:
-        click.echo(json.dumps({"rows": [asdict(one) for one in found]}))
+        click.echo(json_text({"rows": [asdict(one) for one in found]}))
     else:
         out.print(f"GB/s, {mib} MiB of float32, medians of interleaved rounds", markup=False)
         made = table("device", "way", "#moved", "#folded")

@@ -17,6 +17,7 @@ from chunkfold.run import Run
 from chunkfold.source import AnyArray
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
+from chunkfold.workflows.cli.numbers import Positive
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.outputs import naming
 from chunkfold.workflows.progress import byte_bar, run_progress
@@ -29,7 +30,7 @@ OPS = ["sum", "min", "max", "mean"]
 @click.command()
 @click.option(
     "--size",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Positive(),
     default=1.0,
     show_default=True,
     help="GiB of the float32 array, at least.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from chunkfold.bad_chunks import together
 from chunkfold.opening import open_each
 from chunkfold.source import Source
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.describe import Description, described
@@ -42,8 +42,9 @@ def command(
 
     SOURCE is a path or URL. Of every array: dtype, shape, what is stored, how many elements are
     missing (NaN or NaT), and of the others minimum, maximum, mean, standard deviation and a
-    histogram, in one read. An array of a group that cannot be opened or read has a row that says
-    why; the others are described, and the exit code is 3.
+    histogram, in one read. Numbers are shown as they are stored: a time as int64, say. An array of
+    a group that cannot be opened or read has a row that says why; the others are described, and the
+    exit code is 3.
 
     \b
     Examples:
@@ -69,7 +70,7 @@ def command(
             # Before the cluster is closed, which takes longer than a small array; and where one
             # cannot be read, those before it.
             if as_json:
-                click.echo(json.dumps([description_json(one) for one in made]))
+                click.echo(json_text([description_json(one) for one in made]))
             elif made:
                 show(out, description_table(made))
     skipped = together(one.skipped for one in made)

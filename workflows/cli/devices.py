@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 
 import click
@@ -22,6 +21,7 @@ from chunkfold.kernels import devices as find
 from chunkfold.kernels.choice import chosen
 from chunkfold.kernels.host import all_devices
 from chunkfold.units import size_text
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import device_json
 from chunkfold.workflows.style import show, table
@@ -46,7 +46,7 @@ def command(spec: str | None, *, verbose: bool, as_json: bool) -> None:
     chosen, left_out = default_devices()
     found = list(all_devices()) if spec is None else find(spec)
     if as_json:
-        click.echo(json.dumps([_as_json(d, d in chosen, verbose) for d in found], indent=2))
+        click.echo(json_text([_as_json(d, d in chosen, verbose) for d in found], indent=2))
         return
     show(out, _overview(found, chosen, left_out))
     if verbose:

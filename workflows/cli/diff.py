@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from chunkfold.api import check
 from chunkfold.opening import open_source
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.diff import diff
@@ -59,7 +59,7 @@ def command(
         with run_progress(err, quiet=quiet) as watch:
             found = diff(*pair, client=client, on_event=watch, **given)
         if as_json:
-            click.echo(json.dumps(difference_json(found)))
+            click.echo(json_text(difference_json(found)))
         else:
             for line in found.lines():
                 out.print(line, markup=False)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from chunkfold.api import check
 from chunkfold.opening import open_source
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.normalize import MEASURES, apply, check_applied, normalization, other_axes
 from chunkfold.workflows.parsing import axis as parse_axis
@@ -32,7 +33,7 @@ from chunkfold.workflows.results import normalization_json
     show_default=True,
     help="What becomes 0 and 1: mean and mean + std, or minimum and maximum.",
 )
-@click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof.")
+@click.option("--ddof", type=Number(), default=0, help="Variances divide by count - ddof.")
 @click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
 @options.mask_and_scale
 @click.option(
@@ -90,7 +91,7 @@ def command(
             found = normalization(
                 opened, channels=axis, by=by, client=client, on_event=watch, **given
             )
-        click.echo(json.dumps(normalization_json(found)))
+        click.echo(json_text(normalization_json(found)))
         if not quiet and out is None and found.why_not:
             err.print(found.why_not, markup=False)
         if out is not None:

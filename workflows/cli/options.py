@@ -11,8 +11,8 @@ import dask
 from distributed import Client
 
 from chunkfold.api import ON_BAD_CHUNK
-from chunkfold.cluster import connect
 from chunkfold.errors import ChunkError, PlanError
+from chunkfold.joining import connect
 from chunkfold.kernels import CATALOGUE
 from chunkfold.packed import not_applied
 from chunkfold.refusals import ABSENT
@@ -20,6 +20,7 @@ from chunkfold.request import MODES
 from chunkfold.security import tls_settings
 from chunkfold.settings import ABSENT_STATUS
 from chunkfold.source import Source
+from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
@@ -135,7 +136,7 @@ reduction = stacked(
         multiple=True,
         help="Axis to reduce, by number or name; may be repeated, or several joined by commas.",
     ),
-    click.option("--ddof", type=float, default=0, help="Variances divide by count - ddof."),
+    click.option("--ddof", type=Number(), default=0, help="Variances divide by count - ddof."),
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
     mask_and_scale,
     click.option(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from chunkfold.api import plan
-from chunkfold.cluster import chosen_devices, connect
+from chunkfold.cluster import chosen_devices
+from chunkfold.joining import connect
 from chunkfold.opening import open_source
 from chunkfold.planning import THREADS
 from chunkfold.staffing import posts
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import plan_json
@@ -32,6 +33,9 @@ def command(
 ) -> None:
     """Say what `reduce` would do with SOURCE, and how much memory it would take.
 
+    A leaf is a box of chunks that is read and folded at once, a block is what one Dask task folds;
+    what becomes of them, partials, is combined to one root for each tile of the outputs.
+
     \b
     Examples:
       chunkfold plan store.zarr/temperature --op mean --axis 0
@@ -47,6 +51,6 @@ def command(
         with connect(scheduler) as client:
             made = plan(opened, client=client, **given)
     if as_json:
-        click.echo(json.dumps(plan_json(made)))
+        click.echo(json_text(plan_json(made)))
     else:
         out.print(lines(str(made)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from typing import Any
 
@@ -13,6 +12,7 @@ from chunkfold.errors import MissingWarning
 from chunkfold.opening import open_source
 from chunkfold.run import Run
 from chunkfold.units import size_text
+from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.consoles import err
@@ -23,7 +23,7 @@ from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sourc
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, reported
-from chunkfold.workflows.results import jsonable, run_json
+from chunkfold.workflows.results import run_json
 from chunkfold.workflows.style import device_table, pass_table, print_results, show, tell_skipped
 from chunkfold.workflows.writing import check_writing, write_results
 
@@ -137,7 +137,7 @@ def command(
             if not quiet:
                 err.print(f"wrote {output}", markup=False)
         if as_json:
-            click.echo(json.dumps(run_json(run)))
+            click.echo(json_text(run_json(run)))
         else:
             print_results(results, run.plan.layout.elements, step_of(run.plan))
         if not quiet:

@@ -12,6 +12,7 @@ import numpy as np
 from distributed import Client
 
 from chunkfold.source import Source
+from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import step_of
@@ -24,7 +25,7 @@ from chunkfold.workflows.style import is_bins, print_results, tell_skipped
 
 def _print_schema(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(json.dumps(Job.model_json_schema(), indent=2))
+        click.echo(json_text(Job.model_json_schema(), indent=2))
         ctx.exit()
 
 
@@ -89,7 +90,7 @@ def command(
     with run_progress(err, quiet=quiet, json_lines=json_lines) as watch:
         outcome = run_job(job, on_event=watch, on_client=tell)
     if as_json:
-        click.echo(json.dumps(outcome.record.manifest))
+        click.echo(json_text(outcome.record.manifest))
     elif not silent:
         _print(outcome)
     _tell_packed(job, (one.source for one in outcome.reduced.values()), quiet=quiet)

@@ -8,10 +8,12 @@ import signal
 
 import click
 
-from chunkfold.cluster import chosen_devices, serve
+from chunkfold.cluster import chosen_devices
+from chunkfold.joining import serve
 from chunkfold.planning import THREADS
 from chunkfold.staffing import Post, posts
 from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli.numbers import Positive, Whole
 from chunkfold.workflows.consoles import err
 
 
@@ -21,19 +23,19 @@ from chunkfold.workflows.consoles import err
 @options.tls
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     default=THREADS,
     show_default=True,
     help="Blocks that a worker runs at once.",
 )
 @click.option(
     "--memory",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Positive(),
     help="GiB per worker.  [default: this host's, shared out]",
 )
 @click.option(
     "--workers-per-device",
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     help="Processes that share a GPU, or have a part of a CPU each.  [default: one for every 4 "
     "cores of a GPU, 4 at most, or 8 cores of a CPU]",
 )

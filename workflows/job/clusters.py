@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,10 +14,11 @@ import dask
 from distributed import Client
 from distributed.security import Security
 
-from chunkfold.cluster import chosen_devices, connect
+from chunkfold.cluster import chosen_devices
 from chunkfold.errors import ClusterError, PlanError
+from chunkfold.joining import connect
 from chunkfold.planning import THREADS
-from chunkfold.security import ROLES, check, configured, tls_settings
+from chunkfold.security import ROLES, check, configured, page_settings, tls_settings
 from chunkfold.settings import dashboard_address
 from chunkfold.staffing import posts
 from chunkfold.workflows.clients import QUIET, local_client
@@ -114,6 +116,7 @@ def _slurm(cluster: Slurm) -> Iterator[Client]:
     security = _security_of_slurm()
     if security is not None:
         options["security"] = security
+        options["job_script_prologue"] = _prologue(security)
     try:
         slurm = _jobqueue().SLURMCluster(**options)
     except (RuntimeError, ValueError, OSError) as error:
@@ -141,6 +144,20 @@ def _security_of_slurm() -> Security | None:
     # dask-jobqueue names a key to its workers, whether or not it is in a file of its own.
     files = security.get_tls_config_for_role("worker")
     return Security(tls_worker_key=files["key"] or files["cert"])
+
+
+_SITE = ("job-script-prologue", "env-extra")
+"""Settings of dask-jobqueue by which sites have their scripts begin; the second is of old ones."""
+
+
+def _prologue(security: Security) -> list[str]:
+    """Return what a worker's script begins with: what the site has it do, and settings of pages."""
+    settings = page_settings(security)
+    return [
+        *next(filter(None, (dask.config.get(f"jobqueue.slurm.{key}", None) for key in _SITE)), ()),
+        *(f"export DASK_{name.replace('.', '__').upper()}={shlex.quote(value)}"
+          for name, value in settings.items() if value),
+    ]  # fmt: skip
 
 
 def _check_script(script: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from dask.utils import parse_bytes, parse_timedelta
+from dask.utils import parse_timedelta
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -23,9 +23,12 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.request import MODES
+from chunkfold.units import size_bytes
 from chunkfold.workflows.parsing import named, parse_selection, with_edges, words
 from chunkfold.workflows.reduced import check_results
 
+_SIZE = re.compile(r"\s*[0-9]{1,9}(\.[0-9]+)?\s*[kKMGTP]?i?B\s*")
+_TIME = re.compile(r"\s*[0-9]{1,6}(\.[0-9]+)?\s*(ms|s|m|h|d)\s*")
 _LONGEST_S = 10 * 365 * 86400.0
 VERSION = 1
 """Of job files: raised when an older chunkfold would misread one."""
@@ -46,15 +49,19 @@ def _selectable(text: str) -> str:
 
 def _nbytes(text: Any) -> int:
     """Read a size; never a bare number, which would leave its unit open."""
-    sound = isinstance(text, str) and re.fullmatch(r"\s*\d{1,9}(\.\d+)?\s*[kKMGTP]?i?B\s*", text)
-    nbytes = int(parse_bytes(text)) if sound else 0
+    sound = isinstance(text, str) and re.fullmatch(
+        r"\s*[0-9]{1,9}(\.[0-9]+)?\s*[kKMGTP]?i?B\s*", text
+    )
+    nbytes = size_bytes(text) if sound else 0
     if nbytes <= 0:
         raise PlanError(f"give a size with its unit, such as '2 GiB', not {text!r}")
     return nbytes
 
 
 def _seconds(text: Any) -> float:
-    sound = isinstance(text, str) and re.fullmatch(r"\s*\d{1,6}(\.\d+)?\s*(ms|s|m|h|d)\s*", text)
+    sound = isinstance(text, str) and re.fullmatch(
+        r"\s*[0-9]{1,6}(\.[0-9]+)?\s*(ms|s|m|h|d)\s*", text
+    )
     seconds = float(parse_timedelta(text, default=False)) if sound else 0.0
     if not 0 < seconds < _LONGEST_S:
         raise PlanError(f"give a time with its unit, such as '90 m' or '2 h', not {text!r}")
@@ -106,13 +113,13 @@ def _apart(claims: dict[str, str]) -> dict[str, str]:
 
 
 def _scheduler(text: str) -> str:
-    if not re.fullmatch(r"(\w+://)?[^\s/]+:\d+/?", text):
+    if not re.fullmatch(r"(\w+://)?[^\s/]+:[0-9]+/?", text):
         raise PlanError(f"give a scheduler's address, such as 'tcp://10.0.0.1:8786', not {text!r}")
     return text
 
 
 def _slurm_time(text: str) -> str:
-    if not re.fullmatch(r"(\d+-)?\d+(:\d+){0,2}", text):
+    if not re.fullmatch(r"([0-9]+-)?[0-9]+(:[0-9]+){0,2}", text):
         raise PlanError(f"give a time as Slurm writes it, such as '02:00:00', not {text!r}")
     return text
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from chunkfold.addresses import below, last_of, on_disk
-from chunkfold.errors import JobError
+from chunkfold.errors import JobError, MissingWarning
 from chunkfold.opening import Unopened, is_zarr, open_each
 from chunkfold.printable import printable
 from chunkfold.redaction import shown_address, without_secrets
@@ -28,7 +29,7 @@ def job_sources(
 
     That is its path within the group, or below the folder where a pattern's marks begin; of an
     array that is named itself, its own name. An earlier output of the job, at `out`, that a pattern
-    matches is left out.
+    matches is left out; and so is one that only consolidated metadata name, with a MissingWarning.
 
     Raises
     ------
@@ -42,6 +43,7 @@ def job_sources(
             continue
         if isinstance(member, Unopened):
             if member.gone:
+                warnings.warn(f"{member.error}: the job does without", MissingWarning, stacklevel=2)
                 continue
             raise member.error
         if name != name.encode(errors="replace").decode():
@@ -55,6 +57,8 @@ def job_sources(
                 "name the folder above them with a pattern, or run two jobs"
             )
         found[name] = member
+    if not found and not exclude:
+        raise JobError(f"no array of {', '.join(patterns)} is there any more")
     if not found:
         raise JobError(f"exclude {', '.join(map(repr, exclude))} leaves no array of the sources")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -15,11 +14,11 @@ from markupsafe import Markup
 from chunkfold.kernels.finishes import BIN
 from chunkfold.run import Run
 from chunkfold.units import size_text
+from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.density import step_of
 from chunkfold.workflows.manifest import Record, written_in_the_end
 from chunkfold.workflows.outputs import check_output, staged
 from chunkfold.workflows.report import plots
-from chunkfold.workflows.results import jsonable
 
 
 def check_report(out: str) -> None:
@@ -58,7 +57,7 @@ def render(record: Record) -> str:
     )
     manifest = record.manifest
     runs = [_section(key, manifest["runs"][key], run) for key, run in record.runs.items()]
-    text = json.dumps(_without_timelines(manifest), indent=2)
+    text = json_text(_without_timelines(manifest), indent=2)
     return template.render(manifest=manifest, runs=runs, manifest_text=text)
 
 

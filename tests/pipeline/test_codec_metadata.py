@@ -12,7 +12,7 @@ from zarr.codecs import TransposeCodec
 from zarr.codecs.numcodecs import BZ2
 
 import chunkfold as cf
-from chunkfold.codecs import codec_names
+from chunkfold.codec_metadata import codec_names
 from chunkfold.opening import Unopened, open_each, open_source
 
 PCODEC = {"name": "numcodecs.pcodec", "configuration": {"level": 8}}

@@ -33,10 +33,10 @@ class Accumulate:
     `carry(s)` lets a state have a narrow part, which fills vectors with more lanes than a wide one:
     it sets the state fields that it names before `end`, and at least once every 32,768 elements.
 
-    `join(a, b)` gives each state field of one state that stands for the elements of two. Where it is
-    less work than to `end` both and `op` them, short rows are faster with it. `join_alike(a, b)` does
-    it for parts of one stream, which the same first element began: it gives the fields that `first`
-    leaves out.
+    `join(a, b)` gives each state field of one state that stands for the elements of two. Where it
+    is less work than to `end` both and `op` them, short rows are faster with it. `join_alike(a, b)`
+    does it for parts of one stream, which the same first element began: it gives the fields that
+    `first` leaves out.
     """
 
     state: Mapping[str, str]

@@ -118,8 +118,7 @@ class Accumulator:
         if self.exact:
             return self
         parts = [
-            Component(c.origin, tuple(map(_without_elements, c.fields)))
-            for c in self.components
+            Component(c.origin, tuple(map(_without_elements, c.fields))) for c in self.components
         ]
         return Accumulator(("uint8",), ("uint8",), tuple(parts), (False,), (None,))
 

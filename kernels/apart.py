@@ -51,9 +51,7 @@ def are_apart(dtypes: Sequence[np.dtype]) -> bool:
 
 def apart(dtypes: Sequence[np.dtype], x0: Symbol, x1: Symbol) -> Apart:
     """Compare elements of two dtypes: both of integers, or both of times."""
-    (low0, high0), (low1, high1) = (
-        _wide(x, number, dtypes) for number, x in enumerate((x0, x1))
-    )
+    (low0, high0), (low1, high1) = (_wide(x, number, dtypes) for number, x in enumerate((x0, x1)))
     same = (low0 == low1) & (high0 == high1)
     missing = low0 != low0
     if dtypes[0].kind in "mM":
@@ -123,7 +121,8 @@ def days(time: Symbol, months: int) -> Symbol:
     algorithms", 2013). Times whose days 64 bits would not hold are taken as the last that they do.
     """
     most = 2**58 // months
-    since_march = np.clip(time, -most, most) * months + (1970 * 12 - 2)
+    clipped: Symbol = np.clip(time, -most, most)  # type: ignore[assignment]
+    since_march = clipped * months + (1970 * 12 - 2)
     era = since_march // 4800
     month = since_march - era * 4800
     year = month // 12

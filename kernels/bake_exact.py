@@ -22,6 +22,7 @@ from chunkfold.kernels.bake_lanes import array_lanes
 from chunkfold.kernels.bake_texts import assigned, joined
 from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.component import Component
+from chunkfold.kernels.expressions.style import ONE
 from chunkfold.kernels.limbs import Limbs
 
 _LIFT = """

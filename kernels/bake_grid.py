@@ -23,7 +23,7 @@ from __future__ import annotations
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_expansion import VECTOR, elements, terms_of
 from chunkfold.kernels.bake_texts import joined, named
-from chunkfold.kernels.bake_vectors import mask, on_vectors, named_lanes
+from chunkfold.kernels.bake_vectors import mask, named_lanes, on_vectors
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.limbs import Limbs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.bake_texts import joined, named
+from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.dtypes import FIELD
 
 

@@ -11,6 +11,7 @@ from chunkfold.kernels.expressions.emit import emitted
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.style import Style
 
+
 def library(name: str) -> str:
     """Return a kernel header, behind a directive that names it."""
     text = resources.files("chunkfold.kernels").joinpath(name).read_text()
@@ -36,8 +37,8 @@ def assigned(
 ) -> str:
     """Return statements that compute some trees, and then set targets to their values.
 
-    Inputs are called x0, x1, ...; fields as they are read. State fields in `common` are scalars, which
-    lanes share.
+    Inputs are called x0, x1, ...; fields as they are read. State fields in `common` are scalars,
+    which lanes share.
     """
     pairs = list(targets)
     lines, texts = emitted([tree for _, tree in pairs], _leaf(style, common, index), style)

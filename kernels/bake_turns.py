@@ -15,8 +15,8 @@ from chunkfold.kernels.bake_vectors import in_common, of_two, on_vectors
 from chunkfold.kernels.checks import read_fields
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.geometry import SHORT_RUN
 from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.geometry import SHORT_RUN
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 """What pairs are joined by, and how far apart the runs of a pair are."""

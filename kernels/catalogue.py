@@ -17,16 +17,15 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.integers import (
-    NAT,
     INTEGER_MEAN,
     INTEGER_PROD,
     INTEGER_SUM,
+    NAT,
     TIME_SUM,
     few_added_up,
 )
 from chunkfold.kernels.moments import NORM1, NORM2, STD, SUMSQ, VAR
 from chunkfold.kernels.monoid import Monoid
-
 
 
 def _parts_of(x: Any) -> Expressions:

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.dtypes import COUNT, EXACT, FIELD, RULES, is_table
 from chunkfold.kernels.errors import MonoidError
@@ -142,8 +140,8 @@ def check_rules(
     for name, dtype in fields.items():
         if dtype in EXACT and not _is_exact(lift[name]):
             raise MonoidError(
-                f"lift[{name!r}] of monoid {monoid!r} is {shown(lift[name])}, but exact sums are of "
-                "elements as they are; give x, abs(x), x.real or x.imag"
+                f"lift[{name!r}] of monoid {monoid!r} is {shown(lift[name])}, but exact sums are "
+                "of elements as they are; give x, abs(x), x.real or x.imag"
             )
         if is_table(dtype) and zero[name] != 0:
             raise MonoidError(
@@ -193,8 +191,8 @@ def check_accumulates(monoid: str, accumulates: tuple[Accumulate, ...]) -> None:
         check_numbers(monoid, "accumulate.start", one.start)
         if one.join_alike is not None and one.first is None:
             raise MonoidError(
-                f"accumulate.join_alike of monoid {monoid!r} joins what one first element began, but "
-                "there is no accumulate.first; give accumulate.join"
+                f"accumulate.join_alike of monoid {monoid!r} joins what one first element began, "
+                "but there is no accumulate.first; give accumulate.join"
             )
 
 

@@ -13,7 +13,7 @@ from chunkfold.kernels.accumulate import Expressions, Part
 from chunkfold.kernels.apart import apart
 from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.expressions.library import order_high, real, where, wide
-from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
+from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol, applied
 from chunkfold.kernels.integer_products import INTEGER_DOT, INTEGER_SUM_SQ_DIFF, distance
 from chunkfold.kernels.integers import wanted_integer, within
 from chunkfold.kernels.limbs import part_of
@@ -22,25 +22,27 @@ from chunkfold.kernels.monoid import Monoid
 _TWO: Any = {"inputs": 2, "casts": False}
 
 
-def alike(x0: Any, x1: Any) -> Symbol:
+Element = Symbol | ComplexSymbol
+
+
+def alike(x0: Element, x1: Element) -> Symbol:
     """Return whether two numbers are equal; NaN equals NaN."""
-    if isinstance(x0, ComplexSymbol):
-        return equal(x0, x1) | (_is_nan(x0) & _is_nan(x1))
-    return (x0 == x1) | (_is_nan(x0) & _is_nan(x1))
+    return equal(x0, x1) | (_is_nan(x0) & _is_nan(x1))
 
 
-def equal(x0: Any, x1: Any) -> Symbol:
+def equal(x0: Element, x1: Element) -> Symbol:
     """Return whether two numbers are equal, which NaN never is."""
     return (x0.real == x1.real) & (x0.imag == x1.imag)
 
 
-def _is_nan(x: Any) -> Symbol:
-    return np.isnan(x.real) | np.isnan(x.imag)
+def _is_nan(x: Element) -> Symbol:
+    return (x.real != x.real) | (x.imag != x.imag)
 
 
-def far_complex(x0: Any, x1: Any) -> Symbol:
+def far_complex(x0: ComplexSymbol, x1: ComplexSymbol) -> Symbol:
     """Return how far two complex numbers are apart, in the widest float."""
-    return np.hypot(wide(x0.real - x1.real), wide(x0.imag - x1.imag))
+    real, imag = wide(x0.real - x1.real), wide(x0.imag - x1.imag)
+    return applied("hypot", real, imag)
 
 
 def _larger(a: Any, b: Any) -> Expressions:

@@ -230,8 +230,6 @@ def norm2(fields: Fields, context: Context) -> np.ndarray:
     return _finished([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))
 
 
-
-
 def _parts_of(x: Any) -> Expressions:
     return {"re": x.real, "im": x.imag}
 
@@ -282,8 +280,6 @@ EXACT_SUMSQ = Monoid(
     finish=partial(_sum, "q"),
     **_ONE,
 )
-EXACT_NORM2 = Monoid(
-    "norm2", fields={"q": "exact_squares"}, lift=lambda x: x, finish=norm2, **_ONE
-)
+EXACT_NORM2 = Monoid("norm2", fields={"q": "exact_squares"}, lift=lambda x: x, finish=norm2, **_ONE)
 EXACT_VAR = Monoid("var", finish=variance, **_MOMENTS)
 EXACT_STD = Monoid("std", finish=deviation, **_MOMENTS)

@@ -175,8 +175,8 @@ _ZERO_BIN, _LAST = 4065, 4079
 def sixteenths(x: Symbol) -> Symbol:
     """Return a value's bin by sign, exponent and four bits of its mantissa; -1 for NaN.
 
-    From -infinity's, 0, to infinity's, 8130. Values beyond float32's range share the last bins before
-    those.
+    From -infinity's, 0, to infinity's, 8130. Values beyond float32's range share the last bins
+    before those.
     """
     if x.dtype.kind != "f":
         x = _truncated(x)
@@ -192,7 +192,7 @@ def sixteenths(x: Symbol) -> Symbol:
 
 
 def _truncated(x: Symbol) -> Symbol:
-    """Make an integer a float32 that is never further from zero: all but its first 24 bits are 0."""
+    """Make an integer a float32 that is never further from zero: of its first 24 bits."""
     if x.dtype.itemsize <= 2:
         return x.astype(np.float32)
     size = magnitude(wide(x))

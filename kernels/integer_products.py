@@ -32,7 +32,6 @@ from chunkfold.kernels.integers import (
 from chunkfold.kernels.monoid import Monoid
 
 
-
 def distance(x0: Symbol, x1: Symbol) -> Symbol:
     """Return how far two integers are apart, which 64 bits without a sign always hold."""
     one, other = x0.astype(np.uint64), x1.astype(np.uint64)

@@ -231,10 +231,8 @@ def _product(fields: Fields, context: Context) -> np.ndarray:
     return within(values, wanted_integer(context), f"product of {context.dtype}")
 
 
-
-
 def _multiplied(a: Any, b: Any) -> Expressions:
-    """Multiply magnitudes: of what is not zero they never shrink, so if all fits, every part does."""
+    """Multiply magnitudes: they never shrink but by zero, so if all fits, every part does."""
     zero = (a.zero | b.zero) != 0
     beyond = (a.beyond | b.beyond) | (high_product(a.m, b.m) != 0)
     return {
@@ -248,9 +246,9 @@ def _multiplied(a: Any, b: Any) -> Expressions:
 def _product_ends(s: Any) -> Expressions:
     """Tell the magnitude from the low 64 bits, and all else from the product as a float.
 
-    NaN is a zero behind what was infinite. The float is off by 2**-17 at most where it comes to 2**64
-    (64 factors of 2 and more, in float32), and near there the uppermost of the low bits tells on
-    which side it is.
+    NaN is a zero behind what was infinite. The float is off by 2**-17 at most where it comes to
+    2**64 (64 factors of 2 and more, in float32), and near there the uppermost of the low bits tells
+    on which side it is.
     """
     zero, size, negative = ~(abs(s.f) > 0), abs(s.f), s.f < 0
     magnitude = where(negative, -s.low, s.low)

@@ -1,7 +1,7 @@
 """Elements on which the laws of a monoid are tried, and orders in which they are folded.
 
-A monoid that breaks its laws does so somewhere: mostly where a number that it names draws a line, or
-in data like those that it is about to fold. Pure functions.
+A monoid that breaks its laws does so somewhere: mostly where a number that it names draws a line,
+or in data like those that it is about to fold. Pure functions.
 """
 
 from __future__ import annotations

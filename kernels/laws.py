@@ -243,8 +243,8 @@ def _folded(
     """Fold elements in many orders, each in parts: a place each.
 
     An order names the elements, and by its highest bit those that end a part, which is folded by
-    itself and then put to the parts before it. Returns of each order what the part and all before it
-    were after every `_EVERY` elements, and in the end the result: by op, and by streams.
+    itself and then put to the parts before it. Returns of each order what the part and all before
+    it were after every `_EVERY` elements, and in the end the result: by op, and by streams.
     """
     count, length = orders_.shape
     numbers, ends = (orders_ & ~ENDS).astype(np.int64), (orders_ & ENDS) != 0

@@ -128,12 +128,19 @@ class Reference:
         fields = [field_node("s", name, dtype) for name, dtype in self.state.items()]
         phases = [
             (phase, compiled([tree for _, tree in trees], [*fields, *read]))
-            for phase, trees in (("first", state.first), ("step", state.step), ("carry", state.carry))
+            for phase, trees in (
+                ("first", state.first),
+                ("step", state.step),
+                ("carry", state.carry),
+            )
         ]
         return read, {"first": state.first, "step": state.step, "carry": state.carry}, phases
 
     def step(
-        self, state: Mapping[str, np.ndarray], begun: np.ndarray, elements: Mapping[Node, np.ndarray]
+        self,
+        state: Mapping[str, np.ndarray],
+        begun: np.ndarray,
+        elements: Mapping[Node, np.ndarray],
     ) -> dict[str, np.ndarray]:
         """Take in an element in each place; `begun` says where there was one before."""
         read, trees, phases = self._taking

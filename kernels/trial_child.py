@@ -20,9 +20,9 @@ from chunkfold.kernels.accumulator import Accumulator, Slot
 from chunkfold.kernels.combine import Combiner
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
-from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.laws import try_laws
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial

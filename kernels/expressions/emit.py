@@ -32,7 +32,7 @@ def emitted(
     uses: Counter[Node] = Counter()
     for one in walk(roots):
         repeats = one.op in MEANINGS and MEANINGS[one.op].repeats
-        uses.update({source: 1 + repeats for source in one.sources})
+        uses.update(dict.fromkeys(one.sources, 1 + repeats))
     lines: list[str] = []
     texts: dict[Node, str] = {}
     for one in walk(roots):

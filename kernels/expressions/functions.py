@@ -84,8 +84,8 @@ def as_node(operand: Operand, like: Node | np.dtype) -> Node:
         limits = np.iinfo(dtype)
         if not limits.min <= operand <= limits.max:
             raise TypeError(
-                f"{operand} does not fit {dtype} ({limits.min} to {limits.max}); convert the symbol "
-                "first, as x.astype('int64')"
+                f"{operand} does not fit {dtype} ({limits.min} to {limits.max}); convert the "
+                "symbol first, as x.astype('int64')"
             )
     return constant(operand, dtype)
 
@@ -311,10 +311,10 @@ def _power(a: Operand, b: Operand) -> Node:
     dtype = common(a, b)
     if dtype.kind != "f":
         raise TypeError(
-            f"{_names((a, b))}: an integer is raised to a whole power that is a number of Python's, "
-            "not below 0; convert it to a float for others"
+            f"{_names((a, b))}: an integer is raised to a whole power that is a number of "
+            "Python's, not below 0; convert it to a float for others"
         )
-    if not isinstance(b, Node) and b == 0.5:  # noqa: PLR2004
+    if not isinstance(b, Node) and b == 0.5:
         return made("sqrt", dtype, as_node(a, dtype))
     return made("power", dtype, as_node(a, dtype), as_node(b, dtype))
 

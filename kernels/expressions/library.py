@@ -238,8 +238,8 @@ def first(a_key: Symbol, b_key: Symbol, a_index: Symbol, b_index: Symbol) -> Sym
 
 
 # Both ends of floats are found with less: by the greatest and the least of their bits as unsigned
-# integers, and the greatest as signed ones. Without a sign floats are in their bits' order, with one
-# in the reverse, and NaN is beyond infinity in both.
+# integers, and the greatest as signed ones. Without a sign floats are in their bits' order, with
+# one in the reverse, and NaN is beyond infinity in both.
 
 
 def _any_nan(most: Symbol, top: Symbol, infinity: int) -> Symbol:

@@ -4,10 +4,10 @@ One row an operation. The text is the same for a scalar and for vectors: `Style`
 conversions and comparisons are written for either. A truth is held as OpenCL's vectors have it, an
 integer of which all bits are set or none, in scalars too; it is as wide as what was compared.
 
-Integers wrap as NumPy's do, which C leaves undefined for signed ones: these are added, subtracted and
-multiplied as unsigned. `quotient` rounds towards 0, is not asked for by 0, and shifts are by fewer bits
-than there are (`functions` sees to that). Conversions of floats to integers saturate, and NaN gives 0, also
-in NumPy's value here. `min` and `max` let NaN win, `fmin` and `fmax` drop it.
+Integers wrap as NumPy's do, which C leaves undefined for signed ones: these are added, subtracted
+and multiplied as unsigned. `quotient` rounds towards 0, is not asked for by 0, and shifts are by
+fewer bits than there are (`functions` sees to that). Conversions of floats to integers saturate,
+and NaN gives 0, also in NumPy's value here. `min` and `max` let NaN win, `fmin` and `fmax` drop it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Meaning:
 
 
 def size_of(one: Node) -> int:
-    """Return the bytes of a node's value in kernels; of truths, those of the integer that holds it."""
+    """Return the bytes of a node's value; of a truth, those of the integer that holds it."""
     if one.dtype != BOOL:
         return one.dtype.itemsize
     if one.op in ("input", "field", "constant", "lookup") or not one.sources:
@@ -127,8 +127,7 @@ def _compare(sign: str) -> Callable[..., str]:
 
 
 def _call(name: str) -> Callable[..., str]:
-    def text(s: Style, n: Node, *given: str) -> str:
-        del s, n
+    def text(_style: Style, _node: Node, *given: str) -> str:
         return f"{name}({', '.join(given)})"
 
     return text
@@ -160,7 +159,7 @@ def _abs(s: Style, n: Node, a: str) -> str:
     return s.bits(n.dtype, f"abs({a})") if n.dtype.kind == "i" else a
 
 
-def _magnitude(s: Style, n: Node, a: str) -> str:
+def _magnitude(_style: Style, n: Node, a: str) -> str:
     return f"abs({a})" if n.sources[0].dtype.kind == "i" else a
 
 
@@ -214,7 +213,7 @@ def _cast_value(n: Node, a: Value) -> Value:
         inside = (array >= least) & (array < most)
         whole = np.where(inside, array, 0).astype(n.dtype)
         found = np.where(array >= most, limits.max, np.where(array < least, limits.min, whole))
-        return np.where(array != array, 0, found).astype(n.dtype)  # noqa: PLR0124
+        return np.where(array != array, 0, found).astype(n.dtype)
     return np.asarray(a).astype(n.dtype)
 
 
@@ -324,8 +323,9 @@ MEANINGS: Mapping[str, Meaning] = {
     "hypot": _function("hypot", np.hypot, (4, 4), 2),
     "power": _function("pow", np.power, (16, 16), 2),
 }
-"""Every operation beside the leaves: constant, input, index and field. Bounds of errors are those of
-the OpenCL C specification, section 7.4."""
+"""Every operation beside the leaves: constant, input, index and field.
+
+Bounds of errors are those of the OpenCL C specification, section 7.4."""
 LEAVES = ("constant", "input", "index", "field")
 
 

@@ -1,8 +1,8 @@
 """Nodes: typed operations on typed sources, each of which exists once.
 
-A reduction's functions make trees of these. Two equal operations on the same sources are one object,
-so that equal trees are found by identity, and equal work is done once (hash-consing: Ershov, "On
-programming of arithmetic operations", 1958).
+A reduction's functions make trees of these. Two equal operations on the same sources are one
+object, so that equal trees are found by identity, and equal work is done once (hash-consing:
+Ershov, "On programming of arithmetic operations", 1958).
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def _shown(one: Node, *, outer: bool = False) -> str:
     if one.op in _SIGNS:
         first, second = one.sources
         left = _shown(first, outer=first.op == "multiply" and one.op in ("add", "subtract"))
-        text = f"{left} {_SIGNS[one.op]} {_shown(second, outer=second.op == 'multiply' and one.op == 'add')}"
+        right = _shown(second, outer=second.op == "multiply" and one.op == "add")
+        text = f"{left} {_SIGNS[one.op]} {right}"
         return text if outer else f"({text})"
     if one.op == "negative":
         return f"-{parts[0]}"

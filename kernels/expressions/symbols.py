@@ -20,8 +20,8 @@ _INSTEAD = {
     "&, | and ~ for `and`, `or` and `not`, (0 < x) & (x < 1) for 0 < x < 1, np.minimum and "
     "np.maximum for min() and max()",
     "__int__": "a symbol is no number yet: write x.astype('int64') for int(x)",
-    "__float__": "a symbol is no number yet: write x.astype('float64') for float(x), and np.exp and "
-    "the like for math.exp",
+    "__float__": "a symbol is no number yet: write x.astype('float64') for float(x), and np.exp "
+    "and the like for math.exp",
     "__complex__": "a symbol is no number yet: give real and imaginary parts fields of their own",
     "__index__": "a symbol is no number yet: write cf.lookup(table, x, default) for table[x]",
     "__len__": "a symbol stands for one element and has no length",
@@ -38,9 +38,12 @@ _INSTEAD = {
     "__matmul__": "a symbol stands for one element: write x * y",
     "__rmatmul__": "a symbol stands for one element: write x * y",
     "__setitem__": "a symbol cannot be changed: make another",
-    "__format__": "",
 }
 """What Python asks of a value that is there, and what to write."""
+
+
+Operand = Any
+"""A symbol, a number of Python's, or a scalar of NumPy's."""
 
 
 class Symbol:
@@ -87,11 +90,107 @@ class Symbol:
     def __hash__(self) -> int:
         return id(self.node)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> Symbol:  # type: ignore[override]
         return _compared("equal", self, other)
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> Symbol:  # type: ignore[override]
         return _compared("not_equal", self, other)
+
+    def __add__(self, other: Operand) -> Symbol:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Operand) -> Symbol:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Operand) -> Symbol:
+        return _binary("subtract", self, other)
+
+    def __rsub__(self, other: Operand) -> Symbol:
+        return _binary("subtract", other, self)
+
+    def __mul__(self, other: Operand) -> Symbol:
+        return _binary("multiply", self, other)
+
+    def __rmul__(self, other: Operand) -> Symbol:
+        return _binary("multiply", other, self)
+
+    def __truediv__(self, other: Operand) -> Symbol:
+        return _binary("divide", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Symbol:
+        return _binary("divide", other, self)
+
+    def __floordiv__(self, other: Operand) -> Symbol:
+        return _binary("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Symbol:
+        return _binary("floor_divide", other, self)
+
+    def __mod__(self, other: Operand) -> Symbol:
+        return _binary("remainder", self, other)
+
+    def __rmod__(self, other: Operand) -> Symbol:
+        return _binary("remainder", other, self)
+
+    def __pow__(self, other: Operand) -> Symbol:
+        return _binary("power", self, other)
+
+    def __rpow__(self, other: Operand) -> Symbol:
+        return _binary("power", other, self)
+
+    def __lshift__(self, other: Operand) -> Symbol:
+        return _binary("left_shift", self, other)
+
+    def __rlshift__(self, other: Operand) -> Symbol:
+        return _binary("left_shift", other, self)
+
+    def __rshift__(self, other: Operand) -> Symbol:
+        return _binary("right_shift", self, other)
+
+    def __rrshift__(self, other: Operand) -> Symbol:
+        return _binary("right_shift", other, self)
+
+    def __and__(self, other: Operand) -> Symbol:
+        return _binary("bitwise_and", self, other)
+
+    def __rand__(self, other: Operand) -> Symbol:
+        return _binary("bitwise_and", other, self)
+
+    def __or__(self, other: Operand) -> Symbol:
+        return _binary("bitwise_or", self, other)
+
+    def __ror__(self, other: Operand) -> Symbol:
+        return _binary("bitwise_or", other, self)
+
+    def __xor__(self, other: Operand) -> Symbol:
+        return _binary("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Operand) -> Symbol:
+        return _binary("bitwise_xor", other, self)
+
+    def __lt__(self, other: Operand) -> Symbol:
+        return _binary("less", self, other)
+
+    def __le__(self, other: Operand) -> Symbol:
+        return _binary("less_equal", self, other)
+
+    def __gt__(self, other: Operand) -> Symbol:
+        return _binary("greater", self, other)
+
+    def __ge__(self, other: Operand) -> Symbol:
+        return _binary("greater_equal", self, other)
+
+    def __neg__(self) -> Symbol:
+        return applied("negative", self)
+
+    def __pos__(self) -> Symbol:
+        return applied("positive", self)
+
+    def __abs__(self) -> Symbol:
+        return applied("absolute", self)
+
+    def __invert__(self) -> Symbol:
+        return applied("invert", self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
         if method != "__call__" or options:
@@ -135,62 +234,35 @@ def _operand(one: object) -> object:
     return one[()] if isinstance(one, np.ndarray) and one.ndim == 0 else one
 
 
-def _binary(name: str, a: object, b: object) -> Any:
+_OPERANDS = (Symbol, bool, int, float, np.generic)
+
+
+def _binary(name: str, a: object, b: object) -> Symbol:
     if not isinstance(a, _OPERANDS) or not isinstance(b, _OPERANDS):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     return applied(name, a, b)
 
 
-def _compared(name: str, a: object, b: object) -> Any:
+def _compared(name: str, a: Symbol, b: object) -> Symbol:
     """Compare, where Python would say False of what it does not know."""
     if not isinstance(b, _OPERANDS):
         raise TypeError(f"a symbol is compared with symbols and numbers, not with {b!r}")
     return applied(name, a, b)
 
 
-_OPERANDS = (Symbol, bool, int, float, np.generic)
-_OPERATORS = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
-    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "lshift": "left_shift",
-    "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-}  # fmt: skip
-_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+def _refuse(of: type, name: str, instead: str) -> None:
+    """Let symbols refuse what Python asks of a value that is there, and say what to write."""
 
-
-def _refusing(name: str, instead: str) -> Callable[..., NoReturn]:
-    def refuse(self: Symbol, *_: object) -> NoReturn:
+    def refuse(self: object, *_: object) -> NoReturn:
         del self
         raise TypeError(instead)
 
     refuse.__name__ = name
-    return refuse
+    setattr(of, name, refuse)
 
 
-def _attach() -> None:
-    """Give symbols Python's operators."""
-
-    def binary(name: str) -> Callable[[Symbol, object], Any]:
-        return lambda self, other: _binary(name, self, other)
-
-    def reflected(name: str) -> Callable[[Symbol, object], Any]:
-        return lambda self, other: _binary(name, other, self)
-
-    def unary(name: str) -> Callable[[Symbol], Symbol]:
-        return lambda self: applied(name, self)
-
-    for operator, name in (_OPERATORS | _COMPARISONS).items():
-        setattr(Symbol, f"__{operator}__", binary(name))
-    for operator, name in _OPERATORS.items():
-        setattr(Symbol, f"__r{operator}__", reflected(name))
-    for operator, name in _UNARY.items():
-        setattr(Symbol, f"__{operator}__", unary(name))
-    for name, instead in _INSTEAD.items():
-        if instead:
-            setattr(Symbol, name, _refusing(name, instead))
-
-
-_attach()
+for _name, _instead in _INSTEAD.items():
+    _refuse(Symbol, _name, _instead)
 
 
 class ComplexSymbol:
@@ -216,13 +288,11 @@ class ComplexSymbol:
 
 
 _PARTS = "a complex symbol has no arithmetic of its own: compute with x.real and x.imag"
-
-
-def _refuse_arithmetic() -> None:
-    """Let complex symbols say what to write, where Python would compare them by identity."""
-    both = [prefix + name for name in _OPERATORS for prefix in ("", "r")]
-    for name in (*both, *_COMPARISONS, *_UNARY, "eq", "ne", "bool"):
-        setattr(ComplexSymbol, f"__{name}__", _refusing(f"__{name}__", _PARTS))
-
-
-_refuse_arithmetic()
+_ARITHMETIC = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor",
+)  # fmt: skip
+for _name in (
+    *(prefix + name for name in _ARITHMETIC for prefix in ("", "r")),
+    *("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert", "bool"),
+):
+    _refuse(ComplexSymbol, f"__{_name}__", _PARTS)

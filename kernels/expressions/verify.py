@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from chunkfold.kernels.expressions.meanings import INTEGERS, LEAVES, MEANINGS
+import numpy as np
+
+from chunkfold.kernels.expressions.meanings import INTEGERS, LEAVES, MEANINGS, Meaning
 from chunkfold.kernels.expressions.nodes import BOOL, Node, walk
 from chunkfold.kernels.expressions.style import CTYPES
 
@@ -35,10 +37,14 @@ def _problem(one: Node) -> str:
     if meaning is None:
         return "it has no meaning"
     dtypes = [source.dtype for source in one.sources]
-    if meaning.mixed and one.op == "select":
-        if dtypes[0] != BOOL or dtypes[1:] != [one.dtype] * 2:
-            return f"it chooses by a truth between two of {one.dtype}"
-        return ""
+    if one.op == "select":
+        fits = dtypes[0] == BOOL and dtypes[1:] == [one.dtype] * 2
+        return "" if fits else f"it chooses by a truth between two of {one.dtype}"
+    return _unlike(one, meaning, dtypes)
+
+
+def _unlike(one: Node, meaning: Meaning, dtypes: list[np.dtype]) -> str:
+    """Say what is wrong with an operation whose sources have one dtype, but of a search."""
     if len(dtypes) != meaning.arity and not meaning.mixed:
         return f"it takes {meaning.arity}"
     if not meaning.mixed and len(set(dtypes)) != 1:

@@ -12,7 +12,7 @@ import pytest
 
 from chunkfold.kernels.expressions.evaluate import evaluate
 from chunkfold.kernels.expressions.functions import has_float64
-from chunkfold.kernels.expressions.library import as_symbol, lookup, real, search, wide, where
+from chunkfold.kernels.expressions.library import as_symbol, lookup, real, search, where, wide
 from chunkfold.kernels.expressions.nodes import BOOL, input_node
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 from tests.kernels.expressions.values import symbol
@@ -59,26 +59,26 @@ def test_powers(power: float) -> None:
         (lambda x: 0 < x < 1, r"\(0 < x\) & \(x < 1\)"),
         (lambda x: x and 1, "&"),
         (lambda x: min(x, 3), "np.minimum"),
-        (lambda x: int(x), "astype"),
-        (lambda x: float(x), "astype"),
-        (lambda x: math.exp(x), "np.exp"),
-        (lambda x: complex(x), "parts"),
-        (lambda x: len(x), "one element"),
-        (lambda x: list(x), "iterate"),
+        (int, "astype"),
+        (float, "astype"),
+        (math.exp, "np.exp"),
+        (complex, "parts"),
+        (len, "one element"),
+        (list, "iterate"),
         (lambda x: x[0], "a.name"),
         (lambda x: [1, 2][x], "cf.lookup"),
         (lambda x: 1 in x, r"\|"),
         (lambda x: x in (1, 2), "&"),
-        (lambda x: round(x), "np.rint"),
-        (lambda x: math.floor(x), "np.floor"),
-        (lambda x: math.ceil(x), "np.ceil"),
-        (lambda x: math.trunc(x), "np.trunc"),
+        (round, "np.rint"),
+        (math.floor, "np.floor"),
+        (math.ceil, "np.ceil"),
+        (math.trunc, "np.trunc"),
         (lambda x: divmod(x, 2), "//"),
         (lambda x: x @ x, r"\*"),
-        (lambda x: np.asarray(x), "no array"),
+        (np.asarray, "no array"),
         (lambda x: np.convolve(x, x), "np.convolve"),
         (lambda x: np.gcd(x, x), "np.gcd"),
-        (lambda x: np.add.reduce(x), ".reduce"),
+        (np.add.reduce, ".reduce"),
         (lambda x: np.add(x, x, out=None, where=True), "where"),
         (lambda x: x + 2**40, "int64"),
         (lambda x: x + "1", "str"),

@@ -1,4 +1,4 @@
-"""What is done with trees: rewriting keeps their value, verifying finds mistakes, tables compile."""
+"""Rewriting keeps the value of trees, verifying finds mistakes, tables compile."""
 
 from __future__ import annotations
 

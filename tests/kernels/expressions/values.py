@@ -32,7 +32,8 @@ def edges(name: str) -> np.ndarray:
     info = np.iinfo(dtype)
     bits = 8 * dtype.itemsize
     some = {0, 1, 2, 3, 7, bits - 1, bits, info.max, info.max - 1, info.max // 2, info.max // 2 + 1,
-            info.min, info.min + 1, info.min // 2, -1, -2, -7, *rng.integers(-90, 90, 4).tolist()}  # fmt: skip
+            info.min, info.min + 1, info.min // 2, -1, -2, -7,
+            *rng.integers(-90, 90, 4).tolist()}  # fmt: skip
     return np.array(sorted(one for one in some if info.min <= one <= info.max), dtype)
 
 
@@ -70,9 +71,11 @@ def on_device(
         ctype = ONE.type(root.dtype)
         to = f"(__global {ctype} *)(out + {offset}) + at"
         stores.append(f"*({to}) = {text};" if lanes == 1 else f"vstore{lanes}({text}, 0, {to});")
-    head = ["#pragma OPENCL FP_CONTRACT OFF", f"#define CHF_LANES {lanes}", f"#define CHF_WIDTH {lanes}",
+    head = ["#pragma OPENCL FP_CONTRACT OFF", f"#define CHF_LANES {lanes}",
+            f"#define CHF_WIDTH {lanes}",
             "#define CHF_CPU 1", "#define CHF_ALIGNED 0", "#define CHF_PASTE_(a, b) a##b",
-            "#define CHF_PASTE(a, b) CHF_PASTE_(a, b)", library("lanes.clh"), tables(held)]  # fmt: skip
+            "#define CHF_PASTE(a, b) CHF_PASTE_(a, b)", library("lanes.clh"),
+            tables(held)]  # fmt: skip
     body = "\n    ".join(
         [f"const size_t at = get_global_id(0) * {lanes};", *loads, *lines, *stores]
     )

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from chunkfold.kernels.accumulate import Accumulate
-from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table, kind_of
+from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions import functions
 from chunkfold.kernels.expressions.library import as_symbol
 from chunkfold.kernels.expressions.nodes import INDEX, Node, field_node, input_node
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
+from chunkfold.kernels.limbs import limbs_of
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid import Monoid
@@ -136,9 +137,8 @@ class _Trace:
     def _dtype(self, rule: str) -> str:
         if rule in EXACT:
             value = self._value
-            if value.kind == "c":
-                return f"float{4 * value.itemsize}"
-            return value_dtype(value).name if kind_of(value) == "f" else "float64"
+            limbs_of(value, EXACT[rule])  # refuses what is no float, before its trees are looked at
+            return f"float{4 * value.itemsize}" if value.kind == "c" else value_dtype(value).name
         return "int64" if is_table(rule) else field_dtype(rule, self._value, self._fp64)
 
     def traced(self) -> Traced:

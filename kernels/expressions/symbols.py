@@ -289,7 +289,8 @@ class ComplexSymbol:
 
 _PARTS = "a complex symbol has no arithmetic of its own: compute with x.real and x.imag"
 _ARITHMETIC = (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor",
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or",
+    "xor",
 )  # fmt: skip
 for _name in (
     *(prefix + name for name in _ARITHMETIC for prefix in ("", "r")),

@@ -347,7 +347,9 @@ def test_ten_statistics_share_what_they_can():
 def test_a_truth_is_lifted_as_0_or_1(opened: OpenedDevice):
     from chunkfold.kernels import Monoid
 
-    odd = Monoid("odd", fields={"n": "int64"}, zero=0, lift=lambda x: (x & 1) == 1, op="add")
+    odd = Monoid(
+        "odd", fields={"n": "int64"}, zero=0, lift=lambda x: (x & 1) == 1, op="add", kinds="iu"
+    )
     bound = bind([odd], [np.dtype("i2")])
     fold = Fold(
         opened, bound.accumulator, choose(opened.device, bound.accumulator, kernels=("flat",))

@@ -262,6 +262,7 @@ def test_a_users_table_is_told_its_counter_by_another(opened: OpenedDevice):
         zero=0,
         lift=lambda x: lookup(names, x % 10),
         op="add",
+        kinds="iu",
     )
     bound, tuning = chosen(opened, last_digit, dtype="u2")
     array = np.arange(1005, dtype="u2")

@@ -299,9 +299,7 @@ def test_declarations_are_tried_with_the_likeliest_of_their_kinds(kinds: str, dt
 def test_what_has_no_meaning_for_a_dtype_is_said_of_that_dtype():
     odd = Monoid("odd", zero=0, lift=lambda x: x & 1, op="add", kinds="iu")
     assert of(odd, "uint8").lift["s"].dtype == np.float64
-    with pytest.raises(
-        MonoidError, match=r"of float32: lift failed at .*_tracing.*bitwise_and"
-    ):
+    with pytest.raises(MonoidError, match=r"of float32: lift failed at .*_tracing.*bitwise_and"):
         of(odd, "float32")
 
 

@@ -32,7 +32,7 @@ import chunkfold as cf
 SERVER = Path(__file__).with_name("far_server.py")
 REQUESTS = 100
 BEARS = 64
-WORKERS = 2
+WORKERS = 4
 UNBOUNDED = 10**6
 
 

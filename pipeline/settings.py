@@ -13,12 +13,15 @@ import dask
 from dask.utils import parse_timedelta
 
 from chunkfold.errors import PlanError
-from chunkfold.flight import REQUESTS, RETRY_S
 from chunkfold.refusals import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
 _DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
+REQUESTS = 100
+"""Most requests in flight for each host, of all workers of one machine together."""
+RETRY_S = 60.0
+"""How long a request is tried again that fails by the server's or the network's fault."""
 STALL_S = 30.0
 """Longest time in an answer without any byte."""
 StorageOptions = Mapping[str, Any]

@@ -32,13 +32,11 @@ from chunkfold.errors import (
     unreadable,
 )
 from chunkfold.expected import Expected
+from chunkfold.faults import TRIES
 from chunkfold.grid import Cells
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import refusal
-from chunkfold.remote import (
-    TRIES,
-    message_of,
-)
+from chunkfold.remote import message_of
 from chunkfold.remote_store import RemoteStore
 from chunkfold.route import direct_of, fill_value, objects_of
 from chunkfold.settings import StorageOptions

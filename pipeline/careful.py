@@ -256,4 +256,3 @@ def _cut(asked: Any) -> tuple[int, int | None]:
 def _most_of(key: str) -> int | None:
     """Return the bytes that an object may have; None if it may have any number."""
     return metadata_bytes() if key.rpartition("/")[2] in METADATA else None
-

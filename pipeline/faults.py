@@ -56,7 +56,7 @@ def _told(error: BaseException | None) -> float:
 
 
 def _pause(state: RetryCallState) -> float:
-    wanted = _told(state.outcome and state.outcome.exception())
+    wanted = _told(state.outcome.exception() if state.outcome else None)
     if wanted > retry_seconds():
         raise too_long(wanted, retry_seconds())
     return wanted + _PAUSES(state)

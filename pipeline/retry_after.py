@@ -125,7 +125,8 @@ def _proxies(url: str, given: Mapping[str, Any]) -> urllib.request.ProxyHandler:
     proxy, without = given.get("proxy_url"), {"no": str(given.get("proxy_excludes", ""))}
     if not proxy:
         return urllib.request.ProxyHandler()
-    if urllib.request.proxy_bypass_environment(urlsplit(url).netloc, without):
+    bypasses = urllib.request.proxy_bypass_environment  # type: ignore[attr-defined] # not in stubs
+    if bypasses(urlsplit(url).netloc, without):
         return urllib.request.ProxyHandler({})
     return urllib.request.ProxyHandler({"http": proxy, "https": proxy})
 

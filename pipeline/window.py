@@ -2,8 +2,8 @@
 
 One more with each answer, and half as many where a server says that it has too much to do. Then it
 is looked whether that helped. A server that bears `b` requests at once answers a share of `b / n`
-of `n`, and about twice that share of half as many. Where the share stays what it was requests fail by
-chance, and fewer at once would take longer for nothing: the window is as wide again, and as many
+of `n`, and about twice that share of half as many. Where the share stays what it was requests fail
+by chance, and fewer at once would take longer for nothing: the window is as wide again, and as many
 refusals are not taken for load for a while.
 """
 
@@ -135,13 +135,17 @@ class Window:
         before, since = self._before.value, self._since.value
         helped = (before + min(1.0, 2 * before)) / 2
         self._tried = None
-        if self._since.refused < 2 or (since > 0 and since >= helped):
+        if self._since.refused < 2 or (since > 0 and not before):
             crept = wide + 1 > self.knee
             self.knee = max(1.0, _BELOW * wide * (1.0 if crept else max(before, 0.5)))
             self.ceiling = self.knee if crept else math.inf
             self.chance = 0.0
+        elif since > 0 and since >= helped:  # it helped, and not yet enough
+            self._before = self._since
+            self._halve(now)
         elif since >= _MOSTLY and since >= before / 2:
             self.limit, self.knee, self.ceiling, self.chance = wide, math.inf, math.inf, 1 - since
         else:  # others ask it too much, or there is no answer from it at all
+            self._before = self._before if since else self._since
             self._halve(now)
             self._tried = wide

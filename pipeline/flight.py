@@ -30,6 +30,8 @@ FLIGHT_BYTES = 128 << 20
 """Bytes that a worker has in flight or waits to decode: a hundred chunks of 1 MB."""
 BACKOFF_S = (0.1, 5.0)
 """First and longest pause between two tries, before jitter."""
+_LOOK_S = 1.0
+"""How often it is looked how long requests have waited."""
 ASKED_AGAIN_S = (5.0, 60.0)
 """First and longest time until a server is asked again when it wants to be, if it did not say."""
 Answer = TypeVar("Answer")
@@ -127,9 +129,16 @@ class Flight:
         self._for_bytes: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
         self._made = self._again = self._waits = 0
         self._longest_s = 0.0
+        self._awake = Awake()
+        self._loop.call_soon(self._look)
         threading.Thread(
             target=self._loop.run_forever, name="chunkfold-flight", daemon=True
         ).start()
+
+    def _look(self) -> None:
+        """Keep the clock of all requests going; one for each would take as long as they do."""
+        self._awake.seconds()
+        self._loop.call_later(_LOOK_S, self._look)
 
     def bound(self, requests: int, nbytes: int, retry_s: float) -> None:
         """Set the most requests for each host, the most bytes of all, and how long to try again."""
@@ -212,22 +221,23 @@ class Flight:
         """
         there = self._hosts.setdefault(host, _Host(Window(self._most)))
         allowed = self._retry_s if retry_s is None else retry_s
-        awake, tries = Awake(), 0
+        began, tries = 0.0, 0
         while True:
-            turn = self._turn(there, allowed, first=bool(tries))
-            await (awake.during(turn) if tries else turn)
+            await self._turn(there, allowed, first=bool(tries))
+            began = began if tries else self._awake.seconds()
             since = time.monotonic()
             self._made += 1
             try:
-                answer = await awake.during(request())
+                answer = await request()
             except Exception as error:
                 fault = passing(error)
                 if fault is None:
                     raise
                 tries += 1
-                await awake.during(self._failed(there, error, fault, since, wanted))
-                pause = self._pause(there, tries, allowed, awake.seconds())
-                if awake.seconds() + pause > allowed:
+                await self._failed(there, error, fault, since, wanted)
+                passed = self._awake.seconds() - began
+                pause = self._pause(there, tries, allowed, passed)
+                if passed + pause > allowed:
                     raise
                 self._again += 1
             else:
@@ -237,7 +247,7 @@ class Flight:
             finally:
                 there.flying -= 1
                 self._admit(there)
-            await awake.during(asyncio.sleep(pause))
+            await asyncio.sleep(pause)
 
     async def _failed(
         self, host: _Host, error: Exception, fault: Fault, since: float, wanted: Wanted | None

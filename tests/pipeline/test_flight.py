@@ -147,6 +147,20 @@ def test_a_failed_request_goes_before_those_that_were_not_made_yet():
     assert order.index(5) > len(order) - 1 - order[::-1].index(0)
 
 
+def test_all_the_time_that_an_answer_took_counts():
+    flight = Flight()
+    flight.bound(4, 1 << 30, 2.4)
+    made = []
+
+    async def late() -> None:
+        made.append(await asyncio.sleep(2.5))  # longer than one look at the clock counts
+        raise OverflowError("timed out")
+
+    with pytest.raises(OverflowError):
+        flight.start(1, lambda: flight.ask("h", late, passing)).result(30)
+    assert len(made) == 1
+
+
 @pytest.mark.parametrize("seconds", [0.3, 0.0])
 def test_a_host_is_left_alone_for_as_long_as_it_says_and_asked_so_once(seconds: float):
     flight, told, begun = Flight(), [], []

@@ -78,10 +78,10 @@ class Window:
 
     def bound(self, most: int) -> None:
         """Set the most that it may be; one that was as wide as could be is so again."""
-        wide = self.limit >= self.most
+        wide, never = self.limit >= self.most, self.least >= self.most
         self.most = most
         self.limit = float(most) if wide else min(self.limit, float(most))
-        self.least = min(self.least, self.limit) if not wide else self.limit
+        self.least = self.limit if never else min(self.least, self.limit)
 
     def answered(self, began: float, now: float) -> None:
         """Grow by one with each answer; beyond the knee with each round of answers."""

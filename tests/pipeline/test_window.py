@@ -103,3 +103,7 @@ def test_a_bound_that_comes_later_counts():
     window.refused(0.0, 1.0)
     window.bound(100)
     assert window.limit == window.least == 25
+    for _ in range(500):
+        window.answered(2.0, 3.0)
+    window.bound(100)
+    assert window.least == 25  # it is told what was, too

@@ -32,7 +32,9 @@ import chunkfold as cf
 SERVER = Path(__file__).with_name("far_server.py")
 REQUESTS = 100
 BEARS = 64
-WORKERS = 2
+HALVES = ["pocl:0:cpu/2", "intel:0:cpu/2"]
+"""Halves of the CPU, by both runtimes: four workers, also of two cores."""
+WORKERS = 2 * len(HALVES)
 UNBOUNDED = 10**6
 
 
@@ -42,8 +44,10 @@ def served(folder: Path, latency_s: float, bears: int = UNBOUNDED) -> Iterator[s
     command = [sys.executable, SERVER, folder, str(latency_s), str(bears)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
-        server.kill()
+        try:
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        finally:
+            server.kill()
 
 
 def counts(url: str) -> tuple[int, int, int]:
@@ -139,7 +143,7 @@ def where_a_server_refuses(folder: Path, rounds: int) -> None:
             with (
                 served(folder, 0.1, bears) as host,
                 dask.config.set({"chunkfold.remote.requests": most}),
-                cf.LocalOpenCLCluster([f"cpu/{WORKERS}"]) as cluster,
+                cf.LocalOpenCLCluster(HALVES) as cluster,
                 cluster.get_client() as client,
             ):
                 by_chunkfold(f"{host}/{array.name}", client=client, selection=slice(0, 100))

@@ -181,6 +181,42 @@ class Monoid:
         """Kinds of elements that it, or what stands in its place, is defined for."""
         return "".join([self.kinds, *self.instead])
 
+    def evaluate(
+        self,
+        *arrays: np.ndarray,
+        axis: int | tuple[int, ...] | None = None,
+        dtype: str | np.dtype | None = None,
+        ddof: float = 0,
+        exact: bool = True,
+    ) -> np.ndarray:
+        """Return what the reduction of arrays in memory gives, by NumPy alone.
+
+        It is for looking at what a declaration means, and for tests: no kernel and no device is
+        used. Integers and exact sums have the bits that devices give; what rounds may differ by
+        the order of operations, and by what devices' functions are allowed.
+
+        Parameters
+        ----------
+        arrays
+            One for each input; they broadcast as NumPy's do.
+        axis
+            What to reduce over; None: all axes.
+        dtype, ddof
+            As in `chunkfold.reduce`.
+        exact
+            Whether sums of floats are exact and rounded once, as they are by default.
+
+        Raises
+        ------
+        MonoidError
+            If it is not defined for the arrays' dtypes, or for no elements and there are none.
+        """
+        from chunkfold.kernels.evaluation import evaluate
+
+        wanted = None if dtype is None else np.dtype(dtype)
+        given = [np.asarray(array) for array in arrays]
+        return evaluate(self, given, axis, dtype=wanted, ddof=ddof, exact=exact)
+
     def skipping(self, name: str | None = None) -> Monoid:
         """Return the form that takes NaN and NaT for absent, under the same name or another."""
         return replace(self, skipna=True, name=name or self.name)

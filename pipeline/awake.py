@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable
-from typing import TypeVar
 
-Answer = TypeVar("Answer")
-_LOOK_S = 1.0
 _AWAKE_S = 2.0
 """Most that one look at the clock adds: a process that was stopped for longer did not wait."""
 
@@ -28,15 +23,3 @@ class Awake:
         self._seconds += min(now - self._last, _AWAKE_S)
         self._last = now
         return self._seconds
-
-    async def during(self, call: Awaitable[Answer]) -> Answer:
-        """Count the time of a call, however long it takes."""
-        self.seconds()
-        task = asyncio.ensure_future(call)
-        try:
-            while not task.done():
-                await asyncio.wait([task], timeout=_LOOK_S)
-                self.seconds()
-            return task.result()
-        finally:
-            task.cancel()

@@ -14,8 +14,6 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import Any, TypeVar
 
-import dask
-from dask.utils import parse_bytes, parse_timedelta
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.buffer import default_buffer_prototype
 from zarr.storage import FsspecStore, LocalStore, ObjectStore, ZipStore
@@ -25,12 +23,10 @@ from chunkfold.encodings import decoded, encoding_of
 from chunkfold.errors import SourceError
 from chunkfold.redaction import without_secrets
 from chunkfold.regular import read_regular, refuse_special, too_large
+from chunkfold.settings import metadata_bytes, store_seconds
 
 METADATA = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
 """Names of objects that say what others are."""
-DEFAULTS = {"chunkfold": {"store": {"deadline": "180s", "metadata-bytes": "64 MiB"}}}
-"""A server may be away for a minute; consolidated metadata of ten thousand arrays are 15 MB."""
-dask.config.update_defaults(DEFAULTS)
 _CHAIN = "::"
 """Between the links of a chained URL of fsspec."""
 _REFERENCES = re.compile(r"(?is)\breference(?:://(?:(?!::).)*)?::(?P<target>.+)")
@@ -86,8 +82,8 @@ def refuse_links(address: str) -> None:
     status = opened_in_time(target, lambda: files.info(path))
     if status["type"] != "file":
         return  # a folder of tables
-    if (status.get("size") or 0) > _most():
-        raise too_large(without_secrets(target), _most())
+    if (status.get("size") or 0) > metadata_bytes():
+        raise too_large(without_secrets(target), metadata_bytes())
     content = opened_in_time(target, lambda: files.cat_file(path))
     if b'"templates"' in content and _has_functions(content):
         raise SourceError(
@@ -119,7 +115,7 @@ def opened_in_time(address: str, call: Callable[[], T]) -> T:
     """
     opening = beside(call)
     try:
-        return opening.result(_deadline())
+        return opening.result(store_seconds())
     except FutureTimeoutError:
         if opening.done():
             raise
@@ -229,18 +225,21 @@ class CarefulFsspec(FsspecStore):
 
 
 async def _in_time(name: str, read: Awaitable[T]) -> T:
+    reading = asyncio.ensure_future(read)
     try:
-        async with asyncio.timeout(_deadline()) as waited:
-            return await read
+        async with asyncio.timeout(store_seconds()) as waited:
+            return await reading
     except TimeoutError:
         if not waited.expired():
             raise
         raise _late(without_secrets(name)) from None
+    finally:
+        reading.cancel()
 
 
 def _late(name: str) -> SourceError:
     return SourceError(
-        f"{name}: is not read after {_deadline():g} s: its store does not answer; "
+        f"{name}: is not read after {store_seconds():g} s: its store does not answer; "
         "chunkfold.store.deadline in Dask's configuration says how long to wait"
     )
 
@@ -256,12 +255,4 @@ def _cut(asked: Any) -> tuple[int, int | None]:
 
 def _most_of(key: str) -> int | None:
     """Return the bytes that an object may have; None if it may have any number."""
-    return _most() if key.rpartition("/")[2] in METADATA else None
-
-
-def _most() -> int:
-    return int(parse_bytes(dask.config.get("chunkfold.store.metadata-bytes")))
-
-
-def _deadline() -> float:
-    return float(parse_timedelta(dask.config.get("chunkfold.store.deadline")))
+    return metadata_bytes() if key.rpartition("/")[2] in METADATA else None

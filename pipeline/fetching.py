@@ -4,43 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from chunkfold.encodings import decoded, encoding_of
 from chunkfold.expected import State
-from chunkfold.flight import Fault, flight
+from chunkfold.faults import fault_of
+from chunkfold.flight import Answer, Request, flight
 from chunkfold.listing import nanoseconds
 from chunkfold.objects import Span, StoredObject
-from chunkfold.refusals import refusal, status_of
+from chunkfold.retry_after import wait_wanted
 
 PIECE_BYTES = 8 << 20
 """Objects larger than two of these are brought in pieces, several at once."""
 _APART = 64 << 10
 """Ranges that lie no farther apart are brought as one."""
-_LATE = re.compile("timed? ?out|deadline", re.IGNORECASE)
-_LASTING = ("NotFoundError", "PermissionDeniedError", "NotSupportedError", "UnauthenticatedError")
-"""Errors of obstore that another try would not mend."""
 SpansOf = Callable[[StoredObject], Sequence[Span]]
 """Says, by an object of which the index is there, what else is wanted of it."""
-
-
-def fault_of(error: BaseException) -> Fault | None:
-    """Tell a failure that may pass: the network's, or that of a server that has too much to do."""
-    if isinstance(error, FileNotFoundError) or type(error).__name__ in _LASTING or refusal(error):
-        return None
-    status = status_of(error)
-    if status is None:  # nothing was answered, or not to the end
-        passing = type(error).__module__.partition(".")[0] == "obstore"
-        passing |= isinstance(error, (OSError, TimeoutError))
-        return Fault(busy=bool(_LATE.search(str(error)))) if passing else None
-    if status in (408, 429) or status >= 500:
-        return Fault(busy=status in (408, 429, 503))
-    return None
 
 
 @dataclass(frozen=True)
@@ -49,6 +33,16 @@ class Host:
 
     store: Any
     name: str
+
+    async def ask(self, path: str, request: Request[Answer], **given: Any) -> Answer:
+        """Make a request for an object, as `Flight.ask`."""
+
+        def wanted(error: BaseException) -> Awaitable[float]:
+            return wait_wanted(self.store, path, error)
+
+        return await flight().ask(
+            self.name, request, wanted=wanted, **({"passing": fault_of} | given)
+        )
 
     async def get(self, path: str, **options: Any) -> tuple[State, Any, str]:
         """Return an object's state, its bytes or a range of them, and how they are encoded."""
@@ -59,7 +53,7 @@ class Host:
             content = await result.bytes_async()
             return state_of(result.meta), content, encoding_of(result.attributes)
 
-        return await flight().ask(self.name, request, fault_of)
+        return await self.ask(path, request)
 
     async def ranges(self, path: str, spans: Sequence[Span]) -> dict[Span, memoryview]:
         """Return spans of an object; such as lie side by side are brought as one."""
@@ -77,7 +71,7 @@ class Host:
         async def request() -> Any:
             return await obstore.get_range_async(self.store, path, start=start, length=nbytes)
 
-        return await flight().ask(self.name, request, fault_of)
+        return await self.ask(path, request)
 
     async def head(self, path: str) -> State:
         """Return an object's state."""
@@ -86,7 +80,15 @@ class Host:
         async def request() -> State:
             return state_of(await obstore.head_async(self.store, path))
 
-        return await flight().ask(self.name, request, fault_of)
+        return await self.ask(path, request)
+
+
+def host_of(store: Any, hasty: Any = None) -> Host:
+    """Return the server of a store of obstore's; `hasty` is the same, which tries nothing again."""
+    told = getattr(store, "config", {})
+    url = getattr(store, "url", "") or told.get("endpoint", "")
+    name = urlsplit(str(url)).netloc or told.get("bucket", "")
+    return Host(hasty or store, f"{type(store).__name__} {name}")
 
 
 def state_of(meta: Any) -> State:

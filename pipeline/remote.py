@@ -1,7 +1,7 @@
 """Stored objects behind a network, by obstore: S3, GCS, Azure, HTTP.
 
-Requests for chunks that fail by the server's or the network's fault are tried again by `flight`;
-those for metadata and listings by obstore, with growing pauses between.
+Requests for objects that fail by the server's or the network's fault are tried again by `flight`,
+listings by obstore, with growing pauses between.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
-
 from chunkfold.credentials import with_credentials
 from chunkfold.errors import SourceError
 from chunkfold.expected import State
-from chunkfold.fetching import Fetched, Host, SpansOf, fetched
+from chunkfold.fetching import Fetched, Host, SpansOf, fetched, host_of
 from chunkfold.flight import Landing, flight
 from chunkfold.listing import Entry, listed
 from chunkfold.objects import Span, StoredObject
@@ -146,10 +144,7 @@ class RemoteObjects:
     @cached_property
     def host(self) -> Host:
         """Whom it asks."""
-        told = getattr(self.store, "config", {})
-        url = getattr(self.store, "url", "") or told.get("endpoint", "")
-        name = urlsplit(str(url)).netloc or told.get("bucket", "")
-        return Host(self.hasty or self.store, f"{type(self.store).__name__} {name}")
+        return host_of(self.store, self.hasty)
 
     def start(
         self, key: str, whole: int, index: Span | None, nbytes: int, spans_of: SpansOf | None
@@ -284,24 +279,3 @@ def hint(address: str, message: str) -> str:
     if "Protocol not known" in message:
         return "; use a path, or a URL of file, s3, gs, az, http, https, or what else fsspec has"
     return ""
-
-
-def is_passing(error: BaseException) -> bool:
-    """Whether a failure may be the network's, or a server's: such are worth another try.
-
-    Obstore has tried again by itself, unless it was in the middle of an answer.
-    """
-    module, lasting = type(error).__module__.partition(".")[0], (FileNotFoundError, PermissionError)
-    if module == "obstore":
-        return "body" in str(error) and "retries" not in str(error)
-    passing = isinstance(error, (OSError, TimeoutError)) and not isinstance(error, lasting)
-    return passing or module in ("aiohttp", "botocore")
-
-
-TRIES = Retrying(
-    retry=retry_if_exception(is_passing),
-    stop=stop_after_attempt(6),
-    wait=wait_random_exponential(multiplier=0.2, max=10),
-    reraise=True,
-)
-"""How often what fails in passing is tried, with growing pauses between."""

@@ -7,16 +7,10 @@ import pickle
 from collections.abc import Collection
 from typing import Any
 
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    stop_after_delay,
-    wait_random_exponential,
-)
-
 from chunkfold.careful import METADATA, CarefulObjects
-from chunkfold.fetching import fault_of
+from chunkfold.faults import Fault, fault_of
+from chunkfold.fetching import host_of
+from chunkfold.flight import flight
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import ABSENT, refusal, status_of
 from chunkfold.settings import retry_seconds
@@ -62,8 +56,14 @@ class RemoteStore(CarefulObjects):
 
     async def get(self, key: str, *given: Any, **more: Any) -> Any:
         """Return what is stored, or None if it is not there."""
+        read = super().get
         try:
-            return await self._again(retry_seconds())(super().get, key, *given, **more)
+            host, seconds = host_of(self.store, self.hasty), retry_seconds()
+            return await flight().beside(
+                lambda: host.ask(
+                    key, lambda: read(key, *given, **more), passing=self._passing, retry_s=seconds
+                )
+            )
         except Exception as error:
             status = status_of(error)
             metadata = status in ABSENT and key.rpartition("/")[2] in METADATA
@@ -73,20 +73,11 @@ class RemoteStore(CarefulObjects):
                 self.refused = error
             return None
 
-    def _again(self, seconds: float) -> AsyncRetrying:
-        """Return what tries again what fails by the server's or the network's fault."""
-
-        def tell(state: RetryCallState) -> None:
-            error = state.outcome and state.outcome.exception()
+    def _passing(self, error: BaseException) -> Fault | None:
+        """As `fault_of`; and say once that requests are made again."""
+        fault = fault_of(error)
+        if fault is not None and not self.told:
+            self.told = True
             said = without_secrets(str(error).partition("\n")[0])
-            if not self.told:
-                self.told = True
-                _LOG.warning("%s; it is tried again for %.0f s", said, seconds)
-
-        return AsyncRetrying(
-            retry=retry_if_exception(lambda error: fault_of(error) is not None),
-            stop=stop_after_delay(seconds),
-            wait=wait_random_exponential(multiplier=0.1, max=5),
-            before_sleep=tell,
-            reraise=True,
-        )
+            _LOG.warning("%s; it is tried again for %.0f s", said, retry_seconds())
+        return fault

@@ -153,6 +153,11 @@ class Run:
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
         """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
         yield from self.plan.remarks(self.missing)
+        if asked := self.requests.waits:
+            yield (
+                f"a server asked to be left alone {asked} time(s), for "
+                f"{self.requests.longest_wait_s:.0f} s at most (Retry-After), and was"
+            )
         for why, since in ((True, "since elements are"), (None, "perhaps since elements are")):
             names = ", ".join(name for name, of_nan in self._nan.items() if of_nan is why)
             if names:

@@ -10,17 +10,24 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import dask
-from dask.utils import parse_timedelta
+from dask.utils import parse_bytes, parse_timedelta
 
 from chunkfold.errors import PlanError
-from chunkfold.flight import REQUESTS, RETRY_S
 from chunkfold.refusals import ABSENT
 
 ABSENT_STATUS = "chunkfold.remote.absent-status"
 _DASHBOARD = "chunkfold.dashboard.address"
 _REQUESTS = "chunkfold.remote.requests"
+REQUESTS = 100
+"""Most requests in flight for each host, of all workers of one machine together."""
+RETRY_S = 60.0
+"""How long a request is tried again that fails by the server's or the network's fault."""
 STALL_S = 30.0
 """Longest time in an answer without any byte."""
+STORE_S = 180.0
+"""Longest time for a read of a store: a server may be away for a minute."""
+METADATA_BYTES = 64 << 20
+"""Most that an object of metadata may have; consolidated ones of ten thousand arrays have 15 MB."""
 StorageOptions = Mapping[str, Any]
 """`absent_status`, of `ABSENT`; all else is obstore's, such as `skip_signature` or `region`."""
 
@@ -66,6 +73,30 @@ def retry_seconds() -> float:
 def stall_seconds() -> float:
     """Return how long an answer may stall: `chunkfold.remote.stall`; see `_time`."""
     return _time("chunkfold.remote.stall", STALL_S)
+
+
+def store_seconds() -> float:
+    """Return how long a read of a store may take: `chunkfold.store.deadline`; see `_time`."""
+    return _time("chunkfold.store.deadline", STORE_S)
+
+
+def metadata_bytes() -> int:
+    """Return the most bytes of an object of metadata: `chunkfold.store.metadata-bytes`.
+
+    Raises
+    ------
+    PlanError
+        If it is no such number.
+    """
+    name = "chunkfold.store.metadata-bytes"
+    given = dask.config.get(name, METADATA_BYTES)
+    try:
+        most = 0 if isinstance(given, bool) else int(parse_bytes(given))
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        most = 0
+    if most <= 0:
+        raise PlanError(f"{name} is {given!r}; give bytes, such as '64 MiB'")
+    return most
 
 
 def dashboard_address() -> str:

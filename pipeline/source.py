@@ -32,13 +32,11 @@ from chunkfold.errors import (
     unreadable,
 )
 from chunkfold.expected import Expected
+from chunkfold.faults import TRIES
 from chunkfold.grid import Cells
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import refusal
-from chunkfold.remote import (
-    TRIES,
-    message_of,
-)
+from chunkfold.remote import message_of
 from chunkfold.remote_store import RemoteStore
 from chunkfold.route import direct_of, fill_value, objects_of
 from chunkfold.settings import StorageOptions
@@ -167,10 +165,19 @@ class Source:
             If the machine has no files or memory left to look.
         """
         try:
-            return replace(self, array=as_stored(self.array))
+            return replace(self, array=self._opened_again())
+        except ClusterError:
+            raise
         except Exception as error:
-            kind = ClusterError if runs_short(error) else SourceError
-            raise kind(f"{self.name}: cannot be opened again ({error})") from error
+            raise SourceError(f"{self.name}: cannot be opened again ({error})") from error
+
+    def _opened_again(self) -> AnyArray:
+        try:
+            return as_stored(self.array)
+        except Exception as error:
+            if runs_short(error):
+                raise ClusterError(f"{self.name}: cannot be opened again ({error})") from error
+            raise
 
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.
@@ -185,10 +192,10 @@ class Source:
             If the machine has no files or memory left to look.
         """
         try:
-            now = as_stored(self.array)
+            now = self._opened_again()
+        except ClusterError:
+            raise
         except Exception as error:
-            if runs_short(error):
-                raise ClusterError(f"{self.name}: cannot be opened again ({error})") from error
             if refused := refusal(error):
                 raise SourceError(f"{self.name}: {refused}") from error
             why = message_of(error)

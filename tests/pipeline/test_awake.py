@@ -9,20 +9,16 @@ import sys
 import time
 
 _WAITS = """
-import asyncio, time
-from chunkfold.awake import Awake
+import time
 from chunkfold.deadline import within
 from chunkfold.errors import ClusterError
 
-awake, began = Awake(), time.monotonic()
+began = time.monotonic()
 print("begun", flush=True)
 try:
     within(2.5, "nothing", lambda: time.sleep(60))
 except ClusterError:
     print(time.monotonic() - began)
-awake = Awake()
-asyncio.run(awake.during(asyncio.sleep(2.5)))  # longer than one look counts
-print(awake.seconds())
 """
 
 
@@ -34,6 +30,4 @@ def test_a_deadline_does_not_pass_while_the_process_is_stopped():
     time.sleep(4)
     os.kill(process.pid, signal.SIGCONT)
     told, _ = process.communicate(timeout=60)
-    waited, during = map(float, told.split())
-    assert 4 + 0.4 < waited < 20  # 2 s of those it was stopped count, at most
-    assert 2.4 < during < 10
+    assert 4 + 0.4 < float(told) < 20  # 2 s of those it was stopped count, at most

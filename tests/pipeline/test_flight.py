@@ -10,7 +10,9 @@ import time
 import pytest
 
 from chunkfold import flight as module
-from chunkfold.flight import Fault, Flight, Window
+from chunkfold.faults import Fault
+from chunkfold.flight import Flight
+from chunkfold.refusals import RefusedError
 
 
 @pytest.fixture(autouse=True)
@@ -126,17 +128,83 @@ def test_many_threads_may_ask():
     assert found == [7] * 400
 
 
-def test_a_window_grows_by_one_with_each_answer_and_is_halved_once_for_a_round():
-    window = Window(100)
-    for began in (0.0, 0.5, 0.9):
-        window.refused(began, 1.0)
-    assert window.limit == window.least == 50
-    for _ in range(40):
-        window.answered(2.0)
-    assert window.limit == 90  # about what it bore, and then by one with all that are in flight
-    for _ in range(2 * 90):
-        window.answered(3.0)
-    assert 90.9 < window.limit < 91.1
-    for _ in range(40):
-        window.answered(60.0)  # long ago
-    assert window.limit == 100
+def test_a_failed_request_goes_before_those_that_were_not_made_yet():
+    flight, order = Flight(), []
+    flight.bound(1, 1 << 30, 60)
+
+    async def asking(number: int) -> None:
+        async def answer() -> None:
+            await asyncio.sleep(0.03)
+            order.append(number)
+            if order.count(number) == 1 and number == 0:
+                raise OverflowError("503")
+
+        await flight.ask("h", answer, passing)
+
+    landings = [flight.start(1, lambda n=n: asking(n)) for n in range(6)]
+    for landing in landings:
+        landing.result(30)
+    assert order.index(5) > len(order) - 1 - order[::-1].index(0)
+
+
+def test_all_the_time_that_an_answer_took_counts():
+    flight = Flight()
+    flight.bound(4, 1 << 30, 2.4)
+    made = []
+
+    async def late() -> None:
+        made.append(await asyncio.sleep(2.5))  # longer than one look at the clock counts
+        raise OverflowError("timed out")
+
+    with pytest.raises(OverflowError):
+        flight.start(1, lambda: flight.ask("h", late, passing)).result(30)
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.0])
+def test_a_host_is_left_alone_for_as_long_as_it_says_and_asked_so_once(seconds: float):
+    flight, told, begun = Flight(), [], []
+    flight.bound(10, 1 << 30, 60)
+
+    async def answer() -> int:
+        begun.append(time.monotonic())
+        await asyncio.sleep(0.002)
+        if not told or time.monotonic() < told[0] + 0.25:
+            raise OverflowError("503")
+        return 7
+
+    async def wanted(_error: BaseException) -> float:
+        await asyncio.sleep(0.05)
+        told.append(time.monotonic())
+        return seconds
+
+    def busy(_error: BaseException) -> Fault:
+        return Fault(busy=True, answered=True)
+
+    landings = [flight.start(1, lambda: flight.ask("h", answer, busy, wanted)) for _ in range(30)]
+    assert [landing.result(30) for landing in landings] == [7] * 30
+    counts = flight.taken()
+    assert len(told) == 1
+    assert (counts.waits, counts.longest_wait_s) == ((1, seconds) if seconds else (0, 0.0))
+    if seconds:
+        assert not [at for at in begun if told[0] - 0.04 < at < told[0] + seconds]
+        assert counts.made <= 10 + 1 + 30
+
+
+def test_who_may_not_wait_so_long_is_told_at_once():
+    flight = Flight()
+    flight.bound(2, 1 << 30, 5)
+
+    async def refused() -> None:
+        raise OverflowError("429")
+
+    async def wanted(_error: BaseException) -> float:
+        return 100.0
+
+    def busy(_error: BaseException) -> Fault:
+        return Fault(busy=True, answered=True)
+
+    landings = [flight.start(1, lambda: flight.ask("h", refused, busy, wanted)) for _ in range(9)]
+    for landing in landings:
+        with pytest.raises(RefusedError, match=r"alone for (100|99) s .* again for 5 s"):
+            landing.result(3)

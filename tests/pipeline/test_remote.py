@@ -14,7 +14,7 @@ from obstore.store import LocalStore as LocalByObstore
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold import fetching, flight, listing, planning, remote
+from chunkfold import fetching, flight, listing, planning
 from tests.web import served
 
 LAYOUTS = {
@@ -167,17 +167,3 @@ def test_no_message_tells_a_password(tmp_path: Path):
                 cf.reduce(source)
             said.append(str(found.value))
     assert not any("hush" in text for text in said), said
-
-
-@pytest.mark.parametrize(
-    ("error", "again"),
-    [
-        (ConnectionResetError("reset"), True),
-        (TimeoutError(), True),
-        (FileNotFoundError(), False),
-        (PermissionError(), False),
-        (ValueError("bad frame"), False),
-    ],
-)
-def test_only_what_may_pass_is_tried_again(error: Exception, again: bool):
-    assert remote.is_passing(error) == again

@@ -1,0 +1,149 @@
+"""Evaluate a reduction by NumPy alone: what kernels must give, from what the monoid declares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chunkfold.kernels.accumulator import Accumulator, Slot
+from chunkfold.kernels.binding import bind
+from chunkfold.kernels.component import BoundField, Component
+from chunkfold.kernels.dtypes import literal_value
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.evaluate import compiled
+from chunkfold.kernels.expressions.nodes import INDEX, Node
+from chunkfold.kernels.limbs import SPECIALS, Limbs
+from chunkfold.kernels.monoid import Monoid
+from chunkfold.kernels.partial import Partial
+from chunkfold.kernels.reference import Reference, elements_of
+
+Elements = Mapping[Node, np.ndarray]
+"""Arrays of shape (outputs, elements of each)."""
+
+
+def evaluate(
+    monoid: Monoid,
+    arrays: Sequence[np.ndarray],
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: np.dtype | None = None,
+    ddof: float = 0,
+    exact: bool = True,
+) -> np.ndarray:
+    """Return what a reduction of arrays in memory gives; parameters as `Monoid.evaluate`."""
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    axes = _axes(axis, len(shape))
+    bound = bind([monoid], [array.dtype for array in arrays], dtype=dtype, ddof=ddof, exact=exact)
+    accumulator = bound.accumulator.with_limbs()
+    kept = tuple(n for n in range(len(shape)) if n not in axes)
+    outputs = math.prod(shape[n] for n in kept)
+    count = math.prod(shape[n] for n in axes)
+    if not count and monoid.on_empty == "error":
+        raise MonoidError(f"{monoid.name!r} of no elements has no value")
+
+    def in_rows(array: np.ndarray) -> np.ndarray:
+        whole = np.broadcast_to(array.reshape(shape), shape).transpose(*kept, *axes)
+        return np.ascontiguousarray(whole).reshape(outputs, count)
+
+    flat = [np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1) for array in arrays]
+    elements = {leaf: in_rows(held) for leaf, held in elements_of(accumulator, flat).items()}
+    there = _present(accumulator, elements)
+    with np.errstate(all="ignore"):
+        found = {
+            Slot(number, field).name: column
+            for number, part in enumerate(accumulator.components)
+            for field, column in _folded(part, elements, there).items()
+        }
+    partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
+    done = bound.statistics[0].finish(partial, shape, axes)
+    return done.reshape((*(shape[n] for n in kept), *done.shape[1:]))
+
+
+def _axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
+
+
+def _present(accumulator: Accumulator, elements: Elements) -> np.ndarray:
+    """Return which elements are numbers and times, of every input."""
+    there = np.ones(elements[INDEX].shape, bool)
+    for leaf, array in elements.items():
+        if leaf.op == "input":
+            time = accumulator.value[leaf.arg[0]] == "time"
+            there &= array != np.iinfo(np.int64).min if time else array == array  # noqa: PLR0124
+    return there
+
+
+def _folded(part: Component, elements: Elements, there: np.ndarray) -> dict[BoundField, np.ndarray]:
+    """Return an array for each field of a component: (outputs,), or (outputs, entries)."""
+    there = there if part.skipna else np.ones_like(there)
+    lifted = {
+        field: np.broadcast_to(array, there.shape)
+        for field, array in zip(
+            part.fields,
+            compiled([f.lift for f in part.fields], list(elements))(*elements.values()),
+            strict=True,
+        )
+    }
+    table = part.table
+    if table is not None:
+        rows = zip(lifted[table], there, strict=True)
+        if table.limbs is not None:
+            return {table: np.array([_limbs(row[held], table.limbs) for row, held in rows])}
+        return {table: np.array([_counts(row[held], table) for row, held in rows])}
+    return _combined(part, lifted, there)
+
+
+def _counts(numbers: np.ndarray, table: BoundField) -> np.ndarray:
+    assert table.entries is not None
+    inside = numbers[(numbers >= 0) & (numbers < table.entries)]
+    return np.bincount(inside, minlength=table.entries)
+
+
+def _limbs(values: np.ndarray, limbs: Limbs) -> np.ndarray:
+    """Return the limbs of the exact sum of values, or of their squares, from integers."""
+    whole, specials = 0, [0] * SPECIALS
+    for value in values.tolist():
+        if math.isfinite(value):
+            over, under = value.as_integer_ratio()
+            scaled = over**limbs.degree << (-limbs.low)
+            whole += scaled // under**limbs.degree
+        else:
+            square = value**limbs.degree
+            specials[0 if square != square else 1 if square > 0 else 2] = 1  # noqa: PLR0124
+    digits = [whole >> 32 * n & 0xFFFFFFFF for n in range(limbs.count - 1)]
+    return np.array([*digits, whole >> 32 * (limbs.count - 1), *specials], np.int64)
+
+
+def _combined(
+    part: Component, lifted: Mapping[BoundField, np.ndarray], there: np.ndarray
+) -> dict[BoundField, np.ndarray]:
+    """Fold accumulators pair by pair."""
+    by = Reference(part)
+    held = {field.name: np.where(there, array, _zero(field)) for field, array in lifted.items()}
+    count = there.shape[1]
+    if not count:
+        held = {f.name: np.full((len(there), 1), _zero(f), f.dtype) for f in part.fields}
+    while count > 1:
+        even = {name: array[:, : count - count % 2] for name, array in held.items()}
+        both = by.op(
+            {name: array[:, ::2] for name, array in even.items()},
+            {name: array[:, 1::2] for name, array in even.items()},
+        )
+        half = (len(there), count // 2)
+        held = {
+            name: np.concatenate(
+                [np.broadcast_to(both[name], half), array[:, count - count % 2 :]], axis=1
+            )
+            for name, array in held.items()
+        }
+        count = count // 2 + count % 2
+    return {field: held[field.name][:, 0] for field in part.fields}
+
+
+def _zero(field: BoundField) -> np.generic:
+    return np.dtype(field.dtype).type(literal_value(field.zero, field.dtype))

@@ -21,6 +21,7 @@ from chunkfold.kernels.accumulator import Accumulator, Slot
 from chunkfold.kernels.combine import Combiner
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
+from chunkfold.kernels.expressions.evaluate import evaluate
 from chunkfold.kernels.expressions.nodes import BOOL, Node
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
@@ -225,24 +226,23 @@ def _spilling(accumulator: Accumulator) -> list[np.ndarray]:
     return [np.roll(signed, number) for number in range(len(accumulator.stored))]
 
 
-def _is_element(tree: Node) -> bool:
-    """Whether a tree is an element of the first input, in whichever dtype."""
+def _element_of(tree: Node) -> Node | None:
+    """Return the element of the first input if a tree is that, in whichever dtype."""
     while tree.op == "cast" and (tree.sources[0].dtype != BOOL or tree.sources[0].op == "input"):
         (tree,) = tree.sources
-    return tree.op == "input" and tree.arg == (0, "")
+    return tree if tree.op == "input" and tree.arg == (0, "") else None
 
 
 def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np.ndarray | None:
     """Return what NumPy makes of a plain sum, minimum or maximum of the first input."""
-    value = accumulator.value[0]
+    value, element = accumulator.value[0], _element_of(slot.field.lift)
     plain = (
         slot.field.entries is None
         and not slot.term
         and (slot.field.limbs is None or slot.field.limbs.degree == 1)
-        and _is_element(slot.field.lift)
         and isinstance(slot.field.op, str)
     )
-    if not plain or value in ("time", "bfloat16"):
+    if element is None or not plain or value in ("time", "bfloat16"):
         return None
     fold: Any = {"add": np.sum, "min": np.min, "max": np.max}[str(slot.field.op)]
     if slot.field.limbs is not None:
@@ -257,7 +257,9 @@ def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np
     made = held.astype(value) if packing is None else packing.unpacked(held, np.dtype(value))
     if accumulator.components[slot.component].skipna:
         made = made[~np.isnan(made)]
-    known: np.ndarray = np.atleast_1d(fold(made.astype(slot.dtype)))
+    # Conversions on the way may wrap, too.
+    (lifted,) = evaluate([slot.field.lift], {element: made.astype(element.dtype)})
+    known: np.ndarray = np.atleast_1d(fold(lifted.astype(slot.dtype)))
     return known.astype(slot.dtype)
 
 

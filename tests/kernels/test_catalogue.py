@@ -360,8 +360,13 @@ def test_a_truth_is_lifted_as_0_or_1(opened: OpenedDevice):
 
 @pytest.mark.parametrize(
     ("lift", "each"),
-    [(lambda x: x * x, np.int8(16)), (lambda x: wide(x) * x, 10_000)],
-    ids=["narrow", "wide"],
+    [
+        (lambda x: x * x, np.int8(16)),
+        (lambda x: wide(x) * x, 10_000),
+        (lambda x: (-x).astype("u1"), 156),
+        (lambda x: x.astype("u1"), 100),
+    ],
+    ids=["narrow", "wide", "negative as unsigned", "unsigned"],
 )
 def test_narrow_integers_wrap_as_numpy_s_unless_widened(
     opened: OpenedDevice, lift: Callable, each: int

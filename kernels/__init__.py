@@ -18,12 +18,31 @@ if TYPE_CHECKING:
     from chunkfold.kernels.combine import Combiner
     from chunkfold.kernels.device import Device
     from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
+    from chunkfold.kernels.expressions.library import (
+        bits,
+        first,
+        fma,
+        gap,
+        lookup,
+        lower,
+        magnitude,
+        nonzero,
+        order_high,
+        order_low,
+        rank_high,
+        rank_low,
+        ratio,
+        real,
+        upper,
+        where,
+        wide,
+    )
     from chunkfold.kernels.fold import Fold
     from chunkfold.kernels.geometry import Box, box
     from chunkfold.kernels.histograms import histogram
     from chunkfold.kernels.host import all_devices, default_devices, devices, split
-    from chunkfold.kernels.lookup import as_monoid
     from chunkfold.kernels.monoid import Monoid
+    from chunkfold.kernels.named import as_monoid
     from chunkfold.kernels.opened import OpenedDevice
     from chunkfold.kernels.packing import Packing
     from chunkfold.kernels.partial import Partial
@@ -47,6 +66,25 @@ _HOMES = {
         "DeviceError",
         "MonoidError",
     ),
+    "chunkfold.kernels.expressions.library": (
+        "bits",
+        "first",
+        "fma",
+        "gap",
+        "lookup",
+        "lower",
+        "magnitude",
+        "nonzero",
+        "order_high",
+        "order_low",
+        "rank_high",
+        "rank_low",
+        "ratio",
+        "real",
+        "upper",
+        "where",
+        "wide",
+    ),
     "chunkfold.kernels.fold": ("Fold",),
     "chunkfold.kernels.geometry": (
         "Box",
@@ -59,7 +97,7 @@ _HOMES = {
         "devices",
         "split",
     ),
-    "chunkfold.kernels.lookup": ("as_monoid",),
+    "chunkfold.kernels.named": ("as_monoid",),
     "chunkfold.kernels.monoid": ("Monoid",),
     "chunkfold.kernels.opened": ("OpenedDevice",),
     "chunkfold.kernels.packing": ("Packing",),
@@ -70,18 +108,16 @@ _HOMES = {
     ),
 }
 __all__ = [
-    "CATALOGUE",
-    "VARIANTS",
-    "all_devices",
     "Accumulate",
     "Accumulator",
     "Bound",
     "Box",
     "BuildError",
+    "CATALOGUE",
     "ChunkfoldError",
+    "Combiner",
     "Device",
     "DeviceError",
-    "Combiner",
     "Fold",
     "Monoid",
     "MonoidError",
@@ -89,15 +125,34 @@ __all__ = [
     "Packing",
     "Partial",
     "Tuning",
+    "VARIANTS",
+    "all_devices",
     "as_monoid",
     "bind",
+    "bits",
     "box",
     "choose",
     "default_devices",
     "devices",
+    "first",
+    "fma",
+    "gap",
     "histogram",
     "is_defined",
+    "lookup",
+    "lower",
+    "magnitude",
+    "nonzero",
+    "order_high",
+    "order_low",
+    "rank_high",
+    "rank_low",
+    "ratio",
+    "real",
     "split",
+    "upper",
+    "where",
+    "wide",
 ]
 
 __getattr__ = loader(__name__, _HOMES)

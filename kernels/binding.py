@@ -27,8 +27,8 @@ from chunkfold.kernels.dtypes import (
 from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.extremes import FLOAT_ENDS
 from chunkfold.kernels.limbs import limbs_of
-from chunkfold.kernels.lookup import is_known
 from chunkfold.kernels.monoid import Monoid
+from chunkfold.kernels.named import is_known
 from chunkfold.kernels.packing import Packing
 from chunkfold.kernels.sharing import shared
 from chunkfold.kernels.statistic import Statistic

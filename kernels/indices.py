@@ -56,5 +56,6 @@ def _rises(tree: Node) -> bool:
         condition, yes, no = tree.sources
         return not _reads_index(condition) and _rises(yes) and _rises(no)
     if tree.op == "cast":
-        return tree.dtype.kind in "iu" and _rises(tree.sources[0])
+        whole = tree.dtype.kind in "iu" and tree.dtype.itemsize == 8  # narrower ones wrap
+        return whole and _rises(tree.sources[0])
     return tree is INDEX or tree.op == "constant"

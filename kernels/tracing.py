@@ -11,17 +11,19 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from chunkfold.kernels.accumulate import Accumulate
-from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table, kind_of
+from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions import functions
 from chunkfold.kernels.expressions.library import as_symbol
 from chunkfold.kernels.expressions.nodes import INDEX, Node, field_node, input_node
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
+from chunkfold.kernels.limbs import limbs_of
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid import Monoid
@@ -135,9 +137,8 @@ class _Trace:
     def _dtype(self, rule: str) -> str:
         if rule in EXACT:
             value = self._value
-            if value.kind == "c":
-                return f"float{4 * value.itemsize}"
-            return value_dtype(value).name if kind_of(value) == "f" else "float64"
+            limbs_of(value, EXACT[rule])  # refuses what is no float, before its trees are looked at
+            return f"float{4 * value.itemsize}" if value.kind == "c" else value_dtype(value).name
         return "int64" if is_table(rule) else field_dtype(rule, self._value, self._fp64)
 
     def traced(self) -> Traced:
@@ -277,12 +278,16 @@ def _parameters(function: Callable[..., Any]) -> int:
     return sum(one.kind in plain and one.default is one.empty for one in found)
 
 
+_OWN = (__file__, str(Path(functions.__file__).parent))
+"""Files whose lines are none of the user's."""
+
+
 def _place(error: Exception) -> str:
     """Return where the user's function was when it failed."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if "kernels/expressions" not in frame.filename and not frame.filename.endswith("tracing.py")
+        if not frame.filename.startswith(_OWN)
     ]
     if not frames:
         return ""

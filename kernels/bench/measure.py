@@ -24,7 +24,7 @@ from chunkfold.kernels.binding import bind
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.ladder import LADDER
-from chunkfold.kernels.lookup import as_monoid
+from chunkfold.kernels.named import as_monoid
 from chunkfold.kernels.opened import OpenedDevice
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"

@@ -16,7 +16,7 @@ from chunkfold.kernels.errors import BuildError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.ladder import Rung, RungFold
-from chunkfold.kernels.lookup import as_monoid
+from chunkfold.kernels.named import as_monoid
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.pages import page_aligned
 

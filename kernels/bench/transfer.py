@@ -17,7 +17,7 @@ from chunkfold.kernels.device import Device
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import box
 from chunkfold.kernels.launch import wait
-from chunkfold.kernels.lookup import as_monoid
+from chunkfold.kernels.named import as_monoid
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.staging import pinned
 

@@ -74,11 +74,12 @@ def as_node(operand: Operand, like: Node | np.dtype) -> Node:
     Raises
     ------
     TypeError
-        If it is an integer that the dtype does not hold.
+        If it is no number, or an integer that the dtype does not hold.
     """
     dtype = like.dtype if isinstance(like, Node) else like
     if isinstance(operand, Node):
         return cast(operand, dtype)
+    _dtype_of(operand)
     if dtype.kind in "iu" and isinstance(operand, int) and not isinstance(operand, bool):
         limits = np.iinfo(dtype)
         if not limits.min <= operand <= limits.max:

@@ -91,10 +91,10 @@ class Symbol:
         return id(self.node)
 
     def __eq__(self, other: object) -> Symbol:  # type: ignore[override]
-        return _binary("equal", self, other)
+        return _compared("equal", self, other)
 
     def __ne__(self, other: object) -> Symbol:  # type: ignore[override]
-        return _binary("not_equal", self, other)
+        return _compared("not_equal", self, other)
 
     def __add__(self, other: Operand) -> Symbol:
         return _binary("add", self, other)
@@ -234,26 +234,35 @@ def _operand(one: object) -> object:
     return one[()] if isinstance(one, np.ndarray) and one.ndim == 0 else one
 
 
+_OPERANDS = (Symbol, bool, int, float, np.generic)
+
+
 def _binary(name: str, a: object, b: object) -> Symbol:
-    known = (Symbol, bool, int, float, np.generic)
-    if not isinstance(a, known) or not isinstance(b, known):
+    if not isinstance(a, _OPERANDS) or not isinstance(b, _OPERANDS):
         return NotImplemented  # type: ignore[no-any-return]
     return applied(name, a, b)
 
 
-def _refuse(name: str, instead: str) -> None:
+def _compared(name: str, a: Symbol, b: object) -> Symbol:
+    """Compare, where Python would say False of what it does not know."""
+    if not isinstance(b, _OPERANDS):
+        raise TypeError(f"a symbol is compared with symbols and numbers, not with {b!r}")
+    return applied(name, a, b)
+
+
+def _refuse(of: type, name: str, instead: str) -> None:
     """Let symbols refuse what Python asks of a value that is there, and say what to write."""
 
-    def refuse(self: Symbol, *_: object) -> NoReturn:
+    def refuse(self: object, *_: object) -> NoReturn:
         del self
         raise TypeError(instead)
 
     refuse.__name__ = name
-    setattr(Symbol, name, refuse)
+    setattr(of, name, refuse)
 
 
 for _name, _instead in _INSTEAD.items():
-    _refuse(_name, _instead)
+    _refuse(Symbol, _name, _instead)
 
 
 class ComplexSymbol:
@@ -269,5 +278,22 @@ class ComplexSymbol:
         """complex64 or complex128."""
         return np.dtype(f"c{2 * self.real.dtype.itemsize}")
 
+    __hash__ = object.__hash__
+
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"a complex symbol has real, imag and dtype, but no {name}")
+
+    def __array_ufunc__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(_PARTS)
+
+
+_PARTS = "a complex symbol has no arithmetic of its own: compute with x.real and x.imag"
+_ARITHMETIC = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or",
+    "xor",
+)  # fmt: skip
+for _name in (
+    *(prefix + name for name in _ARITHMETIC for prefix in ("", "r")),
+    *("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert", "bool"),
+):
+    _refuse(ComplexSymbol, f"__{_name}__", _PARTS)

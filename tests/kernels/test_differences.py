@@ -201,7 +201,9 @@ def test_units_that_numpy_does_not_compare_are_refused(dtypes: tuple[str, str], 
 def test_a_reduction_without_a_form_for_a_pair_says_so():
     from chunkfold.kernels import Monoid
 
-    mine = Monoid("mine", inputs=2, fields={"s": "float64"}, zero=0, lift="x0 - x1", op="add")
+    mine = Monoid(
+        "mine", inputs=2, fields={"s": "float64"}, zero=0, lift=lambda x0, x1: x0 - x1, op="add"
+    )
     pair = [np.dtype("int64"), np.dtype("uint64")]
     assert bind([mine], pair).accumulator.value == ("float64", "float64")
     with pytest.raises(MonoidError, match=r"'mine' .* no dtype holds both int64 and uint64"):

@@ -439,7 +439,7 @@ def test_indices_go_beyond_32_bits(opened: OpenedDevice):
     """The global index of elements far into an array larger than 2**32."""
     from chunkfold.kernels import Monoid
 
-    last = Monoid("last", fields={"i": "uint64"}, zero=0, lift="i", op="max")
+    last = Monoid("last", fields={"i": "uint64"}, zero=0, lift=lambda x, i: i, op="max")
     bound = bind([last], [np.dtype("int8")])
     tuning = choose(opened.device, bound.accumulator)
     array, start = np.ones(1000, np.int8), 2**33 + 5

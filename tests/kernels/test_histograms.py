@@ -24,6 +24,7 @@ from chunkfold.kernels import (
     box,
     choose,
 )
+from chunkfold.kernels.expressions.library import lookup
 from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.partial import zero_partial
@@ -253,14 +254,15 @@ def test_more_constants_than_there_is_room_for_is_said_so(opened: OpenedDevice):
         )
 
 
-def test_a_users_table_reads_its_constants(opened: OpenedDevice):
+def test_a_users_table_is_told_its_counter_by_another(opened: OpenedDevice):
+    names = np.array([9, 8, 7, 6, 5, 4, 3, 2, 1, -1], "i4")
     last_digit = Monoid(
         "digits",
         fields={"counts": "int64[10]"},
         zero=0,
-        lift="names[x % 10]",
+        lift=lambda x: lookup(names, x % 10),
         op="add",
-        constants={"names": np.array([9, 8, 7, 6, 5, 4, 3, 2, 1, -1], "i4")},
+        kinds="iu",
     )
     bound, tuning = chosen(opened, last_digit, dtype="u2")
     array = np.arange(1005, dtype="u2")
@@ -269,7 +271,7 @@ def test_a_users_table_reads_its_constants(opened: OpenedDevice):
 
 
 def test_tables_and_scalars_without_a_finish_are_a_record(opened: OpenedDevice):
-    parts = {"odd": "x % 2", "thirds": "x % 3", "s": "x"}
+    parts = {"odd": lambda x: x % 2, "thirds": lambda x: x % 3, "s": lambda x: x}
     fields = {"odd": "int64[2]", "thirds": "int64[3]", "s": "int64"}
     monoid = Monoid("several", fields=fields, zero=dict.fromkeys(parts, 0), lift=parts,
                     op=dict.fromkeys(parts, "add"))  # fmt: skip
@@ -279,7 +281,7 @@ def test_tables_and_scalars_without_a_finish_are_a_record(opened: OpenedDevice):
 
 
 def test_a_table_may_be_told_its_counter_outright(opened: OpenedDevice):
-    classes = Monoid("classes", fields={"n": "int64[4]"}, zero=0, lift="wide(x)", op="add")
+    classes = Monoid("classes", fields={"n": "int64[4]"}, zero=0, lift=lambda x: x, op="add")
     bound, tuning = chosen(opened, classes, dtype="i1")
     array = np.array([0, 1, 1, 3, -1, 4, 100], "i1")
     assert folded(opened, bound, tuning, array, box((7,), (0,)))["classes"].tolist() == [
@@ -295,21 +297,37 @@ def test_what_are_no_edges_is_refused(edges: object):
         histogram(edges)
 
 
+DIRECT = {
+    "fields": {"t": "int64[4]"},
+    "zero": 0,
+    "lift": lambda x: x,
+    "op": "add",
+    "kinds": "iu",
+}
+
+
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"op": "max"}, "is a table, whose zero is 0 and whose op is 'add'"),
-        ({"zero": 1}, "is a table, whose"),
+        ({"op": "max"}, "is a table, whose op is 'add', not 'max'"),
+        ({"op": lambda a, b: a.t + b.t}, "is a table, whose op is 'add'"),
+        ({"zero": 1}, "is a table, whose zero is 0, not 1"),
         ({"fields": {"t": "int64[0]"}}, "has dtype 'int64\\[0\\]'"),
         ({"fields": {"t": "float64[4]"}}, "or int64\\[n\\] for a table"),
-        ({"constants": {"k": np.zeros((2, 2))}}, "is no array of one axis"),
-        ({"constants": {"k": np.zeros(2, "f2")}}, "constant 'k' .* has dtype float16"),
-        ({"constants": {"1k": np.zeros(2)}}, "is not an identifier"),
-        ({"constants": {"x1": np.zeros(2)}}, "has a name that kernels use"),
-        ({"constants": {"k": np.array([np.nan])}}, "has NaN in it"),
+        (
+            {"lift": lambda x: lookup(np.zeros((2, 2)), x)},
+            r"a table to look up is one axis of numbers, not float64 \(2, 2\)",
+        ),
+        ({"lift": lambda x: lookup([], x)}, r"one axis of numbers, not float64 \(0,\)"),
+        ({"lift": lambda x: lookup([1j], x)}, "one axis of numbers, not complex128"),
+        ({"lift": lambda x: lookup(["a"], x)}, "one axis of numbers, not <U1"),
+        (
+            {"kinds": "f", "lift": lambda x: lookup([1, 2], x)},
+            "looked up by an integer, not by float64",
+        ),
         ({"fields": {"t": "int64[1000000]"}}, "a table of 1 to 999999 counters"),
     ],
 )
 def test_what_is_no_table_is_refused(parts: dict, message: str):
     with pytest.raises(MonoidError, match=message):
-        Monoid("m", **{"fields": {"t": "int64[4]"}, "zero": 0, "lift": "x", "op": "add"} | parts)
+        Monoid("m", **DIRECT | parts)

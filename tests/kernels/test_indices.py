@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from chunkfold.kernels import Monoid, as_monoid, bind
+from chunkfold.kernels.expressions.library import where
 from chunkfold.kernels.indices import reads_index, takes_first
 
 
-def of_index(lift: str, op: str = "min", dtype: str = "int64") -> bool:
+def _of_those_above_3(x: Any, i: Any) -> Any:
+    return where(x > 3, i, np.iinfo("i8").max)
+
+
+def of_index(lift: Callable, op: str | Callable = "min", dtype: str = "int64") -> bool:
     """Say whether a reduction that reads the index takes the first of equal elements."""
     mine = Monoid("mine", fields={"n": dtype}, zero=0, lift=lift, op=op)
     (part,) = bind([mine], [np.dtype("f4")]).accumulator.components
@@ -19,27 +27,34 @@ def of_index(lift: str, op: str = "min", dtype: str = "int64") -> bool:
 
 @pytest.mark.parametrize(
     "lift",
-    ["i", "(long)i", "x > 3 ? (long)i : LONG_MAX", "x > 3 ? 7 : i", "x < 1 ? 5 : x > 3 ? 9L : i"],
+    [
+        lambda x, i: i,
+        lambda x, i: i.astype("uint64"),
+        _of_those_above_3,
+        lambda x, i: where(x > 3, 7, i),
+        lambda x, i: where(x < 1, 5, where(x > 3, 9, i)),
+    ],
 )
-def test_the_least_of_what_rises_with_the_index_is_the_first_s(lift: str):
+def test_the_least_of_what_rises_with_the_index_is_the_first_s(lift: Callable):
     assert of_index(lift)
 
 
 @pytest.mark.parametrize(
     ("lift", "op", "dtype"),
     [
-        ("(long)i", "max", "int64"),
-        ("(long)i", "add", "int64"),
-        ("(long)i", "min", "int32"),
-        ("i % 7", "min", "int64"),
-        ("-(long)i", "min", "int64"),
-        ("-(x > 0 ? 5 : i)", "min", "int64"),
-        ("i > 9 ? 3 : 5", "min", "int64"),
-        ("x > 0 ? -i : 5", "min", "int64"),
-        ("x > 3 ? (long)i : LONG_MAX", "a.n < b.n ? a.n : b.n", "int64"),
+        (lambda x, i: i, "max", "int64"),
+        (lambda x, i: i, "add", "int64"),
+        (lambda x, i: i, "min", "int32"),
+        (lambda x, i: i.astype("int32"), "min", "int64"),
+        (lambda x, i: i % 7, "min", "int64"),
+        (lambda x, i: -i, "min", "int64"),
+        (lambda x, i: -where(x > 0, 5, i), "min", "int64"),
+        (lambda x, i: where(i > 9, 3, 5), "min", "int64"),
+        (lambda x, i: where(x > 0, -i, 5), "min", "int64"),
+        (_of_those_above_3, lambda a, b: where(a.n < b.n, a.n, b.n), "int64"),
     ],
 )
-def test_others_may_need_every_index(lift: str, op: str, dtype: str):
+def test_others_may_need_every_index(lift: Callable, op: str | Callable, dtype: str):
     assert not of_index(lift, op, dtype)
 
 
@@ -63,7 +78,12 @@ def test_a_state_may_need_every_index():
     import chunkfold as cf
 
     way = cf.Accumulate(
-        state={"n": "int64"}, start={"n": 0}, step={"n": "s.n + (long)i"}, end={"n": "s.n"}
+        state={"n": "int64"},
+        start={"n": 0},
+        step=lambda s, x, i: {"n": s.n + i},
+        end=lambda s: {"n": s.n},
     )
-    mine = Monoid("mine", fields={"n": "int64"}, zero=0, lift="i", op="add", accumulate=way)
+    mine = Monoid(
+        "mine", fields={"n": "int64"}, zero=0, lift=lambda x, i: i, op="add", accumulate=way
+    )
     assert not bind([mine], [np.dtype("f4")]).accumulator.takes_first

@@ -187,7 +187,7 @@ def test_a_dtype_is_what_they_are_unpacked_in(opened: OpenedDevice):
 @pytest.mark.parametrize("skips", [True, False])
 def test_laws_are_those_of_values_that_are_there(opened: OpenedDevice, *, skips: bool):
     """A missing sample is NaN, for which a maximum of doubles has no identity but -infinity."""
-    largest = Monoid("largest", fields={"m": "real"}, zero=0, lift="fabs(x)", op="max")
+    largest = Monoid("largest", fields={"m": "real"}, zero=0, lift=abs, op="max")
     packing = Packing(0.5, missing=(2, 7))
     monoid = largest.skipping() if skips else largest
     bound = bind([monoid], [np.dtype("int16")], packings=[packing])

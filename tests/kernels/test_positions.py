@@ -12,6 +12,7 @@ from chunkfold.kernels import Fold, Monoid, OpenedDevice, Tuning, as_monoid, bin
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake import header
 from chunkfold.kernels.bake_positions import has_positions
+from chunkfold.kernels.expressions.library import first
 from tests.kernels.test_fold import upload
 
 CASES = [
@@ -154,14 +155,19 @@ def test_only_positions_pass_elements_over():
 
 
 @pytest.mark.parametrize(
-    ("lift", "first"), [("x", "first(b.m, a.m, a.i, b.i)"), ("x + i", "first(a.m, b.m, a.i, b.i)")]
+    ("key", "index"),
+    [
+        (lambda x, _: x, lambda a, b: first(b.m, a.m, a.i, b.i)),
+        (lambda x, i: x + i, lambda a, b: first(a.m, b.m, a.i, b.i)),
+    ],
+    ids=["of the other extreme", "of the index"],
 )
-def test_what_is_like_a_position_is_none(lift: str, first: str):
+def test_what_is_like_a_position_is_none(key: Callable, index: Callable):
     like = Monoid(
         "like",
         fields={"m": "int64", "i": "int64"},
         zero={"m": "highest", "i": "highest"},
-        lift={"m": lift, "i": "i"},
-        op={"m": "min", "i": first},
+        lift=lambda x, i: {"m": key(x, i), "i": i},
+        op={"m": "min", "i": index},
     )
     assert not has_positions(bind([like], [np.dtype("int32")]).accumulator)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,17 +49,23 @@ def test_slots_do_not_depend_on_who_holds_a_state():
 
 def test_a_monoid_with_a_way_of_its_own_keeps_it():
     """Fields may be the same where what is lost on the way is not: a compensated sum's."""
+
+    def step(s: Any, x: Any) -> dict:
+        y = x - s.c
+        t = s.s + y
+        return {"s": t, "c": (t - s.s) - y}
+
     compensated = cf.Monoid(
         "compensated",
         fields={"s": "float64"},
         zero=0,
-        lift="x",
+        lift=lambda x: x,
         op="add",
         accumulate=cf.Accumulate(
             state={"s": "float64", "c": "float64"},
             start={"s": 0, "c": 0},
-            step="double y = x - s.c, t = s.s + y; s.c = (t - s.s) - y; s.s = t;",
-            end={"s": "s.s"},
+            step=step,
+            end=lambda s: {"s": s.s},
         ),
     )
     for ops in (("sum", compensated), (compensated, "sum")):
@@ -72,13 +80,13 @@ def test_a_statistic_is_never_read_off_a_field_that_another_way_folds():
         "low",
         fields={"lo": "order"},
         zero="highest",
-        lift="order_low(x)",
+        lift=cf.order_low,
         op="min",
         accumulate=cf.Accumulate(
             state={"m": "order"},
             start={"m": "highest"},
-            step="if (x == x) s.m = min(s.m, order_low(x));",
-            end={"lo": "s.m"},
+            step=lambda s, x: {"m": cf.where(np.isnan(x), s.m, np.minimum(s.m, cf.order_low(x)))},
+            end=lambda s: {"lo": s.m},
         ),
     )
     for ops in itertools.permutations([low, "min", "max", "minmax"]):
@@ -95,13 +103,16 @@ def test_ops_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(
         "mixed",
         fields={"d": "float64", "n": "int64"},
         zero={"d": 0, "n": 0},
-        lift={"d": "x", "n": "1"},
-        op={"d": "a.d + b.d + 0 * first(a.d, b.d, a.n, b.n)", "n": "a.n + b.n"},
+        lift=lambda x: {"d": x, "n": 1},
+        op=lambda a, b: {
+            "d": a.d + b.d + 0 * cf.first(a.d, b.d, a.n, b.n),
+            "n": a.n + b.n,
+        },
         accumulate=cf.Accumulate(
             state={"d": "float64", "n": "int64"},
             start={"d": 0, "n": 0},
-            step={"d": "s.d + wide(x)", "n": "s.n + 1"},
-            end={"d": "s.d", "n": "s.n"},
+            step=lambda s, x: {"d": s.d + x, "n": s.n + 1},
+            end=lambda s: {"d": s.d, "n": s.n},
         ),
         finish=lambda fields, _: fields["d"],
     )
@@ -122,14 +133,14 @@ def test_joins_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(opened: O
         "mixed",
         fields={"d": "float64", "m": "float32"},
         zero={"d": 0, "m": 0},
-        lift={"d": "fabs(x)", "m": "fabs(x)"},
+        lift=lambda x: {"d": abs(x), "m": abs(x)},
         op={"d": "add", "m": "max"},
         accumulate=cf.Accumulate(
             state={"d": "float64", "m": "float32"},
             start={"d": 0, "m": 0},
-            step={"d": "s.d + fabs(wide(x))", "m": "fmax(s.m, fabs(x))"},
-            end={"d": "s.d", "m": "s.m"},
-            join={"d": "a.d + b.d + 0 * a.m", "m": "fmax(a.m, b.m)"},
+            step=lambda s, x: {"d": s.d + abs(x), "m": np.fmax(s.m, abs(x))},
+            end=lambda s: {"d": s.d, "m": s.m},
+            join=lambda a, b: {"d": a.d + b.d + 0 * a.m, "m": np.fmax(a.m, b.m)},
         ),
         finish=lambda fields, _: fields["d"] + fields["m"],
     )
@@ -163,26 +174,29 @@ def test_nothing_adds_nothing_to_a_variance_however_large_elements_are(
 def test_monoids_that_differ_in_their_end_fold_one_state(
     opened: OpenedDevice, shape: tuple[int, ...]
 ):
-    """Statements, which no vector folds, and `join` among them."""
 
-    def counting(name: str, end: str) -> cf.Monoid:
+    def counting(name: str, end: Callable) -> cf.Monoid:
         return cf.Monoid(
             name,
             fields={"n": "int64"},
             zero=0,
-            lift="x > 3" if name == "above" else "x <= 3",
+            lift=(lambda x: x > 3) if name == "above" else (lambda x: x <= 3),
             op="add",
             accumulate=cf.Accumulate(
                 state={"all": "int64", "above": "int64"},
                 start={"all": 0, "above": 0},
-                step="s.all += 1; if (x > 3) s.above += 1;",
+                step=lambda s, x: {"all": s.all + 1, "above": s.above + (x > 3)},
                 end={"n": end},
-                join={"all": "a.all + b.all", "above": "a.above + b.above"},
+                join=lambda a, b: {"all": a.all + b.all, "above": a.above + b.above},
             ),
         )
 
     array = np.random.default_rng(3).integers(0, 9, shape).astype("i4")
-    both = bound(counting("above", "s.above"), counting("below", "s.all - s.above"), dtype="i4")
+    both = bound(
+        counting("above", lambda s: s.above),
+        counting("below", lambda s: s.all - s.above),
+        dtype="i4",
+    )
     assert both.accumulator.holders == (0, 0)
     whole = box(shape, (array.ndim - 1,))
     fold = fold_for(opened, both, whole)

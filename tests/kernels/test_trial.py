@@ -102,10 +102,14 @@ def test_kernels_that_answer_wrongly_are_not_used(
     It does so for an element (37) that laws are not tried on, else it would be no monoid.
     """
     more = Accumulate(
-        {"t": "int64", "far": "int32"}, {"t": 0, "far": 0}, "s.t += x; s.far |= x * x == 1369;",
-        {"s": "s.t + s.far"},
-    )  # fmt: skip
-    wrong = Monoid("wrong", fields={"s": "int64"}, zero=0, lift="x", op="add", accumulate=more)
+        {"t": "int64", "far": "int32"},
+        {"t": 0, "far": 0},
+        step=lambda s, x: {"t": s.t + x, "far": s.far | (x * x == 1369)},
+        end=lambda s: {"s": s.t + s.far},
+    )
+    wrong = Monoid(
+        "wrong", fields={"s": "int64"}, zero=0, lift=lambda x: x, op="add", accumulate=more
+    )
     accumulator = bind([wrong], [np.dtype("int32")]).accumulator
     with pytest.raises(BuildError, match=r"no kernel for wrong works on .*it is wrong"):
         choose(device, accumulator, variant, kernels)
@@ -152,9 +156,9 @@ def test_a_build_leaves_nothing_in_the_temporary_folder(
     device: Device, tmp_path: Path, monkeypatch
 ):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    bad = Monoid("bad", zero=0, lift="nothing_of_that_name", op="add")
+    monkeypatch.setenv("CHUNKFOLD_BUILD_OPTIONS", "-D__kernel=nothing_of_that_name")
     with pytest.raises(BuildError, match="nothing_of_that_name"):
-        choose(device, bind([bad], [np.dtype("f4")]).accumulator)
+        choose(device, SUM)
     assert list(tmp_path.iterdir()) == []
 
 

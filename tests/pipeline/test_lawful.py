@@ -20,16 +20,20 @@ LATEST = cf.Monoid(
     "latest",
     fields={"value": "float64", "any": "int32"},
     zero={"value": 0, "any": 0},
-    # A line that no number in the texts is near.
+    # A line, exp(16), that no number in it is near.
     lift={
-        "value": "x > exp(2.0) * exp(14.0) ? x : 0",
-        "any": "x > exp(2.0) * exp(14.0) ? 1 : 0",
+        "value": lambda x: cf.where(np.log(x) > 16, x, 0),
+        "any": lambda x: np.log(x) > 16,
     },
-    op={"value": "b.any ? b.value : a.value", "any": "max"},
+    op={"value": lambda a, b: cf.where(b.any, b.value, a.value), "any": "max"},
     finish=lambda fields, _: fields["value"],
 )
 BEYOND = cf.Monoid(
-    "beyond", fields={"n": "int64"}, zero=0, lift="sqrt(x) > 1e9 ? 1 : 0", op="b.n + a.n"
+    "beyond",
+    fields={"n": "int64"},
+    zero=0,
+    lift=lambda x: np.sqrt(x) > 1e9,
+    op=lambda a, b: b.n + a.n,
 )
 
 
@@ -62,7 +66,7 @@ def test_what_no_element_changes_is_said_to_be_unproven(tmp_path: Path):
     source = stored(tmp_path / "a", np.arange(100.0), chunks=(10,))
     with pytest.warns(LawsWarning, match="monoid 'beyond': it is not shown that its op commutes"):
         assert cf.reduce(source, BEYOND) == 0
-    shown = replace(BEYOND, lift="x > 50 ? 1 : 0")
+    shown = replace(BEYOND, lift=lambda x: x > 50)
     with warnings.catch_warnings():
         warnings.simplefilter("error", LawsWarning)
         assert cf.reduce(source, shown) == 49
@@ -70,7 +74,9 @@ def test_what_no_element_changes_is_said_to_be_unproven(tmp_path: Path):
 
 def test_missing_and_infinite_elements_are_not_tried(tmp_path: Path):
     """A greatest that leaves NaN out by chance breaks no law where there is none."""
-    greatest = cf.Monoid("g", zero="lowest", lift="x", op="a.s > b.s ? a.s : b.s")
+    greatest = cf.Monoid(
+        "g", zero="lowest", lift=lambda x: x, op=lambda a, b: cf.where(a.s > b.s, a.s, b.s)
+    )
     array = np.arange(100.0)
     array[::3] = np.nan
     array[1::7] = np.inf

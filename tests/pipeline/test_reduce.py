@@ -130,8 +130,11 @@ def test_a_monoid_of_the_user_s_own():
         "farthest",
         fields={"d": "float64", "i": "uint64"},
         zero={"d": -1, "i": "highest"},
-        lift={"d": "fabs((double)x)", "i": "i"},
-        op={"d": "max(a.d, b.d)", "i": "a.d > b.d || (a.d == b.d && a.i < b.i) ? a.i : b.i"},
+        lift=lambda x, i: {"d": abs(x), "i": i},
+        op=lambda a, b: {
+            "d": np.maximum(a.d, b.d),
+            "i": cf.where((a.d > b.d) | ((a.d == b.d) & (a.i < b.i)), a.i, b.i),
+        },
         finish=lambda fields, _: fields["i"],
     )
     array = np.random.default_rng(3).normal(size=(37, 53))
@@ -478,7 +481,7 @@ def test_floats_saturate_where_a_cast_to_integers_has_no_meaning():
 
 def test_a_finish_that_fails_is_named():
     source = stored(np.arange(5.0), chunks=(2,))
-    plain = {"fields": {"s": "float64"}, "zero": 0, "lift": "x", "op": "add"}
+    plain = {"fields": {"s": "float64"}, "zero": 0, "lift": lambda x: x, "op": "add"}
     with pytest.raises(cf.MonoidError, match="finish of 'm' raised KeyError: 't'"):
         cf.reduce(source, cf.Monoid("m", **plain, finish=lambda fields, _: fields["t"]))
     with pytest.raises(cf.MonoidError, match=r"finish of 'm' made shape \(\) of"):

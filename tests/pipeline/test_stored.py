@@ -275,10 +275,16 @@ FIRST_ABOVE = cf.Monoid(
     "first_above",
     fields={"i": "int64"},
     zero="highest",
-    lift="x > 2 ? (long)i : LONG_MAX",
+    lift=lambda x, i: cf.where(x > 2, i, 2**63 - 1),
     op="min",
 )
-LAST = cf.Monoid("last", fields={"i": "int64"}, zero=-1, lift="x == 3 ? (long)i : -1", op="max")
+LAST = cf.Monoid(
+    "last",
+    fields={"i": "int64"},
+    zero=-1,
+    lift=lambda x, i: cf.where(x == 3, i, -1),
+    op="max",
+)
 """One that the first of equal elements decides, and one that it does not."""
 
 

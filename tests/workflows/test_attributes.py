@@ -235,7 +235,7 @@ def test_what_compares_arrays_of_other_units_has_none():
 
 
 def test_a_reduction_of_your_own_is_another_quantity_whatever_its_name(tmp_path: Path):
-    mine = cf.Monoid("max", fields={"s": "float64"}, zero=0, lift="x * x", op="add")
+    mine = cf.Monoid("max", fields={"s": "float64"}, zero=0, lift=lambda x: x * x, op="add")
     _, made = reopened(tmp_path / "o.zarr", source_of(VALUES * 1.0, units="m"), mine, axis=0)
     assert "units" not in made["max"].attrs
     _, made = reopened(tmp_path / "p.zarr", source_of(VALUES * 1.0, units="m"), "max", axis=0)

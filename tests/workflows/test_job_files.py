@@ -166,7 +166,7 @@ def test_code_comes_from_installed_packages(written, tmp_path: Path, monkeypatch
     code = (
         "import chunkfold as cf\n"
         "energy = cf.Monoid('e', fields={'s': 'float64'}, zero={'s': 0},"
-        " lift={'s': 'wide(x) * wide(x)'}, op={'s': 'add'})\n"
+        " lift=lambda x: cf.real(x) ** 2, op='add')\n"
         "broken = 1\n"
     )
     points = "energy = theirs:energy\nbroken = theirs:broken"

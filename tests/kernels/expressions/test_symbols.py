@@ -12,9 +12,9 @@ import pytest
 
 from chunkfold.kernels.expressions.evaluate import evaluate
 from chunkfold.kernels.expressions.functions import has_float64
-from chunkfold.kernels.expressions.library import lookup, real, search, where, wide
+from chunkfold.kernels.expressions.library import as_symbol, lookup, real, search, where, wide
 from chunkfold.kernels.expressions.nodes import BOOL, input_node
-from chunkfold.kernels.expressions.symbols import Symbol
+from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 from tests.kernels.expressions.values import symbol
 
 TWO = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
@@ -84,11 +84,25 @@ def test_powers(power: float) -> None:
         (lambda x: x + "1", "str"),
         (lambda x: x & 0.5, "bitwise_and"),
         (lambda x: x**-1, "below 0"),
+        (lambda x: x == "a", "compared with symbols and numbers, not with 'a'"),
+        (lambda x: x != None, "compared with symbols and numbers, not with None"),  # noqa: E711
+        (lambda x: x == [1], "compared with symbols and numbers"),
+        (lambda x: where(x > 0, None, 1), "None is neither a symbol nor a number"),
+        (lambda x: as_symbol([1], x.dtype), r"\[1\] is neither a symbol nor a number"),
+        (lambda x: as_symbol(np.array([1, 2]), x.dtype), "neither a symbol nor a number"),
     ],
 )
 def test_what_would_mean_something_else_is_refused(use: Callable[[Any], Any], says: str) -> None:
     with pytest.raises(TypeError, match=says):
         use(symbol(0, "int32"))
+
+
+@pytest.mark.parametrize(
+    "use", [*(lambda x, do=do: do(x, 2) for do in TWO), *ONE, np.exp, lambda x: 1j * x, bool]
+)
+def test_complex_symbols_say_that_they_have_parts(use: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"compute with x\.real and x\.imag"):
+        use(ComplexSymbol(symbol(0, "float32"), symbol(1, "float32")))
 
 
 def test_equality_makes_a_node_and_hashing_works() -> None:

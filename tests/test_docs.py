@@ -1,0 +1,84 @@
+"""What the documentation shows of declarations runs as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkfold as cf
+
+pytestmark = pytest.mark.unoptimised
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def shown(page: str, holding: str) -> str:
+    """The Python of a page, in one piece: blocks that have something in them."""
+    blocks = BLOCK.findall((ROOT / page).read_text())
+    return "\n".join(block for block in blocks if holding in block)
+
+
+def test_the_page_on_declarations_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    sample, model = (rng.normal(285, 10, (4, 6, 5)).astype("f4") for _ in range(2))
+    codes = rng.integers(0, 9, (4, 6, 5), "u1")
+    for name, array in (
+        ("sample.zarr/temperature", sample),
+        ("model.zarr/temperature", model),
+        ("landuse.zarr", codes),
+    ):
+        zarr.create_array(name, data=array, chunks=(2, 6, 5))
+    names: dict[str, Any] = {}
+    exec(shown("docs/monoids.md", "cf."), names)
+    temperature = "sample.zarr/temperature"
+    assert cf.reduce(temperature, names["first_beyond"]) == np.argmax(sample > 300)
+    far = np.abs(sample.astype("f8") - 280)
+    assert (cf.reduce(temperature, names["farthest"], axis=0) == far.argmax(0)).all()
+    classes = [np.isin(codes, of).sum((1, 2)) for of in ([0, 1], [2], [3, 4, 5], [6])]
+    got = cf.reduce("landuse.zarr", names["cover"], axis=(1, 2))
+    assert got.tolist() == np.transpose(classes).tolist()
+    apart = np.sqrt(np.mean((sample.astype("f8") - model) ** 2, 0))
+    pair = [temperature, "model.zarr/temperature"]
+    np.testing.assert_allclose(cf.reduce(pair, names["rmse"], axis=0), apart, rtol=1e-12)
+    total = cf.reduce(temperature, names["compensated"])
+    np.testing.assert_allclose(total, sample.sum(dtype="f8"), rtol=1e-15)
+
+
+def test_the_functions_of_the_page_are_those_there_are():
+    """Each that it names is there, and each that is there is named."""
+    page = (ROOT / "docs" / "monoids.md").read_text()
+    table = page.partition("| function | |")[2].partition("##")[0]
+    named = set(re.findall(r"`cf\.(\w+)\(", table))
+    others = {"devices", "histogram", "plan", "reduce", "submit"}
+    assert named == {name for name in cf.__all__ if name.islower()} - others
+    of_numpy = page.partition("of NumPy ")[2].partition("and the operators")[0]
+    with pytest.raises(cf.MonoidError) as error:
+        cf.Monoid("m", zero=0, lift=np.sort, op="add")
+    known = set(str(error.value).rpartition(": ")[2].split(", "))
+    listed = set(re.findall(r"`(\w+)`", of_numpy))
+    assert listed <= known
+    operators = {
+        "abs", "add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "remainder",
+        "mod", "negative", "positive", "fabs", "left_shift", "right_shift", "bitwise_and",
+        "bitwise_or", "bitwise_xor", "invert", "bitwise_invert", "logical_and", "logical_or",
+        "logical_xor", "logical_not", "equal", "not_equal", "less", "less_equal", "greater",
+        "greater_equal",
+    }  # fmt: skip
+    assert known - listed == operators
+
+
+def test_the_declaration_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    array = np.random.default_rng(4).normal(280, 10, (9, 40)).astype("f4")
+    zarr.create_array("store.zarr/air", data=array, chunks=(4, 40))
+    names: dict[str, Any] = {"cf": cf}
+    exec(shown("README.md", "cf.Monoid("), names)
+    root = np.sqrt(np.mean(array.astype("f8") ** 2))
+    got = cf.reduce("store.zarr/air", names["rms_parts"])
+    np.testing.assert_allclose(got, root, rtol=1e-12)

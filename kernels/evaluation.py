@@ -74,7 +74,7 @@ def _present(accumulator: Accumulator, elements: Elements) -> np.ndarray:
     for leaf, array in elements.items():
         if leaf.op == "input":
             time = accumulator.value[leaf.arg[0]] == "time"
-            there &= array != np.iinfo(np.int64).min if time else array == array  # noqa: PLR0124
+            there &= array != np.iinfo(np.int64).min if time else array == array
     return there
 
 
@@ -114,7 +114,7 @@ def _limbs(values: np.ndarray, limbs: Limbs) -> np.ndarray:
             whole += scaled // under**limbs.degree
         else:
             square = value**limbs.degree
-            specials[0 if square != square else 1 if square > 0 else 2] = 1  # noqa: PLR0124
+            specials[0 if square != square else 1 if square > 0 else 2] = 1
     digits = [whole >> 32 * n & 0xFFFFFFFF for n in range(limbs.count - 1)]
     return np.array([*digits, whole >> 32 * (limbs.count - 1), *specials], np.int64)
 

@@ -221,7 +221,11 @@ def _samples(accumulator: Accumulator) -> list[list[np.ndarray]]:
 def _spilling(accumulator: Accumulator) -> list[np.ndarray]:
     """Numbers so far apart that exact sums do not fit the terms that most data do; as above."""
     counts, rng = np.arange(_COUNT), np.random.default_rng(4)
-    far = np.ldexp(1 + counts % 7 / 8, rng.integers(-12, 12, _COUNT) * (1 + counts % 2))
+    double = accumulator.value[0] in ("float64", "complex128")
+    most = 12 if accumulator.value[0] == "float16" else 200 if double else 45
+    if not accumulator.in_limbs:  # expansions hold 159 bits, and of squares twice as many are taken
+        most = 12 if double else min(most, 24)
+    far = np.ldexp(1 + counts % 7 / 8, rng.integers(-most, most, _COUNT))
     signed = np.where(counts % 3 == 0, -far, far)
     return [np.roll(signed, number) for number in range(len(accumulator.stored))]
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.unoptimised
 DTYPES = ("float32", "float64", "float16", "int8", "uint16", "int32", "int64", "uint64", "bool",
           "complex64", "datetime64[s]", "timedelta64[ms]")  # fmt: skip
 ROUNDED = 1e-5
-"""Relative difference of sums that round, in one order and another, and of functions of OpenCL's."""
+"""Relative difference of sums in one order and another, and of OpenCL's functions."""
 
 
 def elements(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
+
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.dtypes import COUNT, EXACT, FIELD, RULES, is_table
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.nodes import Node, constant_value, walk
 from chunkfold.kernels.expressions.shown import shown
-from chunkfold.kernels.tracing import COLLECTIVES, State, Traced, first_kind, traced
+from chunkfold.kernels.tracing import COLLECTIVES, State, Traced, kinds_tried, traced
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid import Monoid
@@ -38,6 +40,13 @@ def per_field(
         return MappingProxyType({next(iter(fields)): given})
     check_keys(monoid, part, given, fields)
     return MappingProxyType(dict(given))
+
+
+def as_plain(given: object) -> object:
+    """Return a scalar of NumPy's, such as np.finfo gives, as a number of Python's."""
+    if isinstance(given, Mapping):
+        return MappingProxyType({name: as_plain(one) for name, one in given.items()})
+    return given.item() if isinstance(given, (np.integer, np.floating)) else given
 
 
 def check_keys(
@@ -117,9 +126,29 @@ def _check_part(monoid: str, part: str, given: object) -> None:
 def check_declared(monoid: Monoid) -> None:
     """Call a monoid's functions once, so that a mistake shows where it was made.
 
-    They are given symbols of the likeliest of its kinds of elements.
+    They are given symbols of the likeliest of its kinds of elements. If they have no meaning for
+    these but for others, it says so.
     """
-    check_traced(monoid, traced(monoid, [first_kind(monoid)] * monoid.inputs))
+    dtype, *others = kinds_tried(monoid)
+    try:
+        _check_of(monoid, dtype)
+    except MonoidError as error:
+        able = "".join(other.kind for other in others if _is_meant_for(monoid, other))
+        if not able:
+            raise
+        raise MonoidError(f"{error}; if it is for others, give kinds={able!r}") from error.__cause__
+
+
+def _check_of(monoid: Monoid, dtype: np.dtype) -> None:
+    check_traced(monoid, traced(monoid, [dtype] * monoid.inputs))
+
+
+def _is_meant_for(monoid: Monoid, dtype: np.dtype) -> bool:
+    try:
+        _check_of(monoid, dtype)
+    except MonoidError:
+        return False
+    return True
 
 
 def check_traced(monoid: Monoid, found: Traced) -> None:

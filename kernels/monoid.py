@@ -117,7 +117,8 @@ class Monoid:
         if not isinstance(self.fields, Mapping) or not self.fields:
             raise MonoidError(f"monoid {self.name!r} has no fields; it needs at least one")
         checks.check_types(self.name, "field", self.fields)
-        given = checks.per_field(self.name, "zero", self.zero, self.fields)
+        object.__setattr__(self, "lift", checks.as_plain(self.lift))
+        given = checks.per_field(self.name, "zero", checks.as_plain(self.zero), self.fields)
         object.__setattr__(self, "zero", given)
         checks.check_numbers(self.name, "zero", given)
         checks.check_parts(self.name, self.lift, self.op, self.fields)

@@ -100,8 +100,13 @@ def element(number: int, dtype: np.dtype) -> Symbol | ComplexSymbol:
 
 def first_kind(monoid: Monoid) -> np.dtype:
     """Return the dtype with which a monoid's functions are tried when it is declared."""
-    kind = next((kind for kind in _OF_KINDS if kind in monoid.kinds), "f")
-    return np.dtype(_OF_KINDS[kind])
+    return next(kinds_tried(monoid))
+
+
+def kinds_tried(monoid: Monoid) -> Iterator[np.dtype]:
+    """Yield a dtype of each of a monoid's kinds of elements, the likeliest first."""
+    found = [dtype for kind, dtype in _OF_KINDS.items() if kind in monoid.kinds]
+    yield from map(np.dtype, found or ["f8"])
 
 
 def traced(monoid: Monoid, values: Sequence[np.dtype], *, fp64: bool = True) -> Traced:

@@ -120,17 +120,23 @@ def lookup(table: Any, index: Symbol, default: Any = 0) -> Symbol:
     Parameters
     ----------
     table
-        One axis of numbers, of a dtype that kernels have, at most 64 KiB.
+        One axis of numbers, or of truths. Devices have room for 64 KiB, at least.
 
     Raises
     ------
     TypeError
-        If the table or the index is anything else.
+        If the table or the index is anything else, or the table's dtype does not hold the default.
     """
     array = np.ascontiguousarray(table)
+    if array.dtype.kind == "b":
+        return nonzero(lookup(array.astype(np.uint8), index, int(bool(default))))
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iuf":
         raise TypeError(
             f"a table to look up is one axis of numbers, not {array.dtype} {array.shape}"
+        )
+    if not isinstance(index, Symbol):
+        raise TypeError(
+            f"a table is looked up by a symbol, not by {index!r}: write table[{index!r}]"
         )
     if index.dtype.kind not in "iu":
         raise TypeError(f"a table is looked up by an integer, not by {index.dtype}")
@@ -142,7 +148,7 @@ def lookup(table: Any, index: Symbol, default: Any = 0) -> Symbol:
         if index.dtype != np.uint64
         else where(index > np.iinfo(np.int64).max, -1, index.astype(_INT64))
     )
-    arg = (array.tobytes(), np.asarray(default).astype(array.dtype).tobytes())
+    arg = (array.tobytes(), functions.as_node(default, array.dtype).arg)
     return Symbol(made("lookup", array.dtype, whole.node, arg=arg))
 
 

@@ -319,6 +319,14 @@ DIRECT = {
             r"a table to look up is one axis of numbers, not float64 \(2, 2\)",
         ),
         ({"lift": lambda x: lookup([], x)}, r"one axis of numbers, not float64 \(0,\)"),
+        (
+            {"lift": lambda x: lookup(np.array([1], "u1"), x, -1)},
+            r"-1 does not fit uint8 \(0 to 255\)",
+        ),
+        (
+            {"lift": lambda x: lookup([1, 2], 1)},
+            r"looked up by a symbol, not by 1: write table\[1\]",
+        ),
         ({"lift": lambda x: lookup([1j], x)}, "one axis of numbers, not complex128"),
         ({"lift": lambda x: lookup(["a"], x)}, "one axis of numbers, not <U1"),
         (

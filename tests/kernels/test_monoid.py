@@ -249,6 +249,39 @@ def test_parts_of_an_accumulate_give_the_fields_that_they_should(accumulate, mat
         declared(accumulate=accumulate)
 
 
+def test_numbers_may_be_numpys():
+    least = np.finfo("f4").min
+    given = Monoid("m", zero=least, lift=np.float32(0.1), op="max")
+    plain = Monoid("m", zero=float(least), lift=float(np.float32(0.1)), op="max")
+    one, other = (bind([monoid], [np.dtype("i4")]).accumulator for monoid in (given, plain))
+    assert one == other
+    many = Monoid(
+        "m", fields={"s": "int64"}, zero={"s": np.int8(3)}, lift={"s": np.uint8(4)}, op="max"
+    )
+    assert (dict(many.zero), dict(many.lift)) == ({"s": 3}, {"s": 4})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "lift", "able"),
+    [
+        ("biuf", lambda x: x & 1, "iub"),
+        ("fi", lambda x: x << 1, "i"),
+        ("fmM", lambda x: x >> 1, "mM"),
+        ("fc", lambda x: x.real if x.dtype.kind == "c" else x & 1, "c"),
+    ],
+)
+def test_what_is_meant_for_other_kinds_is_told_to_say_so(kinds: str, lift: Callable, able: str):
+    with pytest.raises(MonoidError, match=f"if it is for others, give kinds='{able}'"):
+        Monoid("odd", zero=0, lift=lift, op="add", kinds=kinds)
+    Monoid("odd", zero=0, lift=lift, op="add", kinds=able)
+
+
+def test_what_no_kind_has_a_meaning_for_is_told_no_kind():
+    with pytest.raises(MonoidError) as error:
+        Monoid("odd", zero=0, lift=lambda x: x.nothing, op="add")
+    assert "kinds" not in str(error.value)
+
+
 def test_a_function_that_fails_shows_where_and_of_what():
     def lift(x: Any) -> Any:
         half = x / 2

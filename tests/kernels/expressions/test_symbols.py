@@ -147,6 +147,14 @@ def test_lookups_outside_the_table_give_the_default() -> None:
     assert value(lookup([5, 6, 7], symbol(0, "int16"), -9), a).tolist() == [-9, 5, 7, -9, -9]
 
 
+def test_truths_are_looked_up_as_truths() -> None:
+    a = np.array([-1, 0, 2, 3], "int16")
+    for default in (True, False):
+        tree = lookup([True, False, True], symbol(0, "int16"), default)
+        assert tree.dtype == BOOL
+        assert value(tree, a).tolist() == [default, True, True, default]
+
+
 def test_searches_find_the_last_key_that_is_reached() -> None:
     keys, a = np.array([0, 3, 3, 9], "int32"), np.array([-1, 0, 3, 8, 9, 99], "int32")
     assert value(search(keys, symbol(0, "int32")), a).tolist() == [-1, 0, 2, 2, 3, 3]

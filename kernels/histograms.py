@@ -17,12 +17,11 @@ from chunkfold.kernels.context import Finish
 from chunkfold.kernels.dtypes import kind_of, to_order
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import (
-    magnitude,
     rank_high,
     search,
     signed_bits,
+    towards_zero,
     where,
-    wide,
 )
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid import Monoid
@@ -179,7 +178,7 @@ def sixteenths(x: Symbol) -> Symbol:
     before those.
     """
     if x.dtype.kind != "f":
-        x = _truncated(x)
+        x = towards_zero(x)
     held = signed_bits(x)
     size = held & int(np.iinfo(held.dtype).max)
     kept = {4: 19, 8: 48}[held.dtype.itemsize]
@@ -189,15 +188,3 @@ def sixteenths(x: Symbol) -> Symbol:
     step = where(steps == top, _ZERO_BIN, step)
     signed = where(held < 0, _ZERO_BIN - step, _ZERO_BIN + step)
     return where(np.isnan(x), -1, signed)
-
-
-def _truncated(x: Symbol) -> Symbol:
-    """Make an integer a float32 that is never further from zero: of its first 24 bits."""
-    if x.dtype.itemsize <= 2:
-        return x.astype(np.float32)
-    size = magnitude(wide(x))
-    rest = size >> 24
-    for bits in (1, 2, 4, 8, 16, 32):
-        rest = rest | (rest >> bits)
-    near = (size & ~rest).astype(np.float32)
-    return where(x < 0, -near, near)

@@ -94,6 +94,13 @@ def high_product(a: Symbol, b: Any) -> Symbol:
     return Symbol(made("high_product", dtype, *nodes))
 
 
+def towards_zero(x: Symbol) -> Symbol:
+    """Return an integer as a float32 that is never further from zero; a truth as 0 or 1."""
+    if x.dtype.kind not in "iu":
+        return x.astype(np.float32)
+    return Symbol(made("towards_zero", np.dtype(np.float32), x.node))
+
+
 def gap(a: Symbol, b: Symbol) -> Symbol:
     """Return a - b, and 0 where they are equal, also where both are infinite."""
     return where(a == b, 0, a - b)

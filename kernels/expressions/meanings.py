@@ -187,6 +187,10 @@ def _cast(s: Style, n: Node, a: str) -> str:
     return s.to(n.dtype, a)
 
 
+def _towards_zero(s: Style, n: Node, a: str) -> str:
+    return s.towards_zero(n.dtype, a)
+
+
 def _bitcast(s: Style, n: Node, a: str) -> str:
     return s.bits(n.dtype, a)
 
@@ -231,6 +235,13 @@ def _high_product(n: Node, a: Value, b: Value) -> Value:
         return (np.multiply(a, b, dtype=wide) >> bits).astype(n.dtype)
     product = np.asarray(a).astype(object) * np.asarray(b).astype(object)
     return np.asarray(product >> bits).astype(n.dtype)
+
+
+def _towards_zero_value(n: Node, a: Value) -> Value:
+    """Round integers to floats, and take one step back where that went away from zero."""
+    near = np.asarray(a).astype(n.dtype)
+    far = np.abs(near.astype(np.longdouble)) > np.abs(np.asarray(a).astype(np.longdouble))
+    return np.where(far, np.nextafter(near, n.dtype.type(0)), near)
 
 
 def _lookup_value(n: Node, index: Value) -> Value:
@@ -293,6 +304,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "select": Meaning(3, "b" + REALS, _of(np.where), _select, gives="any", mixed=True),
     "cast": Meaning(1, "b" + REALS, _cast_value, _cast, gives="any", repeats=True),
     "bitcast": Meaning(1, REALS, lambda n, a: np.asarray(a).view(n.dtype), _bitcast, gives="any"),
+    "towards_zero": Meaning(1, INTEGERS, _towards_zero_value, _towards_zero, gives="any"),
     "isnan": Meaning(1, FLOATS, _of(np.isnan), _is_nan, gives="bool", repeats=True),
     "lookup": Meaning(1, INTEGERS, _lookup_value, lambda *_: "", gives="any"),
     "search": Meaning(1, INTEGERS, _search_value, lambda *_: "", gives="any", mixed=True),

@@ -45,6 +45,11 @@ class Style:
         name = CTYPES[dtype.name]
         return f"CHF_SATURATED({name}, {text})" if self.lanes else f"convert_{name}_sat({text})"
 
+    def towards_zero(self, dtype: np.dtype, text: str) -> str:
+        """Convert integers to floats that are never further from zero."""
+        name = CTYPES[dtype.name]
+        return f"CHF_TOWARDS_ZERO({name}, {text})" if self.lanes else f"convert_{name}_rtz({text})"
+
     def bits(self, dtype: np.dtype, text: str) -> str:
         """Take the bits for those of another dtype of the same size."""
         name = CTYPES[dtype.name]

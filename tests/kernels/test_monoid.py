@@ -352,7 +352,7 @@ def test_parts_of_a_stream_whose_join_loses_one_are_found_out(opened: OpenedDevi
 @pytest.mark.parametrize(
     ("first", "skipna"),
     some([real, lambda x: np.fmax(real(x), 3)], [False, True]),
-    ids=str,
+    ids=lambda given: getattr(given, "__name__", str(given)),
 )
 def test_the_first_element_of_each_stream_is_set_once(
     opened: OpenedDevice, first: Callable, *, skipna: bool

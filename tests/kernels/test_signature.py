@@ -12,7 +12,6 @@ import pytest
 from chunkfold.kernels import Combiner, OpenedDevice, Partial, as_monoid, bind, choose, histogram
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.ladder import LADDER
-from chunkfold.kernels.laws import LAWS_FILE
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.partial import zero_partial
 from chunkfold.kernels.signature import Signature, signature
@@ -25,7 +24,7 @@ def kernels_of(kernel_file: str) -> list[str]:
     return re.findall(r"^(?:__kernel )?void (\w+)\(", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("kernel_file", [*kernel_files(FOLDS), LAWS_FILE])
+@pytest.mark.parametrize("kernel_file", kernel_files(FOLDS))
 def test_built_kernels_take_what_their_source_says(opened: OpenedDevice, kernel_file: str):
     pair = bind([as_monoid("dot"), as_monoid("max_abs_diff")], [np.dtype("f4")] * 2).accumulator
     tuning = choose(opened.device, pair)

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from chunkfold.kernels import Device
 from chunkfold.kernels.expressions import rewrite
 from chunkfold.kernels.expressions.evaluate import evaluate
-from chunkfold.kernels.expressions.library import lookup, order_high, order_low, search
+from chunkfold.kernels.expressions.library import (
+    lookup,
+    order_high,
+    order_low,
+    search,
+    towards_zero,
+)
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, input_node, node
 from chunkfold.kernels.expressions.verify import verify
 from tests.kernels.expressions.values import edges, on_device, symbol
@@ -77,6 +83,18 @@ def test_tables_are_read_by_scalars_and_lanes(device: Device, width: int) -> Non
     np.testing.assert_array_equal(values[0], expected[0])
     np.testing.assert_array_equal(values[1], expected[1])
     np.testing.assert_array_equal(values[2][a < -300], -1)
+
+
+@pytest.mark.parametrize("width", [0, 1, 4])
+@pytest.mark.parametrize("name", ["int8", "int32", "uint32", "int64", "uint64"])
+def test_integers_are_rounded_towards_zero(device: Device, name: str, width: int) -> None:
+    a = np.resize(edges(name), 48)
+    tree = towards_zero(symbol(0, name)).node
+    (value,) = evaluate([tree], {input_node(0, a.dtype): a})
+    exact = [(abs(int(v)), abs(int(f))) for v, f in zip(a.tolist(), value.tolist(), strict=True)]
+    assert all(near <= whole for whole, near in exact)
+    assert all(whole - near <= whole * 2.0**-23 for whole, near in exact)
+    np.testing.assert_array_equal(on_device(device, [tree], {0: a}, width)[0], value)
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "int8", "uint64", "bool"])

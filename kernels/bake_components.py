@@ -5,7 +5,7 @@ from __future__ import annotations
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_ends import ended_lanes
 from chunkfold.kernels.bake_lanes import lanes
-from chunkfold.kernels.bake_texts import absent, assigned, joined
+from chunkfold.kernels.bake_texts import assigned, declared, joined
 from chunkfold.kernels.bake_turns import pairs
 from chunkfold.kernels.component import Component, Trees
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
@@ -67,7 +67,9 @@ def names(accumulator: Accumulator) -> str:
 
 def head(c: str, part: Component, accumulator: Accumulator) -> str:
     """Begin a step: pass over an element that is absent."""
-    skip = f"\n    if ({absent(accumulator)})\n        return;" if part.skipna else ""
+    skip = ""
+    if part.absent is not None:
+        skip = f"\n{declared('absent', part.absent, ONE)}\n    if (absent)\n        return;"
     return f"""\
 static void {c}_step({c}_state *state, value_t v, ulong i)
 {{

@@ -14,7 +14,7 @@ from chunkfold.kernels.expressions.style import LANES
 
 def late_fields(part: Component) -> frozenset[str]:
     """Return the state fields that are NaN in lanes until an element is present."""
-    return frozenset(dict(part.state.first) if part.state and part.skipna else ())
+    return frozenset(dict(part.state.first) if part.state and part.absent is not None else ())
 
 
 def held(part: Component, name: str, dtype: str, start: str) -> str:

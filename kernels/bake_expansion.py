@@ -133,10 +133,12 @@ TINY = "CHF_TO(ulong, (CHF_AS(ulong, {0}) << 1) - 1 < (CHF_LEAST_BITS << 1) - 1)
 def elements(part: Component, accumulator: Accumulator) -> str:
     """Return how lanes of elements are made doubles, `y`; of absent ones 0."""
     field = part.fields[0]
-    absent = f"y = select(y, ({VECTOR})(0), CHF_TO(long, absent));" if part.skipna else ""
+    absent = (
+        f"y = select(y, ({VECTOR})(0), CHF_TO(long, absent));" if part.absent is not None else ""
+    )
     return f"""\
     {named_lanes(accumulator)}
-    {mask(part, accumulator)}
+    {mask(part)}
     {VECTOR} y;
 {assigned([("y", _as_double(field.lift))], LANES)}
     {absent}"""

@@ -65,14 +65,20 @@ def grid_sums(accumulator: Accumulator) -> str:
     """Return the part of the states that sums on the grid are in, and how elements are bounded."""
     short, sums = _short(accumulator), _sums(accumulator)
     limbs = [_limbs(part) for part in sums.values()]
-    bits, masks, mantissa, bias = ("uint", "int", 23, 127) if short else ("ulong", "long", 52, 1023)
+    bits, signed, mantissa, bias = (
+        ("uint", "int", 23, 127) if short else ("ulong", "long", 52, 1023)
+    )
     # Below: subnormals may be flushed. Above: what a sum begins with must be a double.
     paired = any(one.paired for one in limbs)
     floor, ceiling = (-126, 127) if short else (-480, 480) if paired else (-900, 900)
     absent = zeroed = ""
-    if all(part.skipna for part in sums.values()):
-        absent = mask(next(iter(sums.values())), accumulator)
-        zeroed = "size = select(size, (CHF_VEC(CHF_BITS))(0), CHF_AS(CHF_BITS, absent));"
+    masks = {part.absent for part in sums.values()}
+    if len(masks) == 1 and None not in masks:
+        absent = mask(next(iter(sums.values())))
+        zeroed = (
+            "size = select(size, (CHF_VEC(CHF_BITS))(0), "
+            "CHF_AS(CHF_BITS, CHF_TO(CHF_MASK, absent)));"
+        )
     return f"""\
 #define CHF_GRID CHF_STRIP
 #if CHF_GRID
@@ -83,7 +89,7 @@ def grid_sums(accumulator: Accumulator) -> str:
 #define CHF_BIAS {bias}
 #define CHF_MANTISSA {mantissa}
 #define CHF_BITS {bits}
-#define CHF_MASK {masks}
+#define CHF_MASK {signed}
 {joined(_kept(c, part, accumulator) for c, part in sums.items())}
 typedef struct {{
     {" ".join(f"{c}_grid {c};" for c in sums)}

@@ -117,7 +117,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
     {named_lanes(accumulator)}
     {index}
-    {mask(part, accumulator)}
+    {mask(part)}
 {body}
 }}
 {_vector_carries(c, part)}
@@ -161,7 +161,7 @@ static void {c}_carries({c}_states *state)
 def has_firsts(part: Component, accumulator: Accumulator) -> bool:
     """Whether the first elements of lanes are looked at once, before any step."""
     return bool(part.state and part.state.first) and (
-        on_vectors(part, accumulator) and not part.skipna
+        on_vectors(part, accumulator) and part.absent is None
     )
 
 
@@ -185,7 +185,7 @@ def _vector_state_step(c: str, part: Component) -> str:
     assert state is not None
     dtypes, common = state.dtypes, in_common(part)
     lines = [f"    {c}_states s = *state, r = s;"]
-    if part.skipna:
+    if part.absent is not None:
         lines += [*_firsts_where_present(part), "    r = s;"]
     shared = [(f"r.{name}", tree) for name, tree in state.step if name in common]
     own = [(f"r.{name}", tree) for name, tree in state.step if name not in common]

@@ -30,7 +30,7 @@ def positions(accumulator: Accumulator) -> str:
     parts = [(f"c{number}", part) for number, part in enumerate(accumulator.components)]
     members = " ".join(f"{_vector(part.fields[0])} {c};" for c, part in parts)
     begins = " ".join(f"n.{c} = {zero_lanes(part.fields[0])};" for c, part in parts)
-    looks = "\n".join(_look(c, part, accumulator) for c, part in parts)
+    looks = "\n".join(_look(c, part) for c, part in parts)
     nearer = " || ".join(_nearer(c, part) for c, part in parts)
     notes = joined(_note(number, *named) for number, named in enumerate(parts))
     places = 0 if _may_be_farthest(accumulator) else len(parts)
@@ -69,14 +69,17 @@ def _may_be_farthest(accumulator: Accumulator) -> bool:
     have nothing but what is absent. Of floats' keys none but NaN's is as far.
     """
     if "time" in accumulator.value:
-        return any(part.skipna for part in accumulator.components)
+        return any(part.absent is not None for part in accumulator.components)
     x = Symbol(input_node(0, _value(accumulator)))
     keys = {
         Symbol(key(x).node).astype(part.fields[0].dtype).node
         for key in (rank_low, rank_high)
         for part in accumulator.components
     }
-    return any(part.skipna and part.fields[0].lift not in keys for part in accumulator.components)
+    return any(
+        part.absent is not None and part.fields[0].lift not in keys
+        for part in accumulator.components
+    )
 
 
 def _value(accumulator: Accumulator) -> np.dtype:
@@ -89,11 +92,11 @@ def _vector(field: BoundField) -> str:
     return f"CHF_VEC({FIELD[field.dtype]})"
 
 
-def _look(c: str, part: Component, accumulator: Accumulator) -> str:
+def _look(c: str, part: Component) -> str:
     field = part.fields[0]
     lines = [
         "    {",
-        f"    {mask(part, accumulator)}",
+        f"    {mask(part)}",
         f"    {_vector(field)} m;",
         assigned([("m", field.lift)], LANES),
         kept(part, field.dtype, "m", zero_lanes(field)),

@@ -8,6 +8,7 @@ from importlib import resources
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.expressions.emit import emitted
+from chunkfold.kernels.expressions.meanings import size_of
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.style import Style
 
@@ -70,22 +71,11 @@ def _leaf(style: Style, common: Collection[str], index: str) -> Callable[[Node],
     return leaf
 
 
-def absent(accumulator: Accumulator, *, lanes: bool = False) -> str:
-    """Return the condition under which an element is NaN or NaT, for one or for lanes.
-
-    Lanes of float16 are looked at bit by bit, as in kernels/order.clh.
-    """
-    tests = []
-    for n, name in enumerate(accumulator.value):
-        if name == "time":
-            tests.append(f"(x{n} == LONG_MIN)")
-        elif lanes and name == "float16":
-            tests.append(f"((CHF_AS(int, x{n}) & 0x7fffffff) > 0x7f800000)")
-        elif name.startswith("complex"):
-            tests.append(f"(x{n}.x != x{n}.x) | (x{n}.y != x{n}.y)")
-        else:
-            tests.append(f"(x{n} != x{n})")
-    return " | ".join(tests)
+def declared(name: str, tree: Node, style: Style) -> str:
+    """Return statements that declare a name for the truth of a tree."""
+    lines, (text,) = emitted([tree], _leaf(style, (), "i"), style, prefix="m")
+    lines.append(f"const {style.truth_type(size_of(tree))} {name} = {text};")
+    return "\n".join(f"    {line}" for line in lines)
 
 
 def joined(lines: Iterable[str]) -> str:

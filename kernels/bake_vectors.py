@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_inputs import lanes_readable
-from chunkfold.kernels.bake_texts import absent, assigned, joined
+from chunkfold.kernels.bake_texts import assigned, declared, joined
 from chunkfold.kernels.checks import read_fields
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
@@ -21,7 +21,7 @@ def on_vectors(part: Component, accumulator: Accumulator) -> bool:
     """Whether a component's inputs let kernels fold whole vectors."""
     if not lanes_readable(accumulator) or (part.table and not part.limbs):
         return False
-    late = part.skipna and part.state is not None and bool(part.state.first)
+    late = part.absent is not None and part.state is not None and bool(part.state.first)
     return not late or begins_as_nan(part, accumulator)
 
 
@@ -31,7 +31,7 @@ def in_common(part: Component) -> frozenset[str]:
     Lanes step together, but for elements that are absent.
     """
     state = part.state
-    if state is None or part.skipna:
+    if state is None or part.absent is not None:
         return frozenset()
     carried = read_fields(*(tree for _, tree in state.carry))
     common = {name for name, _ in state.step} - dict(state.carry).keys() - carried
@@ -96,12 +96,9 @@ def named_lanes(accumulator: Accumulator) -> str:
     return " ".join(f"const CHF_VEC({t}) x{n} = v->x{n};" for n, t in enumerate(value))
 
 
-def mask(part: Component, accumulator: Accumulator) -> str:
+def mask(part: Component) -> str:
     """Name the lanes whose elements are absent, if any may be."""
-    if not part.skipna:
-        return ""
-    lane = "long" if accumulator.value[0] in ("float64", "time") else "int"
-    return f"const CHF_VEC({lane}) absent = {absent(accumulator, lanes=True)};"
+    return "" if part.absent is None else declared("absent", part.absent, LANES)
 
 
 def mask_of(dtype: str, lanes: str) -> str:
@@ -111,7 +108,7 @@ def mask_of(dtype: str, lanes: str) -> str:
 
 def kept(part: Component, dtype: str, target: str, otherwise: str) -> str:
     """Keep a lane as it was where its element is absent."""
-    if not part.skipna:
+    if part.absent is None:
         return ""
     return f"    {target} = select({target}, {otherwise}, {mask_of(dtype, 'absent')});"
 

@@ -255,13 +255,13 @@ def _components(
     trees, value = traced(monoid, values, fp64=fp64), values[0]
     check_traced(monoid, trees)
     rtol = None if known else monoid.rtol
-    skipna = monoid.skipna and any(kind_of(one) in "fcmM" for one in values)
+    absent = trees.absent
 
     def component(*fields: BoundField, state: BoundState | None = None) -> Component:
-        return Component(monoid.name, fields, state, skipna, rtol)
+        return Component(monoid.name, fields, state, absent, rtol)
 
     # Where no element is skipped partials know their counts: one number, not one for each output.
-    names = [name for name, rule in monoid.fields.items() if skipna or rule != COUNT]
+    names = [name for name, rule in monoid.fields.items() if absent or rule != COUNT]
     fields = [_field(monoid, name, trees, value, fp64) for name in names]
     tables = [component(field) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]

@@ -88,26 +88,28 @@ class Component:
     """The monoid it came from, for messages."""
     fields: tuple[BoundField, ...]
     state: BoundState | None = None
-    skipna: bool = False
+    absent: Node | None = None
+    """Of an element whether it counts as absent; None if none does."""
     rtol: float | None = None
     """Tolerance within which its laws must hold; None if they are known to."""
 
     @property
     def identity(self) -> object:
         """What two components must share to be one."""
-        return (self.fields, self.state, self.skipna)
+        return (self.fields, self.state, self.absent)
 
     @property
     def stream(self) -> object:
         """What two components must share for one state to do for both; None if it has none."""
         if self.state is None:
             return None
-        return (replace(self.state, end=()), self.skipna)
+        return (replace(self.state, end=()), self.absent)
 
     @property
     def trees(self) -> tuple[Node, ...]:
         """Every tree that it is made of."""
         trees = [tree for f in self.fields for tree in (f.lift, f.op) if isinstance(tree, Node)]
+        trees += [] if self.absent is None else [self.absent]
         if self.state is not None:
             parts = (self.state.end, self.state.join, self.state.join_alike)
             trees += [*self.state.of_elements, *(tree for part in parts for _, tree in part)]
@@ -117,7 +119,8 @@ class Component:
     def of_elements(self) -> tuple[Node, ...]:
         """The trees of what takes in elements: `lift`, and a state's."""
         lifts = tuple(field.lift for field in self.fields)
-        return lifts if self.state is None else (*lifts, *self.state.of_elements)
+        masks = () if self.absent is None else (self.absent,)
+        return (*lifts, *masks, *(self.state.of_elements if self.state else ()))
 
     @property
     def limbs(self) -> Limbs | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chunkfold.kernels.accumulator import Accumulator, Slot
+from chunkfold.kernels.accumulator import Slot
 from chunkfold.kernels.binding import bind
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import literal_value
@@ -49,12 +49,11 @@ def evaluate(
 
     flat = [np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1) for array in arrays]
     elements = {leaf: in_rows(held) for leaf, held in elements_of(accumulator, flat).items()}
-    there = _present(accumulator, elements)
     with np.errstate(all="ignore"):
         found = {
             Slot(number, field).name: column
             for number, part in enumerate(accumulator.components)
-            for field, column in _folded(part, elements, there).items()
+            for field, column in _folded(part, elements).items()
         }
     partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
     done = bound.statistics[0].finish(partial, shape, axes)
@@ -68,19 +67,12 @@ def _axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
 
 
-def _present(accumulator: Accumulator, elements: Elements) -> np.ndarray:
-    """Return which elements are numbers and times, of every input."""
-    there = np.ones(elements[INDEX].shape, bool)
-    for leaf, array in elements.items():
-        if leaf.op == "input":
-            time = accumulator.value[leaf.arg[0]] == "time"
-            there &= array != np.iinfo(np.int64).min if time else array == array
-    return there
-
-
-def _folded(part: Component, elements: Elements, there: np.ndarray) -> dict[BoundField, np.ndarray]:
+def _folded(part: Component, elements: Elements) -> dict[BoundField, np.ndarray]:
     """Return an array for each field of a component: (outputs,), or (outputs, entries)."""
-    there = there if part.skipna else np.ones_like(there)
+    there = np.ones(elements[INDEX].shape, bool)
+    if part.absent is not None:
+        (absent,) = compiled([part.absent], list(elements))(*elements.values())
+        there &= ~absent
     lifted = {
         field: np.broadcast_to(array, there.shape)
         for field, array in zip(
@@ -146,4 +138,5 @@ def _combined(
 
 
 def _zero(field: BoundField) -> np.generic:
-    return np.dtype(field.dtype).type(literal_value(field.zero, field.dtype))
+    zero: np.generic = np.dtype(field.dtype).type(literal_value(field.zero, field.dtype))
+    return zero

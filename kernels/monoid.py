@@ -87,6 +87,9 @@ class Monoid:
     """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
     skipna: bool = field(default=False, kw_only=True)
     """Whether elements that are NaN or NaT count as absent."""
+    where: Part | None = field(default=None, kw_only=True)
+    """Which elements are there: a function of the elements that gives a condition. Others count as
+    absent; None: all are."""
     casts: bool = field(default=True, kw_only=True)
     """Whether a `dtype` that elements are cast to is the result's too, as it is a sum's."""
     unbounded: bool = field(default=False, kw_only=True)
@@ -160,7 +163,7 @@ class Monoid:
             found = self.adapt(dtype)
         else:
             return self
-        return replace(found, name=self.name, skipna=self.skipna)
+        return replace(found, name=self.name, skipna=self.skipna, where=self.where)
 
     def for_pair(self, dtypes: Sequence[np.dtype]) -> Monoid:
         """Return the monoid that reduces two inputs which are apart, under the same name.
@@ -175,7 +178,7 @@ class Monoid:
                 f"{self.name!r} reduces elements of one dtype, but no dtype holds both "
                 f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
             )
-        return replace(self.pair(dtypes), name=self.name, skipna=self.skipna)
+        return replace(self.pair(dtypes), name=self.name, skipna=self.skipna, where=self.where)
 
     @property
     def _kinds(self) -> str:
@@ -217,6 +220,13 @@ class Monoid:
         wanted = None if dtype is None else np.dtype(dtype)
         given = [np.asarray(array) for array in arrays]
         return evaluate(self, given, axis, dtype=wanted, ddof=ddof, exact=exact)
+
+    def among(self, where: Part) -> Monoid:
+        """Return the form that takes elements for absent of which a condition does not hold.
+
+        `where` is a function of symbols, as `lift` is, with a parameter for each input.
+        """
+        return replace(self, where=where)
 
     def skipping(self, name: str | None = None) -> Monoid:
         """Return the form that takes NaN and NaT for absent, under the same name or another."""

@@ -6,7 +6,9 @@ where they were declared.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +21,9 @@ import numpy as np
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.expressions import functions
-from chunkfold.kernels.expressions.library import as_symbol
-from chunkfold.kernels.expressions.nodes import INDEX, Node, field_node, input_node
+from chunkfold.kernels.expressions import functions as of_nodes
+from chunkfold.kernels.expressions.library import as_symbol, signed_bits
+from chunkfold.kernels.expressions.nodes import BOOL, INDEX, Node, field_node, input_node
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 from chunkfold.kernels.limbs import limbs_of
 
@@ -74,6 +76,8 @@ class Traced:
     op: Mapping[str, str | Node]
     """Names of ops, or trees of fields of a and b."""
     states: tuple[State, ...]
+    absent: Node | None
+    """Of an element whether it counts as absent; None if none does."""
 
 
 def value_dtype(dtype: np.dtype) -> np.dtype:
@@ -98,6 +102,17 @@ def element(number: int, dtype: np.dtype) -> Symbol | ComplexSymbol:
     return Symbol(input_node(number, value_dtype(dtype)))
 
 
+def _missing(one: Symbol | ComplexSymbol, dtype: np.dtype) -> Symbol | None:
+    """Return whether an element is NaN or NaT; None if it never is."""
+    if isinstance(one, ComplexSymbol):
+        return (one.real != one.real) | (one.imag != one.imag)
+    if dtype.kind in "mM":
+        return one == np.iinfo(np.int64).min
+    if dtype.name == "float16":  # by bits, for compilers that would compare halves one by one
+        return (signed_bits(one) & 0x7FFFFFFF) > 0x7F800000
+    return one != one if one.dtype.kind == "f" else None
+
+
 def first_kind(monoid: Monoid) -> np.dtype:
     """Return the dtype with which a monoid's functions are tried when it is declared."""
     return next(kinds_tried(monoid))
@@ -117,11 +132,11 @@ def traced(monoid: Monoid, values: Sequence[np.dtype], *, fp64: bool = True) -> 
     MonoidError
         If a function raises, or gives something else than expressions of its fields.
     """
-    held = functions.has_float64.set(fp64)
+    held = of_nodes.has_float64.set(fp64)
     try:
         return _Trace(monoid, values, fp64).traced()
     finally:
-        functions.has_float64.reset(held)
+        of_nodes.has_float64.reset(held)
 
 
 def common_value(values: Sequence[np.dtype]) -> np.dtype:
@@ -148,7 +163,22 @@ class _Trace:
 
     def traced(self) -> Traced:
         ways = tuple(self._state(one) for one in self._monoid.accumulates)
-        return Traced(self.dtypes, self._lift(), self._op(), ways)
+        return Traced(self.dtypes, self._lift(), self._op(), ways, self._absent())
+
+    def _absent(self) -> Node | None:
+        """Return whether an element is missing, or `where` leaves it out."""
+        found = [
+            _missing(one, dtype) for one, dtype in zip(self._elements, self._values, strict=True)
+        ]
+        masks = [one for one in found if one is not None] if self._monoid.skipna else []
+        if self._monoid.where is not None:
+            there = self._called("where", self._monoid.where, *self._elements)
+            if not isinstance(there, (Symbol, bool, np.bool_)):
+                raise self._error(f"where gives {there!r}; give a condition, as lambda x: x > 0")
+            masks.append(
+                ~there.astype(BOOL) if isinstance(there, Symbol) else as_symbol(not there, BOOL)
+            )
+        return functools.reduce(operator.or_, masks).node if masks else None
 
     def _lift(self) -> Trees:
         lift = self._monoid.lift
@@ -283,7 +313,7 @@ def _parameters(function: Callable[..., Any]) -> int:
     return sum(one.kind in plain and one.default is one.empty for one in found)
 
 
-_OWN = (__file__, str(Path(functions.__file__).parent))
+_OWN = (__file__, str(Path(of_nodes.__file__).parent))
 """Files whose lines are none of the user's."""
 
 
@@ -306,4 +336,4 @@ def op_tree(name: str, dtype: str, op: str | Node) -> Node:
         return op
     a, b = (field_node(side, name, np.dtype(dtype)) for side in "ab")
     known = _FLOAT_OPS if dtype.startswith("float") else _OPS
-    return functions.BY_NAME[known[op]](a, b)
+    return of_nodes.BY_NAME[known[op]](a, b)

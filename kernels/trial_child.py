@@ -259,8 +259,8 @@ def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np
         held = np.clip(held, limits.min, limits.max)
     packing = accumulator.packings[0]
     made = held.astype(value) if packing is None else packing.unpacked(held, np.dtype(value))
-    if accumulator.components[slot.component].skipna:
-        made = made[~np.isnan(made)]
+    if accumulator.components[slot.component].absent is not None:
+        return None
     # Conversions on the way may wrap, too.
     (lifted,) = evaluate([slot.field.lift], {element: made.astype(element.dtype)})
     known: np.ndarray = np.atleast_1d(fold(lifted.astype(slot.dtype)))

@@ -25,7 +25,9 @@ from chunkfold.kernels.dtypes import (
     table_entries,
 )
 from chunkfold.kernels.errors import DeviceError, MonoidError
+from chunkfold.kernels.expressions.nodes import constant
 from chunkfold.kernels.extremes import FLOAT_ENDS
+from chunkfold.kernels.finishes import position
 from chunkfold.kernels.limbs import limbs_of
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.named import is_known
@@ -117,15 +119,19 @@ def bind(
     components, numbers = shared(every, _together(value, fp64))
     statistics = []
     for monoid, parts in split:
-        fields = [field for part in parts for field in part.fields]
+        own_parts = parts[:-1] if _may_be_nothing(monoid, value) else parts
+        fields = [field for part in own_parts for field in part.fields]
         own, numbers = numbers[: len(parts)], numbers[len(parts) :]
-        homes = zip(own, parts, strict=True)
+        homes = zip(own, own_parts, strict=False)
         slots = {field.name: Slot(n, field).name for n, part in homes for field in part.fields}
         limbs = {field.name: field.limbs for field in fields if field.limbs}
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts or whole else None
         rounds = any(map(_rounds, fields))
-        statistics.append(Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds))
+        present = Slot(own[-1], _PRESENT).name if _may_be_nothing(monoid, value) else None
+        statistics.append(
+            Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds, present)
+        )
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
         value=tuple(map(stored_name, values)),
@@ -158,6 +164,19 @@ def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
         return ()
     skipping = [FLOAT_ENDS.skipping()] if value.itemsize > 2 else []
     return tuple(_components(one, [value], fp64) for one in (FLOAT_ENDS, *skipping))
+
+
+_PRESENT = BoundField("n", "int64", "0", constant(1, np.dtype(np.int64)), "add")
+"""Counts elements, as the rule "count" does."""
+
+
+def _may_be_nothing(monoid: Monoid, value: np.dtype) -> bool:
+    """Whether a condition may leave nothing, of which there is no result that says so.
+
+    Floats have NaN, times NaT, and positions -1.
+    """
+    kinds = monoid.where is not None and kind_of(value) in "biu"
+    return kinds and monoid.on_empty == "error" and monoid.finish is not position
 
 
 def _rounds(field: BoundField) -> bool:
@@ -277,5 +296,7 @@ def _components(
         apart = [component(field) for field in scalars if field.name not in ends]
         return [*ended, *apart, *tables]
     if all(isinstance(field.op, str) for field in fields):  # also if there is none
-        return [component(field) for field in fields]
-    return [component(*scalars), *tables]
+        parts = [component(field) for field in fields]
+    else:
+        parts = [component(*scalars), *tables]
+    return [*parts, component(_PRESENT)] if _may_be_nothing(monoid, value) else parts

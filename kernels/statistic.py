@@ -34,6 +34,8 @@ class Statistic:
     ddof: float
     rounds: bool
     """Whether folding rounds: any field is a float that is not a minimum or a maximum."""
+    present: str | None = None
+    """Slot that counts elements which are there, where none may be and no result tells of it."""
 
     @property
     def name(self) -> str:
@@ -63,6 +65,7 @@ class Statistic:
             else partial.arrays[slot]
             for name, slot in self.slots.items()
         }
+        self._check_present(partial)
         counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
         fields |= dict.fromkeys(self.counted, counts)
         try:
@@ -80,3 +83,15 @@ class Statistic:
                 f"{partial.outputs} outputs"
             )
         return done if self.result is None else done.astype(self.result)
+
+    def _check_present(self, partial: Partial) -> None:
+        """See that a condition left something of every output, unless there were no elements."""
+        if self.present is None:
+            return
+        none = np.flatnonzero(partial.arrays[self.present] == 0)
+        if none.size:
+            of = f"{none.size:,} of {partial.outputs:,} outputs" if partial.outputs > 1 else "it"
+            raise MonoidError(
+                f"{self.name!r} of {self.value} has no value where its condition leaves no "
+                f"element, as in {of}; dtype='float64' gives NaN there"
+            )

@@ -21,7 +21,7 @@ from chunkfold.on_cluster import OnCluster
 from chunkfold.packed import not_applied
 from chunkfold.planned import Plan
 from chunkfold.planning import THREADS
-from chunkfold.request import Op, Request, memory_bytes
+from chunkfold.request import Op, Request, Where, memory_bytes
 from chunkfold.run import Run
 from chunkfold.settings import WAITS, StorageOptions, most_requests, wait_seconds
 from chunkfold.staffing import memory_each, readers_each
@@ -40,6 +40,7 @@ def reduce(
     dtype: Any = None,
     ddof: float = 0,
     skipna: bool = False,
+    where: Where = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -71,6 +72,9 @@ def reduce(
         Delta degrees of freedom: variances divide by count - ddof.
     skipna
         Take elements that are NaN or NaT for absent.
+    where
+        A condition: elements of which it does not hold count as absent. A function of the elements,
+        as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300".
     mask_and_scale
         Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
         `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
@@ -111,6 +115,7 @@ def reduce(
     """
     return submit(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
+        where=where,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, variant=variant,
         memory=memory, on_bad_chunk=on_bad_chunk, storage_options=storage_options, client=client,
         on_event=on_event,
@@ -126,6 +131,7 @@ def submit(
     dtype: Any = None,
     ddof: float = 0,
     skipna: bool = False,
+    where: Where = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -144,6 +150,7 @@ def submit(
     backend = _backend(client)
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
+        where=where,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options,
     )  # fmt: skip
@@ -211,6 +218,7 @@ def plan(
     dtype: Any = None,
     ddof: float = 0,
     skipna: bool = False,
+    where: Where = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -232,6 +240,7 @@ def plan(
             raise PlanError(f"{name} is {number!r}; a plan needs at least 1")
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
+        where=where,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -16,6 +16,7 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Bound, Monoid, Packing, as_monoid, bind
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
+from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
 from chunkfold.planned import Plan
@@ -29,6 +30,8 @@ MODES = ("exact", "fast")
 _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
 """Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
+Where = str | Callable[..., Any] | None
+"""A condition of elements: a function of symbols, or its text."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Request:
         dtype: Any = None,
         ddof: float = 0,
         skipna: bool = False,
+        where: Where = None,
         selection: Selection = None,
         mode: str = MODES[0],
         memory: int | str | None = None,
@@ -74,7 +78,10 @@ class Request:
         for name, given in (("skipna", skipna), ("mask_and_scale", mask_and_scale)):
             if not isinstance(given, (bool, np.bool_)):
                 raise PlanError(f"{name} is {given!r}; give True or False")
-        sources, monoids = _sources(source, storage_options), tuple(_monoids(op, skipna=skipna))
+        sources, monoids = (
+            _sources(source, storage_options),
+            tuple(_monoids(op, skipna=skipna, where=where)),
+        )
         axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
         nbytes = memory_bytes(memory)
@@ -179,12 +186,19 @@ def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
     return sources
 
 
-def _monoids(op: Op | Sequence[Op], *, skipna: bool) -> list[Monoid]:
+def _monoids(op: Op | Sequence[Op], *, skipna: bool, where: Where) -> list[Monoid]:
     alone = isinstance(op, (str, bytes, Monoid)) or not isinstance(op, Iterable)
     ops: Any = [op] if alone else op
     monoids = [as_monoid(one) for one in ops]
     if skipna:
         monoids = [monoid.skipping() for monoid in monoids]
+    if where is not None:
+        if not isinstance(where, str) and not callable(where):
+            raise PlanError(
+                f"where is {where!r}; give a function, as lambda x: x > 300, or 'x > 300'"
+            )
+        condition = parsed(where) if isinstance(where, str) else where
+        monoids = [monoid.among(condition) for monoid in monoids]
     names = [monoid.name for monoid in monoids]
     if not names:
         raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")

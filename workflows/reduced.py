@@ -28,7 +28,7 @@ from chunkfold.workflows.outputs import format_of, shown
 from chunkfold.workflows.quantities import Quantity, quantity_of
 
 _OF_DATES = ("units", "calendar", "standard_name")
-_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
+_TOLD = ("selection", "ddof", "skipna", "where", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
 

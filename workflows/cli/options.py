@@ -138,6 +138,12 @@ reduction = stacked(
     ),
     click.option("--ddof", type=Number(), default=0, help="Variances divide by count - ddof."),
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
+    click.option(
+        "--where",
+        metavar="CONDITION",
+        help="Take elements for absent of which this does not hold, as 'x > 300' or "
+        "'0 < x < 1 and not isnan(x)'.",
+    ),
     mask_and_scale,
     click.option(
         "--mode",
@@ -258,6 +264,7 @@ def arguments(
     axes: tuple[str, ...],
     ddof: float,
     skipna: bool,
+    where: str | None,
     mask_and_scale: bool,
     mode: str,
     dtype: str | None,
@@ -270,6 +277,7 @@ def arguments(
         "axis": [axis(word) for word in words(axes)] if axes else None,
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,
+        "where": where,
         "mask_and_scale": mask_and_scale,
         "mode": mode,
         "dtype": dtype,

@@ -185,6 +185,7 @@ def _asked(job: Job) -> dict[str, Any]:
         "selection": asked.selection,
         "ddof": asked.ddof,
         "skipna": asked.skipna,
+        "where": asked.where,
         "mask_and_scale": asked.mask_and_scale,
         "mode": asked.mode,
         "dtype": asked.dtype,

@@ -22,6 +22,7 @@ from chunkfold.api import ON_BAD_CHUNK
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, as_monoid
+from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.request import MODES
 from chunkfold.units import size_bytes
 from chunkfold.workflows.parsing import named, parse_selection, with_edges, words
@@ -44,6 +45,11 @@ class _Table(BaseModel):
 
 def _selectable(text: str) -> str:
     parse_selection(text)
+    return text
+
+
+def _condition(text: str) -> str:
+    parsed(text)
     return text
 
 
@@ -141,6 +147,8 @@ class Reduction(_Table):
     """Variances divide by count - ddof."""
     skipna: bool = False
     """Take elements that are NaN or NaT for absent."""
+    where: Annotated[str, AfterValidator(_condition)] | None = None
+    """Take elements for absent of which this does not hold: "x > 300"."""
     mask_and_scale: bool = False
     """Unpack values by `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, as xarray."""
     mode: Literal[MODES] = MODES[0]  # type: ignore[valid-type] # one list of modes for all

@@ -43,6 +43,33 @@ def small(accumulator: Accumulator) -> Rows:
     return inputs_of(accumulator, values)
 
 
+def extremes(accumulator: Accumulator) -> Rows:
+    """Return the ends of each input's dtype, and of floats the least normal numbers."""
+    values = []
+    for number, name in enumerate(accumulator.stored):
+        if _is_float(name):
+            limits = np.finfo({"bfloat16": "float32"}.get(name, name))
+            top, tiny = float(limits.max), float(limits.tiny)
+            ends: list[float] = [-top, top, top / 2, -tiny, tiny, -1, 0, 1]
+        else:
+            low, high = (0, 1) if name == "bool" else _limits(name)
+            ends = [low, low + 1, low // 2, 0, 1, high // 2, high - 1, high]
+        values.append(np.roll(np.array(ends), number))
+    return inputs_of(accumulator, values)
+
+
+def missing(accumulator: Accumulator, value: float) -> Rows:
+    """Return small numbers, and among those of each input that is a float one that is `value`."""
+    values = []
+    for number, row in enumerate(small(accumulator)):
+        held = row.byteswap() if accumulator.swapped[number] else row
+        if _is_float(accumulator.stored[number]) and accumulator.stored[number] != "bfloat16":
+            held = held.copy()
+            held[number::3] = value
+        values.append(held.byteswap() if accumulator.swapped[number] else held)
+    return values
+
+
 def telling(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) -> Rows:
     """Return elements at which a monoid may change its mind: of numbers it names, and of data.
 

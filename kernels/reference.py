@@ -88,14 +88,19 @@ class Reference:
         }
 
     def lift(self, elements: Mapping[Node, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the accumulator of each element."""
+        """Return the accumulator of each element; of those that are absent zero."""
         count = len(elements[INDEX])
         trees = [field.lift for field in self.part.fields]
         made = compiled(trees, list(elements))(*elements.values())
-        return {
+        lifted = {
             name: np.broadcast_to(array, count).copy()
             for name, array in zip(self.fields, made, strict=True)
         }
+        if self.part.absent is None:
+            return lifted
+        (absent,) = compiled([self.part.absent], list(elements))(*elements.values())
+        zero = self.zero(count)
+        return {name: np.where(absent, zero[name], array) for name, array in lifted.items()}
 
     @cached_property
     def _op(self) -> Any:

@@ -7,15 +7,17 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from distributed import Client, get_client
 
 from chunkfold.axes import Axis
 from chunkfold.backend import Backend, InProcess
 from chunkfold.deadline import beside
-from chunkfold.errors import PackedWarning, PlanError
+from chunkfold.errors import LawsWarning, PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
+from chunkfold.kernels.laws import depends_on_order_of
 from chunkfold.kernels.variant import forced
 from chunkfold.on_cluster import OnCluster
 from chunkfold.packed import not_applied
@@ -160,6 +162,9 @@ def submit(
     given = {"mask_and_scale": bool(mask_and_scale)}
     for told in not_applied(request.sources, "mask_and_scale=True", **given):
         warnings.warn(told, PackedWarning, stacklevel=3)
+    for told in (depends_on_order_of(bound.accumulator, value) for value in (np.nan, -0.0)):
+        if told:
+            warnings.warn(told, LawsWarning, stacklevel=3)
     run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
         backend.listen(run)

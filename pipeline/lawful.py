@@ -11,7 +11,7 @@ from chunkfold.blocks import Block
 from chunkfold.errors import ChunkfoldError, MonoidError
 from chunkfold.kernels import Packing
 from chunkfold.kernels.law_samples import MOST
-from chunkfold.kernels.laws import try_laws
+from chunkfold.kernels.laws import depends_on_order_of, try_laws
 from chunkfold.work import Work
 from chunkfold.worker import WorkerDevice
 
@@ -33,18 +33,26 @@ def try_on_data(owned: WorkerDevice, work: Work, block: Block) -> Mapping[str, b
     with owned.trying:  # other blocks of the run need not try them at the same time
         if work.run in owned.tried or (data := _some_data(work, block)) is None:
             return {}
+        present = _present(data, work.accumulator.packings)
+        if present is None:
+            return {}
         owned.tried.append(work.run)
-        tried = try_laws(work.accumulator, data)
-    if tried.broken:
-        raise MonoidError(tried.broken)
+        tried = try_laws(work.accumulator, present)
+        odd = _of_nan(work, data)
+    if tried.broken or odd:
+        raise MonoidError(tried.broken or odd)
     return {part.origin: part.origin not in tried.unmoved for part in doubted}
 
 
-def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
-    """Return elements of the first chunk of a block that is stored; None if there are none.
+def _of_nan(work: Work, data: Sequence[np.ndarray]) -> str:
+    """Say how a result depends on the order of elements where these hold NaN; else ""."""
+    if not any(array.dtype.kind in "fc" and np.isnan(array).any() for array in data):
+        return ""
+    return depends_on_order_of(work.accumulator, np.nan)
 
-    What is missing, NaN or infinite is left out: laws need not hold there.
-    """
+
+def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
+    """Return elements of the first chunk of a block that is stored; None if there are none."""
     for tile in range(*block.tiles):
         stored = np.flatnonzero(~block.absent_parts(tile))
         if not stored.size:
@@ -62,7 +70,7 @@ def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
                 shape = [len(range(cut.start, cut.stop, cut.step)) for cut in region]
                 arrays.append(np.empty(shape, source.dtype))
                 source.read(region, arrays[-1])
-            return _present([array.reshape(-1) for array in arrays], work.accumulator.packings)
+            return [array.reshape(-1) for array in arrays]
     return None
 
 
@@ -92,6 +100,7 @@ def _spread(along: slice, cell: int, most: int) -> slice:
 def _present(
     arrays: Sequence[np.ndarray], packings: Sequence[Packing | None]
 ) -> Sequence[np.ndarray] | None:
+    """Return elements that are numbers, finite ones: laws need not hold of others."""
     present = np.ones(len(arrays[0]), bool)
     for array, packing in zip(arrays, packings, strict=True):
         values = array if packing is None else packing.values(array)

@@ -13,7 +13,7 @@ from chunkfold.kernels import CATALOGUE, Monoid, Packing, bind
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.expressions.library import where
 from chunkfold.kernels.law_samples import ENDS, SEQUENCE, SHORT, orders, sequences, telling
-from chunkfold.kernels.laws import Tried, try_laws
+from chunkfold.kernels.laws import Tried, depends_on_order_of, try_laws
 from tests.conftest import some
 
 
@@ -26,8 +26,8 @@ def above(line: float) -> Callable:
 
 
 def hidden(x: Any) -> Any:
-    """Whether x is above exp(16), 8886110.5: no number in it is near that line."""
-    return np.log(x) > 16
+    """Whether x is between exp(16), 8886110.5, and exp(17): no number in it is near either."""
+    return (np.log(x) > 16) & (np.log(x) < 17)
 
 
 def longest_run(beyond: Callable) -> Monoid:
@@ -169,3 +169,64 @@ def test_orders_take_each_element_once(length: int):
         np.testing.assert_array_equal(numbers, np.arange(numbers[0], numbers[0] + length))
         assert order[-1] & ENDS
     assert len({order.tobytes() for order in made}) >= 0.9 * len(made)
+
+
+def farthest(larger: Callable, **others: Any) -> Monoid:
+    """The greatest distance, by an op that says what wins."""
+    return Monoid(
+        "farthest", fields={"d": "float64"}, zero="lowest", lift=lambda x: x, op=larger, **others
+    )
+
+
+BY_COMPARISON = farthest(lambda a, b: where(a.d > b.d, a.d, b.d))
+"""Of NaN and a number it gives whichever comes last."""
+
+
+@pytest.mark.parametrize(
+    ("monoid", "value", "depends"),
+    [
+        (BY_COMPARISON, np.nan, True),
+        (BY_COMPARISON.skipping(), np.nan, False),
+        (farthest(lambda a, b: np.maximum(a.d, b.d)), np.nan, False),
+        (farthest(lambda a, b: np.fmax(a.d, b.d)), np.nan, False),
+        (BY_COMPARISON, -0.0, True),
+        (farthest(lambda a, b: a.d + b.d), -0.0, False),
+        (CATALOGUE["max"], np.nan, False),
+        (CATALOGUE["logsumexp"], np.nan, False),
+    ],
+)
+def test_what_depends_on_the_order_of_nan_and_of_zeros_is_told(
+    monoid: Monoid, value: float, depends: bool
+) -> None:
+    found = depends_on_order_of(bind([monoid], [np.dtype("f8")]).accumulator, value)
+    assert bool(found) is depends
+    assert not depends or ("NaN" if np.isnan(value) else "-0.0") in found
+
+
+def test_integers_have_no_such_elements() -> None:
+    accumulator = bind([BY_COMPARISON], [np.dtype("i4")]).accumulator
+    assert not depends_on_order_of(accumulator, np.nan)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op"),
+    [
+        ("int32", lambda a, b: where(a.s > 2**31 - 9, a.s, a.s + b.s)),
+        ("int64", lambda a, b: where(b.s < -(2**63) + 5, 0, a.s + b.s)),
+        ("float64", lambda a, b: where(a.s > 1e308, a.s, np.maximum(a.s, b.s) + 0 * b.s)),
+    ],
+)
+def test_what_breaks_near_the_ends_of_a_dtype_is_found(dtype: str, op: Callable) -> None:
+    zero = 0 if dtype != "float64" else -1e300
+    bad = Monoid("bad", fields={"s": dtype}, zero=zero, lift=lambda x: x, op=op)
+    assert "bad" in tried(bad, dtype).broken
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint64"])
+@pytest.mark.parametrize(
+    "op", [lambda a, b: a.s + b.s, lambda a, b: a.s * b.s, lambda a, b: a.s ^ b.s]
+)
+def test_integers_that_wrap_are_lawful_near_the_ends(dtype: str, op: Callable) -> None:
+    zero = int(op.__code__.co_code == (lambda a, b: a.s * b.s).__code__.co_code)
+    made = Monoid("wraps", fields={"s": "int64"}, zero=zero, lift=lambda x: x, op=op)
+    assert not tried(made, dtype).broken

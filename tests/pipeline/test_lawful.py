@@ -20,10 +20,10 @@ LATEST = cf.Monoid(
     "latest",
     fields={"value": "float64", "any": "int32"},
     zero={"value": 0, "any": 0},
-    # A line, exp(16), that no number in it is near.
+    # Lines, exp(16) and exp(17), that no number in it is near.
     lift={
-        "value": lambda x: cf.where(np.log(x) > 16, x, 0),
-        "any": lambda x: np.log(x) > 16,
+        "value": lambda x: cf.where((np.log(x) > 16) & (np.log(x) < 17), x, 0),
+        "any": lambda x: (np.log(x) > 16) & (np.log(x) < 17),
     },
     op={"value": lambda a, b: cf.where(b.any, b.value, a.value), "any": "max"},
     finish=lambda fields, _: fields["value"],
@@ -91,3 +91,22 @@ def test_samples_are_few_and_spread_over_one_chunk(axes: int):
     assert np.prod(extents) == (MOST if axes else 1)
     assert _spread(slice(5, 1000, 3), 100, 8) == slice(5, 5 + 7 * 12 + 1, 12)
     assert _spread(slice(0, 4, 1), 100, 8) == slice(0, 4, 1)
+
+
+def test_nan_in_the_data_is_no_matter_but_where_results_depend_on_its_place(tmp_path: Path):
+    farthest = cf.Monoid(
+        "farthest",
+        fields={"d": "float64"},
+        zero="lowest",
+        lift=lambda x: x,
+        op=lambda a, b: cf.where(a.d > b.d, a.d, b.d),
+    )
+    array = np.random.default_rng(0).uniform(0, 9, (40, 30))
+    whole = stored(tmp_path / "whole", array, chunks=(7, 20))
+    array[::3] = np.nan
+    holes = stored(tmp_path / "holes", array, chunks=(7, 20))
+    with pytest.warns(LawsWarning, match="where data hold NaN"):
+        assert cf.reduce(whole, farthest) == zarr.open_array(whole)[...].max()
+    with pytest.warns(LawsWarning), pytest.raises(cf.ChunkfoldError, match="use skipna=True"):
+        cf.reduce(holes, farthest)
+    assert cf.reduce(holes, farthest, skipna=True) == np.nanmax(array)

@@ -63,7 +63,7 @@ def _preamble(accumulator: Accumulator) -> str:
     lines = ['#line 1 "generated"']
     if needs_fp64(accumulator):
         lines += ["#define CHF_FP64 1", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"]
-    # A contracted multiply-add rounds once where the monoid's text says twice.
+    # A contracted multiply-add rounds once where the monoid says twice.
     lines.append("#pragma OPENCL FP_CONTRACT OFF")
     lines.append(library("lanes.clh") + '#line 1 "generated"')
     if "float16" in accumulator.value:

@@ -94,7 +94,7 @@ def _useless(
 ) -> BuildError:
     """Say why no tuning works: what the compiler says of the plainest, and every other reason once.
 
-    A text that does not compile does so in no shape.
+    What does not compile does so in no shape.
     """
     logs = [verdict.log for _, verdict in failures if verdict.log]
     shapes: dict[str, dict[str, None]] = {}

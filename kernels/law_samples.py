@@ -28,6 +28,8 @@ SEQUENCE, SHORT = 4096, 48
 EACH = 22
 """Orders in which each of three sequences is folded."""
 _OF_A_CONSTANT = 64
+_NAT = -(2.0**63)
+"""The integer that is no time."""
 _TIES = 64
 """Elements that come twice, at other indices."""
 ENDS = np.uint32(1 << 31)
@@ -44,17 +46,12 @@ def small(accumulator: Accumulator) -> Rows:
 
 
 def extremes(accumulator: Accumulator) -> Rows:
-    """Return the ends of each input's dtype, and of floats the least normal numbers."""
+    """Return the ends of each input's dtype, of integers; of floats small numbers."""
     values = []
     for number, name in enumerate(accumulator.stored):
-        if _is_float(name):
-            limits = np.finfo({"bfloat16": "float32"}.get(name, name))
-            top, tiny = float(limits.max), float(limits.tiny)
-            ends: list[float] = [-top, top, top / 2, -tiny, tiny, -1, 0, 1]
-        else:
-            low, high = (0, 1) if name == "bool" else _limits(name)
-            ends = [low, low + 1, low // 2, 0, 1, high // 2, high - 1, high]
-        values.append(np.roll(np.array(ends), number))
+        low, high = (0, 1) if name == "bool" or _is_float(name) else _limits(name)
+        ends = [low, low + 1, low // 2, 0, 1, high // 2, high - 1, high]
+        values.append(np.roll(np.array(ends, object), number))
     return inputs_of(accumulator, values)
 
 
@@ -145,7 +142,7 @@ def _is_float(name: str) -> bool:
 def _named(accumulator: Accumulator) -> Iterator[float]:
     """Yield the numbers that trees and zeros of components name, of either sign."""
     for component in accumulator.components:
-        named = constants_of(component.trees)
+        named = [number for number in constants_of(component.trees) if number != _NAT]
         step = max(1, len(named) // _OF_A_CONSTANT)
         yield from (sign * number for number in named[::step] for sign in (1, -1))
         for field in component.fields:

@@ -99,7 +99,7 @@ class Monoid:
     )
     """What to fold in its place where elements are of other kinds, by their letters."""
     adapt: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
-    """Makes what to fold in its place from the elements' dtype, where texts depend on it."""
+    """Makes what to fold in its place from the elements' dtype, where fields depend on it."""
     pair: Callable[[Sequence[np.dtype]], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place of two inputs that are apart (kernels/apart.py): x0 and x1
     have dtypes of their own."""

@@ -125,40 +125,41 @@ class Reference:
         }
 
     @cached_property
-    def _taking(self) -> tuple[list[Node], Any, list[tuple[str, Any]]]:
+    def _taking(self) -> tuple[list[Node], list[tuple[str, Trees, Any]]]:
         """Return the leaves of elements that a step reads, and what it does in order."""
         state = self.part.state
         assert state is not None
-        read = [one for one in walk(state.of_elements) if one.op in ("input", "index")]
+        masks = () if self.part.absent is None else (self.part.absent,)
+        trees = (*state.of_elements, *masks)
+        read = [one for one in walk(trees) if one.op in ("input", "index")]
         fields = [field_node("s", name, dtype) for name, dtype in self.state.items()]
-        phases = [
-            (phase, compiled([tree for _, tree in trees], [*fields, *read]))
-            for phase, trees in (
-                ("first", state.first),
-                ("step", state.step),
-                ("carry", state.carry),
-            )
+        phases = (("first", state.first), ("step", state.step), ("carry", state.carry))
+        return read, [
+            (phase, trees, compiled([tree for _, tree in trees], [*fields, *read]))
+            for phase, trees in phases
+            if trees
         ]
-        return read, {"first": state.first, "step": state.step, "carry": state.carry}, phases
 
     def step(
-        self,
-        state: Mapping[str, np.ndarray],
-        begun: np.ndarray,
-        elements: Mapping[Node, np.ndarray],
-    ) -> dict[str, np.ndarray]:
-        """Take in an element in each place; `begun` says where there was one before."""
-        read, trees, phases = self._taking
+        self, state: Values, begun: np.ndarray, elements: Mapping[Node, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Take in an element in each place, but for those that are absent.
+
+        `begun` says where there was one before; returns the states, and where there is one now.
+        """
+        read, phases = self._taking
         given = [elements[leaf] for leaf in read]
         now = dict(state)
-        for phase, values in phases:
-            if not trees[phase]:
-                continue
+        for phase, trees, values in phases:
             made = values(*(now[name] for name in self.state), *given)
-            for (name, _), array in zip(trees[phase], made, strict=True):
+            for (name, _), array in zip(trees, made, strict=True):
                 fresh = np.broadcast_to(array, begun.shape)
                 now[name] = np.where(begun, now[name], fresh) if phase == "first" else fresh
-        return now
+        if self.part.absent is None:
+            return now, np.ones_like(begun)
+        (absent,) = compiled([self.part.absent], read)(*given)
+        kept = {name: np.where(absent, state[name], now[name]) for name in now}
+        return kept, begun | ~np.broadcast_to(absent, begun.shape)
 
     def end(self, state: Values) -> dict[str, np.ndarray]:
         """Return what states end as."""

@@ -10,7 +10,7 @@ import atexit
 import contextlib
 import os
 import pickle
-import select
+import selectors
 import shutil
 import subprocess
 import sys
@@ -78,8 +78,10 @@ class TrialProcess:
         """Return what the child wrote, as soon as there is something; nothing at its end."""
         assert self._process.stdout is not None
         stdout = self._process.stdout.fileno()
-        if not select.select([stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            raise ChildEndedError(None, "")
+        with selectors.DefaultSelector() as ready:  # a process may have thousands of open files
+            ready.register(stdout, selectors.EVENT_READ)
+            if not ready.select(max(0.0, deadline - time.monotonic())):
+                raise ChildEndedError(None, "")
         return os.read(stdout, 1 << 16)
 
     def _last_words(self) -> str:

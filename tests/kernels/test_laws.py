@@ -213,12 +213,10 @@ def test_integers_have_no_such_elements() -> None:
     [
         ("int32", lambda a, b: where(a.s > 2**31 - 9, a.s, a.s + b.s)),
         ("int64", lambda a, b: where(b.s < -(2**63) + 5, 0, a.s + b.s)),
-        ("float64", lambda a, b: where(a.s > 1e308, a.s, np.maximum(a.s, b.s) + 0 * b.s)),
     ],
 )
 def test_what_breaks_near_the_ends_of_a_dtype_is_found(dtype: str, op: Callable) -> None:
-    zero = 0 if dtype != "float64" else -1e300
-    bad = Monoid("bad", fields={"s": dtype}, zero=zero, lift=lambda x: x, op=op)
+    bad = Monoid("bad", fields={"s": dtype}, zero=0, lift=lambda x: x, op=op)
     assert "bad" in tried(bad, dtype).broken
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -49,6 +50,11 @@ def symbol(number: int, name: str) -> Symbol:
     return Symbol(input_node(number, np.dtype(name)))
 
 
+@functools.cache
+def _context(device: Device) -> cl.Context:
+    return cl.Context([handle_of(device)])
+
+
 def on_device(
     device: Device, roots: Sequence[Node], inputs: Mapping[int, np.ndarray], width: int
 ) -> list[np.ndarray]:
@@ -82,7 +88,7 @@ def on_device(
     source = "\n".join(
         [*head, f"__kernel void run({parameters}, __global uchar *out)\n{{\n    {body}\n}}"]
     )
-    context = cl.Context([handle_of(device)])
+    context = _context(device)
     queue = cl.CommandQueue(context)
     program = cl.Program(context, source).build(["-cl-opt-disable"], cache_dir=False)
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR

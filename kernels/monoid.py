@@ -14,6 +14,8 @@ from chunkfold.kernels.accumulate import Accumulate, Number, Part
 from chunkfold.kernels.context import Context, Fields, Finish
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.shown import shown
+from chunkfold.kernels.tracing import first_kind, op_tree, traced
 
 KINDS = {
     "b": "bool",
@@ -133,6 +135,19 @@ class Monoid:
         object.__setattr__(self, "accumulate", ways)
         checks.check_accumulates(self.name, self.accumulates)
         checks.check_declared(self)
+
+    def __str__(self) -> str:
+        """Show what the functions made, for the likeliest of its kinds of elements."""
+        dtype = first_kind(self)
+        found, zero = traced(self, [dtype] * self.inputs), cast("Mapping[str, object]", self.zero)
+        lines = [f"{self.name} of {dtype}:"]
+        for name, tree in found.lift.items():
+            op = op_tree(name, found.dtypes[name], found.op[name])
+            lines.append(
+                f"  {name}: {found.dtypes[name]}, zero {zero[name]}, lift {shown(tree)}, "
+                f"op {shown(op)}"
+            )
+        return "\n".join(lines)
 
     @property
     def accumulates(self) -> tuple[Accumulate, ...]:

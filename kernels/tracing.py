@@ -23,8 +23,16 @@ from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions import functions as of_nodes
 from chunkfold.kernels.expressions.library import as_symbol, signed_bits
-from chunkfold.kernels.expressions.nodes import BOOL, INDEX, Node, field_node, input_node
+from chunkfold.kernels.expressions.nodes import (
+    BOOL,
+    INDEX,
+    Node,
+    constant,
+    field_node,
+    input_node,
+)
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
+from chunkfold.kernels.expressions.verify import verify
 from chunkfold.kernels.limbs import limbs_of
 
 if TYPE_CHECKING:
@@ -78,6 +86,18 @@ class Traced:
     states: tuple[State, ...]
     absent: Node | None
     """Of an element whether it counts as absent; None if none does."""
+
+    @property
+    def trees(self) -> list[Node]:
+        """Every tree."""
+        states = (
+            part
+            for one in self.states
+            for part in (one.step, one.end, one.first, one.carry, one.join, one.join_alike)
+        )
+        found = [tree for part in (self.lift, *states) for tree in part.values()]
+        found += [op for op in self.op.values() if isinstance(op, Node)]
+        return found if self.absent is None else [*found, self.absent]
 
 
 def value_dtype(dtype: np.dtype) -> np.dtype:
@@ -139,16 +159,11 @@ def traced(monoid: Monoid, values: Sequence[np.dtype], *, fp64: bool = True) -> 
         of_nodes.has_float64.reset(held)
 
 
-def common_value(values: Sequence[np.dtype]) -> np.dtype:
-    """Return the dtype by which fields' rules are decided: the first one's."""
-    return values[0]
-
-
 class _Trace:
     """Calls the functions of one monoid."""
 
     def __init__(self, monoid: Monoid, values: Sequence[np.dtype], fp64: bool) -> None:
-        self._monoid, self._fp64, self._value = monoid, fp64, common_value(values)
+        self._monoid, self._fp64, self._value = monoid, fp64, values[0]
         self._values = values
         self._elements = [element(number, dtype) for number, dtype in enumerate(values)]
         self._index = Symbol(INDEX)
@@ -163,7 +178,9 @@ class _Trace:
 
     def traced(self) -> Traced:
         ways = tuple(self._state(one) for one in self._monoid.accumulates)
-        return Traced(self.dtypes, self._lift(), self._op(), ways, self._absent())
+        found = Traced(self.dtypes, self._lift(), self._op(), ways, self._absent())
+        verify(found.trees)
+        return found
 
     def _absent(self) -> Node | None:
         """Return whether an element is missing, or `where` leaves it out."""
@@ -178,7 +195,8 @@ class _Trace:
             masks.append(
                 ~there.astype(BOOL) if isinstance(there, Symbol) else as_symbol(not there, BOOL)
             )
-        return functools.reduce(operator.or_, masks).node if masks else None
+        absent = functools.reduce(operator.or_, masks).node if masks else None
+        return None if absent is constant(False, BOOL) else absent
 
     def _lift(self) -> Trees:
         lift = self._monoid.lift

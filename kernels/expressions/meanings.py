@@ -12,7 +12,7 @@ and NaN gives 0, also in NumPy's value here. `min` and `max` let NaN win, `fmin`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -339,10 +339,3 @@ MEANINGS: Mapping[str, Meaning] = {
 
 Bounds of errors are those of the OpenCL C specification, section 7.4."""
 LEAVES = ("constant", "input", "index", "field")
-
-
-def is_inexact(roots: Sequence[Node]) -> bool:
-    """Whether devices may round what any of these nodes do otherwise than NumPy does."""
-    return any(
-        one.op in MEANINGS and MEANINGS[one.op].ulp[one.dtype.itemsize == 8] > 0 for one in roots
-    )

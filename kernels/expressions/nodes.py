@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,16 +88,6 @@ def walk(roots: Iterable[Node]) -> Iterator[Node]:
         else:
             stack.append((one, True))
             stack.extend((source, False) for source in reversed(one.sources))
-
-
-def substituted(root: Node, by: Mapping[Node, Node]) -> Node:
-    """Return a tree with other nodes in the place of some."""
-    done: dict[Node, Node] = {}
-    for one in walk([root]):
-        sources = tuple(done[source] for source in one.sources)
-        same = sources == one.sources
-        done[one] = by.get(one) or (one if same else node(one.op, one.dtype, *sources, arg=one.arg))
-    return done[root]
 
 
 def flat(roots: Iterable[Node]) -> tuple[tuple[Any, ...], ...]:

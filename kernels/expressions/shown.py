@@ -1,8 +1,15 @@
-"""Trees as people read them: infix, with names of fields and NumPy's functions."""
+"""Trees as people read them: infix, with names of fields and NumPy's functions.
+
+What is long and used more than once has a name, and stands behind.
+"""
 
 from __future__ import annotations
 
-from chunkfold.kernels.expressions.nodes import BOOL, Node, constant_value
+from collections import Counter
+from collections.abc import Mapping
+
+from chunkfold.kernels.expressions.meanings import LEAVES
+from chunkfold.kernels.expressions.nodes import BOOL, Node, constant_value, walk
 
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "bitwise_and": "&",
@@ -21,25 +28,50 @@ def shown(one: Node) -> str:
     >>> shown((Symbol(input_node(0, np.dtype("f4"))) * 2 + 1).node)
     'x * 2.0 + 1.0'
     """
-    return _shown(one, outer=True)
+    names = _named(one)
+    text = _shown(one, {n: name for n, name in names.items() if n is not one}, outer=True)
+    lets = []
+    for shared, name in names.items():
+        others = {n: other for n, other in names.items() if n is not shared}
+        lets.append(f"{name} = {_shown(shared, others, outer=True)}")
+    return f"{text}, with {', '.join(lets)}" if lets else text
 
 
-def _shown(one: Node, *, outer: bool = False) -> str:
+_SHORT = 16
+"""Characters of what is written out wherever it is used."""
+
+
+def _named(root: Node) -> dict[Node, str]:
+    """Name what is used more than once, and not short."""
+    uses = Counter(source for one in walk([root]) for source in one.sources)
+    often = [one for one in walk([root]) if uses[one] > 1 and one.sources]
+    names: dict[Node, str] = {}
+    for one in often:
+        if len(_shown(one, names)) > _SHORT:
+            names[one] = f"t{len(names)}"
+    return names
+
+
+def _leaf(one: Node) -> str:
     if one.op == "constant":
         return repr(constant_value(one).item())
     if one.op == "input":
         number, part = one.arg
         named = "x" if number == 0 else f"x{number}"
         return f"{named}.{ {'re': 'real', 'im': 'imag'}[part] }" if part else named
-    if one.op == "index":
-        return "i"
-    if one.op == "field":
-        return ".".join(one.arg)
-    parts = [_shown(source) for source in one.sources]
+    return "i" if one.op == "index" else ".".join(one.arg)
+
+
+def _shown(one: Node, names: Mapping[Node, str], *, outer: bool = False) -> str:
+    if one in names:
+        return names[one]
+    if one.op in LEAVES:
+        return _leaf(one)
+    parts = [_shown(source, names) for source in one.sources]
     if one.op in _SIGNS:
         first, second = one.sources
-        left = _shown(first, outer=first.op == "multiply" and one.op in ("add", "subtract"))
-        right = _shown(second, outer=second.op == "multiply" and one.op == "add")
+        left = _shown(first, names, outer=first.op == "multiply" and one.op in ("add", "subtract"))
+        right = _shown(second, names, outer=second.op == "multiply" and one.op == "add")
         text = f"{left} {_SIGNS[one.op]} {right}"
         return text if outer else f"({text})"
     if one.op == "negative":

@@ -308,3 +308,18 @@ def test_a_symbol_is_what_functions_are_given():
     one(lambda x, i: seen.extend([x, i]) or x, "int16")
     assert all(isinstance(symbol, Symbol) for symbol in seen)
     assert [symbol.dtype for symbol in seen[-2:]] == [np.int16, np.int64]
+
+
+def test_a_monoid_shows_what_its_functions_made() -> None:
+    far = Monoid(
+        "far",
+        fields={"d": "float64", "n": "int64"},
+        zero={"d": "lowest", "n": 0},
+        lift=lambda x: {"d": abs(x - 280), "n": 1},
+        op={"d": lambda a, b: np.maximum(a.d, b.d), "n": "add"},
+    )
+    assert str(far).splitlines() == [
+        "far of float64:",
+        "  d: float64, zero lowest, lift absolute((x - 280.0)), op maximum(a.d, b.d)",
+        "  n: int64, zero 0, lift 1, op a.n + b.n",
+    ]

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 
 from chunkfold.kernels.expressions import nodes
-from chunkfold.kernels.expressions.nodes import constant, flat, input_node, substituted, walk
+from chunkfold.kernels.expressions.nodes import constant, flat, input_node, walk
 from chunkfold.kernels.expressions.symbols import Symbol
 
 F8 = np.dtype("f8")
@@ -44,8 +44,3 @@ def test_nodes_live_as_long_as_they_are_held() -> None:
     del made
     gc.collect()
     assert nodes._made.get(key) is None
-
-
-def test_other_leaves_take_the_place_of_some() -> None:
-    x, y = input_node(0, F8), input_node(1, F8)
-    assert substituted(tree(), {x: y}) is ((Symbol(y) + 1) * (Symbol(y) + 1)).node

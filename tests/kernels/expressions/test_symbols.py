@@ -163,3 +163,14 @@ def test_searches_find_the_last_key_that_is_reached() -> None:
 def test_symbols_print_as_expressions() -> None:
     x = symbol(0, "float64")
     assert repr(where(x > 300, x * 2 + 1, -x)) == "where((x > 300.0), (x * 2.0 + 1.0), -x)"
+
+
+def test_what_is_used_often_is_shown_once() -> None:
+    x = symbol(0, "float64")
+    far = np.abs(x - 280) ** 2
+    assert (
+        repr(far * far + far) == "(t0 * t0) * (t0 * t0) + t0 * t0, with t0 = absolute((x - 280.0))"
+    )
+    for _ in range(60):
+        x = x * x + x
+    assert len(repr(x)) < 5000

@@ -127,7 +127,7 @@ def test_no_request_comes_before_a_server_wants_it(
     closing: Closing, url: str, says: str, answer: int
 ):
     closing.says, closing.answer = says, answer
-    flight().taken()  # what other tests left
+    flight.flight().taken()  # what other tests left
     run = cf.submit(url)
     assert run.result() == 400 * 399 // 2
     assert closing.told

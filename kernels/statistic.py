@@ -90,8 +90,9 @@ class Statistic:
             return
         none = np.flatnonzero(partial.arrays[self.present] == 0)
         if none.size:
-            of = f"{none.size:,} of {partial.outputs:,} outputs" if partial.outputs > 1 else "it"
+            many = partial.outputs > 1
+            of = f", as in {none.size:,} of {partial.outputs:,} outputs" if many else ""
             raise MonoidError(
                 f"{self.name!r} of {self.value} has no value where its condition leaves no "
-                f"element, as in {of}; dtype='float64' gives NaN there"
+                f"element{of}; dtype='float64' gives NaN there"
             )

@@ -25,6 +25,8 @@ def since_elements_are(statistic: Statistic, whole: Partial, done: np.ndarray) -
     odd = np.isnan(done.reshape(whole.outputs, -1)).any(axis=1) & (counts > statistic.ddof)
     if not odd.any():
         return False
+    if statistic.monoid.where is not None:  # it may have left nothing
+        return None
     if done.dtype.kind in "mM" or statistic.name in _OF_NAN_ALONE:
         return True
     sums = [

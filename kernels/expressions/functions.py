@@ -15,7 +15,7 @@ import numpy as np
 
 from chunkfold.kernels.expressions.meanings import MEANINGS, signed, unsigned
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, node
-from chunkfold.kernels.expressions.rewrite import simplified
+from chunkfold.kernels.expressions.rewrite import once
 from chunkfold.kernels.expressions.style import CTYPES
 
 has_float64: contextvars.ContextVar[bool] = contextvars.ContextVar("has_float64", default=True)
@@ -26,8 +26,8 @@ _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
 
 def made(op: str, dtype: np.dtype, *sources: Node, arg: Any = None) -> Node:
-    """Return the simplest node of an operation."""
-    return simplified(node(op, dtype, *sources, arg=arg))
+    """Return the simplest node of an operation on nodes that are simple."""
+    return once(node(op, dtype, *sources, arg=arg))
 
 
 def cast(one: Node, dtype: np.dtype) -> Node:
@@ -99,7 +99,8 @@ def _operation(op: str, kinds: str | None = None) -> Callable[..., Node]:
         _check_count(op, meaning.arity, operands)
         dtype = common(*operands)
         if dtype.kind not in kinds:
-            raise TypeError(f"{op} has no meaning for {_names(operands)}")
+            hint = "; put comparisons in brackets, (x > 0) & (x < 1)" if "bitwise" in op else ""
+            raise TypeError(f"{op} has no meaning for {_names(operands)}{hint}")
         sources = [as_node(one, dtype) for one in operands]
         return made(op, BOOL if meaning.gives == "bool" else dtype, *sources)
 

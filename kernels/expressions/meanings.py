@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.expressions.nodes import BOOL, Node
-from chunkfold.kernels.expressions.style import Style
+from chunkfold.kernels.expressions.style import ONE, Style
 
 Value = Any
 """An array or a scalar of NumPy's."""
@@ -100,16 +100,23 @@ def _infix(sign: str) -> Callable[..., str]:
 
 
 def _bitwise(sign: str) -> Callable[..., str]:
-    def text(s: Style, n: Node, *given: str) -> str:
+    def text(s: Style, n: Node, a: str, b: str) -> str:
         if n.dtype == BOOL:
             size = size_of(n)
-            given = tuple(s.truth_as(size, size_of(x), t) for x, t in zip(n.sources, given))  # noqa: B905
-            made = f" {sign} ".join(given) if len(given) > 1 else f"{sign}{given[0]}"
-            return s.to_signed(size, made)
-        made = f" {sign} ".join(given) if len(given) > 1 else f"{sign}{given[0]}"
+            a, b = (s.truth_as(size, size_of(x), t) for x, t in zip(n.sources, (a, b), strict=True))
+            return s.to_signed(size, f"{a} {sign} {b}")
+        made = f"{a} {sign} {b}"
         return s.to(n.dtype, made) if n.dtype.itemsize < 4 else made
 
     return text
+
+
+def _invert(s: Style, n: Node, a: str) -> str:
+    if n.dtype == BOOL:
+        return s.to_signed(size_of(n), f"~{a}")
+    ones = s.number(f"({ONE.type(n.dtype)})CHF_ALL_BITS", n.dtype)
+    made = f"{a} ^ {ones}"
+    return s.to(n.dtype, made) if n.dtype.itemsize < 4 else made
 
 
 def _compare(sign: str) -> Callable[..., str]:
@@ -290,7 +297,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "bitwise_and": Meaning(2, "b" + INTEGERS, _of(np.bitwise_and), _bitwise("&")),
     "bitwise_or": Meaning(2, "b" + INTEGERS, _of(np.bitwise_or), _bitwise("|")),
     "bitwise_xor": Meaning(2, "b" + INTEGERS, _of(np.bitwise_xor), _bitwise("^")),
-    "invert": Meaning(1, "b" + INTEGERS, _of(np.invert), _bitwise("~")),
+    "invert": Meaning(1, "b" + INTEGERS, _of(np.invert), _invert),
     "equal": _comparison("==", np.equal),
     "not_equal": _comparison("!=", np.not_equal),
     "less": _comparison("<", np.less),

@@ -29,6 +29,8 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 }  # fmt: skip
 _NUMBERS = {"nan": np.nan, "inf": np.inf, "pi": np.pi}
 _NAME = re.compile(r"x\d?")
+_MOST_BITS = 1024
+"""Exponent up to which powers of integers are integers."""
 _LONGEST = 1000
 """Characters of a condition."""
 
@@ -55,10 +57,9 @@ def parsed(text: str) -> Callable[..., Symbol]:
     reading.check(body)
 
     def condition(*elements: Symbol) -> Symbol:
-        found = reading.value(body, elements)
-        assert isinstance(found, Symbol)
-        return found
+        return reading.of(body, elements)
 
+    condition.__name__ = text.strip()
     return condition
 
 
@@ -77,6 +78,15 @@ class _Reading:
             self._walk(body)
         except RecursionError:
             raise self._error("is nested too deep") from None
+
+    def of(self, body: ast.expr, elements: tuple[Symbol, ...]) -> Symbol:
+        """Return what the text is of some elements."""
+        try:
+            found = self.value(body, elements)
+        except (ArithmeticError, ValueError) as error:
+            raise self._error(f"has numbers out of range ({error.args[-1]})") from None
+        assert isinstance(found, Symbol)
+        return found
 
     def _walk(self, one: ast.AST) -> None:
         known = (ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant)
@@ -121,8 +131,10 @@ class _Reading:
             return applied(self._function(one), *given)
         if isinstance(one, ast.BinOp):
             left, right = (self.value(part, elements) for part in (one.left, one.right))
-            if not isinstance(left, Symbol) and not isinstance(right, Symbol):
-                left = float(left)  # or a power of integers might take for ever
+            numbers = not isinstance(left, Symbol) and not isinstance(right, Symbol)
+            grows = numbers and isinstance(one.op, (ast.Pow, ast.LShift))
+            if grows and abs(right) > _MOST_BITS:
+                raise self._error(f"has the exponent {right}, which is out of range")
             return _OPERATORS[type(one.op)](left, right)
         if isinstance(one, ast.UnaryOp):
             held = self.value(one.operand, elements)

@@ -31,11 +31,11 @@ def simplified(root: Node) -> Node:
         sources = tuple(done[source] for source in one.sources)
         same = sources == one.sources
         made = one if same else node(one.op, one.dtype, *sources, arg=one.arg)
-        done[one] = _once(made)
+        done[one] = once(made)
     return done[root]
 
 
-def _once(one: Node) -> Node:
+def once(one: Node) -> Node:
     """Return what stands in the place of a node whose sources are simple."""
     for rule in (*RULES.get(one.op, ()), _folded):
         found = rule(one)
@@ -105,6 +105,17 @@ def _not(one: Node) -> Node | None:
     return source.sources[0] if source.op == "invert" else None
 
 
+def _turned(one: Node) -> Node | None:
+    """Write `x ^ -1` and `-1 - x` of integers as `~x`, which is emitted with care."""
+    if one.dtype.kind not in "iu":
+        return None
+    pairs = (one.sources, one.sources[::-1]) if one.op == "bitwise_xor" else (one.sources,)
+    for this, other in pairs:
+        if this.op == "constant" and constant_value(this) == _whole(-1, one.dtype):
+            return node("invert", one.dtype, other)
+    return None
+
+
 def _cast(one: Node) -> Node | None:
     """Leave out a conversion to the same dtype, and one before a narrower one of integers."""
     (source,) = one.sources
@@ -114,7 +125,7 @@ def _cast(one: Node) -> Node | None:
     if source.op == "cast" and whole:
         (first,) = source.sources
         if first.dtype.kind in "iu" and one.dtype.itemsize <= source.dtype.itemsize:
-            return _once(node("cast", one.dtype, first))
+            return once(node("cast", one.dtype, first))
     return None
 
 
@@ -130,6 +141,8 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "select": (_select,),
     "bitwise_and": (_and,),
     "bitwise_or": (_or,),
+    "bitwise_xor": (_turned,),
+    "subtract": (_turned,),
     "add": (_add,),
     "multiply": (_multiply,),
     "invert": (_not,),

@@ -7,6 +7,7 @@ once, as `if`, `and` and `min()` do, is refused, with what to write.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -224,7 +225,14 @@ def applied(name: str, *given: Any) -> Symbol:
     if function is None:
         known = ", ".join(sorted(functions.BY_NAME))
         raise TypeError(f"np.{name} has no meaning for symbols; there are: {known}")
-    return Symbol(function(*map(_operand, given)))
+    if any(isinstance(one, ComplexSymbol) for one in given):
+        raise TypeError(f"np.{name} has no meaning for complex symbols: write x.real and x.imag")
+    operands = [_operand(one) for one in given]
+    try:
+        inspect.signature(function).bind(*operands)
+    except TypeError:
+        raise TypeError(f"np.{name} does not take {len(given)} operands") from None
+    return Symbol(function(*operands))
 
 
 def _operand(one: object) -> object:

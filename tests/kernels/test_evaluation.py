@@ -108,3 +108,40 @@ def test_missing_elements_are_left_out_where_they_are_to_be() -> None:
     a = np.array([1.0, np.nan, 4.0])
     assert CATALOGUE["nanmean"].evaluate(a) == 2.5
     assert np.isnan(CATALOGUE["mean"].evaluate(a))
+
+
+TURNED = {
+    "~x": lambda x: ~x,
+    "-x": lambda x: -x,
+    "5 - x": lambda x: 5 - x,
+    "x ^ -1": lambda x: x ^ (-1 if x.dtype.kind == "i" else np.iinfo(x.dtype).max),
+    "-1 - x": lambda x: (-1 if x.dtype.kind == "i" else np.iinfo(x.dtype).max) - x,
+}
+"""What turns the order of integers around, which compilers see through."""
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint64"])
+@pytest.mark.parametrize("turn", TURNED)
+def test_extremes_of_what_is_turned_around_are_right_of_few_elements(
+    opened: OpenedDevice, turn: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CHUNKFOLD_BUILD_OPTIONS", raising=False)  # it is optimising that is wrong
+    both = Monoid(
+        "both",
+        fields={"least": dtype, "most": dtype},
+        zero={"least": "highest", "most": "lowest"},
+        lift=lambda x: {"least": TURNED[turn](x), "most": TURNED[turn](x)},
+        op={"least": "min", "most": "max"},
+        kinds="iu",
+    )
+    one = Monoid("one", fields={"s": dtype}, zero="lowest", lift=TURNED[turn], op="max", kinds="iu")
+    for monoid in (both, one):
+        for shape, axes in (((2, 2), (0,)), ((2, 2), (0, 1)), ((3, 1), (1,)), ((7,), (0,))):
+            array = np.arange(1, 1 + np.prod(shape), dtype=dtype).reshape(shape)
+            bound, whole = bind([monoid], [array.dtype]), box(shape, axes)
+            accumulator = bound.accumulator.for_outputs(whole.outputs)
+            tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
+            fold = Fold(opened, accumulator, tuning, outputs=whole.outputs)
+            fold.add([upload(opened, array)], whole)
+            got = bound.statistics[0].finish(fold.finish(), shape, axes)
+            np.testing.assert_array_equal(got, np.atleast_1d(monoid.evaluate(array, axis=axes)))

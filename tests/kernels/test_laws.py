@@ -228,3 +228,8 @@ def test_integers_that_wrap_are_lawful_near_the_ends(dtype: str, op: Callable) -
     zero = int(op.__code__.co_code == (lambda a, b: a.s * b.s).__code__.co_code)
     made = Monoid("wraps", fields={"s": "int64"}, zero=zero, lift=lambda x: x, op=op)
     assert not tried(made, dtype).broken
+
+
+def test_what_named_ops_drop_breaks_no_law() -> None:
+    root = Monoid("root", fields={"s": "float64"}, zero="lowest", lift=np.sqrt, op="max", kinds="i")
+    assert not tried(root, "int8").broken

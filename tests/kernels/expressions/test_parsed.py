@@ -70,10 +70,25 @@ def test_anything_else_is_refused(text: str, says: str) -> None:
 
 
 def test_numbers_alone_do_not_run_away() -> None:
-    with pytest.raises(OverflowError):
+    with pytest.raises(MonoidError, match="out of range"):
         parsed("x > 9 ** 9 ** 9")(symbol(0, "int32"))
 
 
 def test_more_inputs_than_there_are_is_said_so() -> None:
     with pytest.raises(MonoidError, match="reads x1, but there are 1 inputs"):
         parsed("x1 > 2")(symbol(0, "int32"))
+
+
+def test_integers_are_exact() -> None:
+    a = np.array([0, 2**53, 2**53 + 1, 2**63], "u8")
+    tree = parsed("x > 2 ** 53 and x < 1 << 64")(symbol(0, "uint64")).node
+    assert evaluate([tree], {input_node(0, a.dtype): a})[0].tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("minimum(x) > 0", "does not take 1"), ("x > 0 & x < 1", r"\(x > 0\) & \(x < 1\)")],
+)
+def test_common_slips_are_told_with_the_remedy(text: str, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        parsed(text)(symbol(0, "float64"))

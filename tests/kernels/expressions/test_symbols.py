@@ -174,3 +174,10 @@ def test_what_is_used_often_is_shown_once() -> None:
     for _ in range(60):
         x = x * x + x
     assert len(repr(x)) < 5000
+
+
+def test_long_chains_are_made_in_little_time() -> None:
+    x = symbol(0, "int32")
+    for _ in range(20_000):
+        x = x + 1
+    assert value(x, np.array([1], "int32")).tolist() == [20_001]

@@ -25,7 +25,8 @@ from chunkfold.kernels.dtypes import (
     table_entries,
 )
 from chunkfold.kernels.errors import DeviceError, MonoidError
-from chunkfold.kernels.expressions.nodes import constant
+from chunkfold.kernels.expressions.functions import guarded
+from chunkfold.kernels.expressions.nodes import Node, constant, walk
 from chunkfold.kernels.extremes import FLOAT_ENDS
 from chunkfold.kernels.finishes import position
 from chunkfold.kernels.limbs import limbs_of
@@ -242,12 +243,14 @@ def _field(monoid: Monoid, name: str, trees: Traced, value: np.dtype, fp64: bool
     assert isinstance(monoid.zero, Mapping)
     rule = monoid.fields[name]
     limbs = limbs_of(value, EXACT[rule], fp64=fp64) if rule in EXACT else None
+    lift, op = trees.lift[name], trees.op[name]
+    compares = isinstance(op, Node) and any(n.op in ("minimum", "maximum") for n in walk([op]))
     return BoundField(
         name,
         "int64" if is_table(rule) else field_dtype(rule, value, fp64),
         number_text(monoid.zero[name]),
-        trees.lift[name],
-        trees.op[name],
+        guarded(lift) if compares or op in ("min", "max") else lift,
+        op,
         limbs.entries if limbs else table_entries(rule) or None,
         limbs,
     )

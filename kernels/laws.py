@@ -363,6 +363,7 @@ def _named(part: Component) -> bool:
 
 
 _PLAIN = {
+    "opaque",
     "constant", "input", "field", "index", "add", "subtract", "multiply", "negative", "absolute",
     "minimum", "maximum", "fmin", "fmax", "fma", "select", "cast", "less", "less_equal", "greater",
     "greater_equal", "equal", "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "invert",

@@ -141,6 +141,38 @@ def _divide(a: Operand, b: Operand) -> Node:
     return made("divide", dtype, as_node(a, dtype), as_node(b, dtype))
 
 
+def guarded(one: Node) -> Node:
+    """Hide from compilers that an integer is turned around, before a minimum or maximum of it.
+
+    Intel's and NVIDIA's made a maximum of x - 1 of one of -x.
+    """
+    whole = one.dtype.kind in "iu" and _turns_around(one)
+    return made("opaque", one.dtype, one) if whole else one
+
+
+def _turns_around(one: Node) -> bool:
+    """Whether compilers may see an integer as ~ of another; the keys of floats are no trouble."""
+    if one.op in ("negative", "subtract", "invert", "bitwise_xor", "add"):
+        return True
+    if one.op in ("cast", "bitcast"):
+        return one.sources[0].dtype.kind in "iu" and _turns_around(one.sources[0])
+    if one.op == "select":
+        _, yes, no = one.sources
+        key = yes.op == "bitwise_xor" and yes.sources[0] is no and yes.sources[1].op == "constant"
+        return not key and (_turns_around(yes) or _turns_around(no))
+    return False
+
+
+def _extreme(op: str, of_truths: str) -> Callable[[Operand, Operand], Node]:
+    """Return minimum or maximum."""
+    plain = _logical(op, of_truths)
+
+    def function(a: Operand, b: Operand) -> Node:
+        return plain(*(guarded(one) if isinstance(one, Node) else one for one in (a, b)))
+
+    return function
+
+
 def _logical(op: str, of_truths: str) -> Callable[[Operand, Operand], Node]:
     """Return arithmetic that is logic where both are truths."""
     plain = _operation(op)
@@ -470,8 +502,8 @@ BY_NAME: Mapping[str, Callable[..., Node]] = {
     "less_equal": less_equal,
     "greater": greater,
     "greater_equal": greater_equal,
-    "minimum": _logical("minimum", "bitwise_and"),
-    "maximum": _logical("maximum", "bitwise_or"),
+    "minimum": _extreme("minimum", "bitwise_and"),
+    "maximum": _extreme("maximum", "bitwise_or"),
     "fmin": _dropping("fmin", "minimum"),
     "fmax": _dropping("fmax", "maximum"),
     "where": where,

@@ -8,6 +8,9 @@ Integers wrap as NumPy's do, which C leaves undefined for signed ones: these are
 and multiplied as unsigned. `quotient` rounds towards 0, is not asked for by 0, and shifts are by
 fewer bits than there are (`functions` sees to that). Conversions of floats to integers saturate,
 and NaN gives 0, also in NumPy's value here. `min` and `max` let NaN win, `fmin` and `fmax` drop it.
+
+`opaque` is what it is given; compilers cannot tell. Those of Intel and NVIDIA make wrong code of
+the minimum or maximum of integers that are turned around, as -x and ~x are (`functions.guarded`).
 """
 
 from __future__ import annotations
@@ -114,9 +117,12 @@ def _bitwise(sign: str) -> Callable[..., str]:
 def _invert(s: Style, n: Node, a: str) -> str:
     if n.dtype == BOOL:
         return s.to_signed(size_of(n), f"~{a}")
-    ones = s.number(f"({ONE.type(n.dtype)})CHF_ALL_BITS", n.dtype)
-    made = f"{a} ^ {ones}"
-    return s.to(n.dtype, made) if n.dtype.itemsize < 4 else made
+    return s.to(n.dtype, f"~{a}") if n.dtype.itemsize < 4 else f"~{a}"
+
+
+def _opaque(s: Style, n: Node, a: str) -> str:
+    none = s.number(f"({ONE.type(n.dtype)})CHF_NO_BITS", n.dtype)
+    return s.to(n.dtype, f"{a} ^ {none}") if n.dtype.itemsize < 4 else f"{a} ^ {none}"
 
 
 def _compare(sign: str) -> Callable[..., str]:
@@ -298,6 +304,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "bitwise_or": Meaning(2, "b" + INTEGERS, _of(np.bitwise_or), _bitwise("|")),
     "bitwise_xor": Meaning(2, "b" + INTEGERS, _of(np.bitwise_xor), _bitwise("^")),
     "invert": Meaning(1, "b" + INTEGERS, _of(np.invert), _invert),
+    "opaque": Meaning(1, INTEGERS, _of(lambda a: a), _opaque),
     "equal": _comparison("==", np.equal),
     "not_equal": _comparison("!=", np.not_equal),
     "less": _comparison("<", np.less),

@@ -67,6 +67,8 @@ def _shown(one: Node, names: Mapping[Node, str], *, outer: bool = False) -> str:
         return names[one]
     if one.op in LEAVES:
         return _leaf(one)
+    if one.op == "opaque":
+        return _shown(one.sources[0], names, outer=outer)
     parts = [_shown(source, names) for source in one.sources]
     if one.op in _SIGNS:
         first, second = one.sources

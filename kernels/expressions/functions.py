@@ -152,7 +152,7 @@ def guarded(one: Node) -> Node:
 
 def _turns_around(one: Node) -> bool:
     """Whether compilers may see an integer as ~ of another; the keys of floats are no trouble."""
-    if one.op in ("negative", "subtract", "invert", "bitwise_xor", "add"):
+    if one.op in ("negative", "subtract", "bitwise_xor", "add"):
         return True
     if one.op in ("cast", "bitcast"):
         return one.sources[0].dtype.kind in "iu" and _turns_around(one.sources[0])

@@ -117,7 +117,8 @@ def _bitwise(sign: str) -> Callable[..., str]:
 def _invert(s: Style, n: Node, a: str) -> str:
     if n.dtype == BOOL:
         return s.to_signed(size_of(n), f"~{a}")
-    return s.to(n.dtype, f"~{a}") if n.dtype.itemsize < 4 else f"~{a}"
+    ones = s.number(f"({ONE.type(n.dtype)})CHF_ALL_BITS", n.dtype)
+    return s.to(n.dtype, f"{a} ^ {ones}") if n.dtype.itemsize < 4 else f"{a} ^ {ones}"
 
 
 def _opaque(s: Style, n: Node, a: str) -> str:

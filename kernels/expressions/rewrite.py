@@ -105,6 +105,17 @@ def _not(one: Node) -> Node | None:
     return source.sources[0] if source.op == "invert" else None
 
 
+def _turned(one: Node) -> Node | None:
+    """Write `x ^ -1` and `-1 - x` of integers as `~x`, which is emitted with care."""
+    if one.dtype.kind not in "iu":
+        return None
+    pairs = (one.sources, one.sources[::-1]) if one.op == "bitwise_xor" else (one.sources,)
+    for this, other in pairs:
+        if this.op == "constant" and constant_value(this) == _whole(-1, one.dtype):
+            return node("invert", one.dtype, other)
+    return None
+
+
 def _cast(one: Node) -> Node | None:
     """Leave out a conversion to the same dtype, and one before a narrower one of integers."""
     (source,) = one.sources
@@ -130,6 +141,8 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "select": (_select,),
     "bitwise_and": (_and,),
     "bitwise_or": (_or,),
+    "bitwise_xor": (_turned,),
+    "subtract": (_turned,),
     "add": (_add,),
     "multiply": (_multiply,),
     "invert": (_not,),

@@ -12,8 +12,8 @@ from chunkfold.kernels.bake_components import head
 from chunkfold.kernels.bake_texts import assigned, joined
 from chunkfold.kernels.bake_vectors import mask, named_lanes
 from chunkfold.kernels.component import Component
-from chunkfold.kernels.expressions.functions import cast
 from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.expressions.operations import cast
 from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.limbs import Limbs
 

@@ -25,8 +25,8 @@ from chunkfold.kernels.dtypes import (
     table_entries,
 )
 from chunkfold.kernels.errors import DeviceError, MonoidError
-from chunkfold.kernels.expressions.functions import guarded
 from chunkfold.kernels.expressions.nodes import Node, constant, walk
+from chunkfold.kernels.expressions.operations import guarded
 from chunkfold.kernels.extremes import FLOAT_ENDS
 from chunkfold.kernels.finishes import position
 from chunkfold.kernels.limbs import limbs_of

@@ -114,13 +114,13 @@ def real_field(value: np.dtype, fp64: bool) -> str:  # noqa: ARG001 # every rule
 
 
 def order_field(value: np.dtype, fp64: bool) -> str:  # noqa: ARG001 # every rule's signature
-    """An integer that sorts like the value (`order_low` and `order_high` in kernels/order.clh)."""
+    """An integer that sorts like the value (`order_low` and `order_high`)."""
     kind = "uint" if value.kind == "u" else "int"
     return f"{kind}{64 if value.itemsize == 8 else 32}"
 
 
 def bits_field(value: np.dtype, fp64: bool) -> str:
-    """An unsigned integer with the bits of the value (`bits` in kernels/order.clh)."""
+    """An unsigned integer with the bits of the value (`bits`)."""
     return f"u{order_field(value, fp64).removeprefix('u')}"
 
 
@@ -169,7 +169,7 @@ def table_entries(dtype: str) -> int:
 
 
 def from_order(keys: np.ndarray, value: np.dtype, *, high: bool) -> np.ndarray:
-    """Turn order keys back into values of dtype `value`; the inverse of kernels/order.clh.
+    """Turn order keys back into values of a dtype; the inverse of `order_low` and `order_high`.
 
     `high` tells whether they are `order_high`'s: those of times differ. Of floats both keys that
     stand for NaN, the lowest and the highest, decode to NaN.
@@ -187,7 +187,7 @@ def from_order(keys: np.ndarray, value: np.dtype, *, high: bool) -> np.ndarray:
 
 
 def to_order(value: float, dtype: np.dtype) -> int:
-    """Turn a value of a number's dtype into its key, both zeros into one (order.clh, rank_*).
+    """Turn a value of a number's dtype into its key, both zeros into one (`rank_low`, `rank_high`).
 
     >>> to_order(-0.0, np.dtype("f4")), to_order(-1.5, np.dtype("f4")), to_order(7, np.dtype("i2"))
     (0, -1069547521, 7)

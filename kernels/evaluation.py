@@ -44,8 +44,7 @@ def evaluate(
         raise MonoidError(f"{monoid.name!r} of no elements has no value")
 
     def in_rows(array: np.ndarray) -> np.ndarray:
-        whole = np.broadcast_to(array.reshape(shape), shape).transpose(*kept, *axes)
-        return np.ascontiguousarray(whole).reshape(outputs, count)
+        return array.reshape(shape).transpose(*kept, *axes).reshape(outputs, count)
 
     flat = [np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1) for array in arrays]
     elements = {leaf: in_rows(held) for leaf, held in elements_of(accumulator, flat).items()}

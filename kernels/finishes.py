@@ -184,7 +184,7 @@ def between(edges: np.ndarray, fields: Fields, _context: Context) -> np.ndarray:
 
 
 def _sixteenth_bins() -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the bins of bins.clh's `sixteenths`, from -infinity to infinity."""
+    """Return the ends of the bins of `histograms.sixteenths`, from -infinity to infinity."""
     steps = np.arange(16, 4081, dtype=np.uint32) << np.uint32(19)
     ends = steps.view(np.float32).astype(np.float64)
     left, right = ends, np.append(ends[1:], np.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -156,8 +157,9 @@ def together(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def by_dtype(make: Callable[[np.dtype], Monoid]) -> Monoid:
-    """Return a monoid that `make` adapts to its elements."""
-    return replace(make(np.dtype(np.int64)), adapt=make)
+    """Return a monoid that `make` adapts to its elements, once for each dtype."""
+    adapt = cache(make)
+    return replace(adapt(np.dtype(np.int64)), adapt=adapt)
 
 
 def rounded(finish: Callable[..., np.ndarray], **sums: Sequence[str]) -> Callable[..., np.ndarray]:

@@ -39,7 +39,7 @@ ENDS = np.uint32(1 << 31)
 def small(accumulator: Accumulator) -> Rows:
     """Return small dyadic numbers; inputs differ."""
     values = [
-        np.roll(np.tile(FLOATS if _is_float(name) else INTEGERS, 2), number)  # twice: ties
+        np.roll(np.tile(FLOATS if is_float(name) else INTEGERS, 2), number)  # twice: ties
         for number, name in enumerate(accumulator.stored)
     ]
     return inputs_of(accumulator, values)
@@ -49,7 +49,7 @@ def extremes(accumulator: Accumulator) -> Rows:
     """Return the ends of each input's dtype, of integers; of floats small numbers."""
     values = []
     for number, name in enumerate(accumulator.stored):
-        low, high = (0, 1) if name == "bool" or _is_float(name) else _limits(name)
+        low, high = (0, 1) if name == "bool" or is_float(name) else _limits(name)
         ends = [low, low + 1, low // 2, 0, 1, high // 2, high - 1, high]
         values.append(np.roll(np.array(ends, object), number))
     return inputs_of(accumulator, values)
@@ -60,7 +60,7 @@ def missing(accumulator: Accumulator, value: float) -> Rows:
     values = []
     for number, row in enumerate(small(accumulator)):
         held = row.byteswap() if accumulator.swapped[number] else row
-        if _is_float(accumulator.stored[number]) and accumulator.stored[number] != "bfloat16":
+        if is_float(accumulator.stored[number]) and accumulator.stored[number] != "bfloat16":
             held = held.copy()
             held[number::3] = value
         values.append(held.byteswap() if accumulator.swapped[number] else held)
@@ -135,7 +135,8 @@ def _reordered(plain: np.ndarray, order: int, rng: np.random.Generator) -> np.nd
     return taken | np.where(cuts, ENDS, np.uint32(0))
 
 
-def _is_float(name: str) -> bool:
+def is_float(name: str) -> bool:
+    """Whether elements of a dtype are floats, or made of two."""
     return "float" in name or "complex" in name
 
 
@@ -153,7 +154,7 @@ def _near(number: float, name: str) -> Iterator[float | int]:
     """Yield a number and its neighbours that elements of a dtype can be."""
     if not np.isfinite(number):
         return
-    if _is_float(name):
+    if is_float(name):
         kind = {"bfloat16": "float32", "complex64": "float32", "complex128": "float64"}
         dtype = np.dtype(kind.get(name, name))
         with np.errstate(over="ignore", under="ignore"):

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.component import Component
-from chunkfold.kernels.expressions.nodes import INDEX, Node, walk
+from chunkfold.kernels.expressions.nodes import walk
+from chunkfold.kernels.law_folds import EVERY, PLACES, folded, triples_of
 from chunkfold.kernels.law_samples import (
     EACH,
     ENDS,
@@ -25,6 +25,7 @@ from chunkfold.kernels.law_samples import (
     SHORT,
     Rows,
     extremes,
+    is_float,
     missing,
     orders,
     sequences,
@@ -34,9 +35,6 @@ from chunkfold.kernels.law_samples import (
 from chunkfold.kernels.reference import Reference, elements_of
 
 _TRIPLES = 2048
-_PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
-           "op(zero, a)", "op(a, zero)", "a by accumulate", "a by join",
-           "a by join_alike")  # fmt: skip
 _ORDER = (
     ("op is not commutative", "op(a, b)", "op(b, a)"),
     ("op is not associative", "op(op(a, b), c)", "op(a, op(b, c))"),
@@ -61,8 +59,6 @@ _REMEDIES = {
 """What helps, by the value that was tried."""
 _TRIPLE_STEPS = 8
 """Operations, at most, between two places of a triple: each may round."""
-_EVERY = 16
-"""Steps of a sequence of which one is looked at, for how large accumulators grow on the way."""
 _SHOWN = 6
 """Elements of a sequence that a counter-example shows."""
 
@@ -87,8 +83,7 @@ def try_laws(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None)
         For each input as many elements as they stand in memory, of which none is missing; without
         them only those are tried that the monoid's own numbers suggest.
     """
-    parts = accumulator.components
-    doubted = tuple(part for part in parts if part.rtol is not None and part.table is None)
+    doubted = _doubted(accumulator)
     if not doubted:
         return Tried()
     tried = _Tried(replace(accumulator, components=doubted))
@@ -110,16 +105,17 @@ def depends_on_order_of(accumulator: Accumulator, value: float) -> str:
 
     Only components are tried whose laws are not known to hold.
     """
-    parts = accumulator.components
-    doubted = tuple(part for part in parts if part.rtol is not None and part.table is None)
-    if not doubted or not any(map(_is_float, accumulator.stored)) or any(accumulator.packings):
+    doubted = _doubted(accumulator)
+    if not doubted or not any(map(is_float, accumulator.stored)) or any(accumulator.packings):
         return ""
     tried = _Tried(replace(accumulator, components=doubted))
     return tried.triples(missing(tried.accumulator, value), rounds=True, of=value)
 
 
-def _is_float(name: str) -> bool:
-    return name.startswith(("float", "complex"))
+def _doubted(accumulator: Accumulator) -> tuple[Component, ...]:
+    """Return the components whose laws are not known to hold; tables add, which is lawful."""
+    parts = accumulator.components
+    return tuple(part for part in parts if part.rtol is not None and part.table is None)
 
 
 def _of_values(accumulator: Accumulator) -> Accumulator:
@@ -164,7 +160,7 @@ class _Tried:
         elements = elements_of(self.accumulator, rows)
         for number, part in enumerate(self.accumulator.components):
             with np.errstate(all="ignore"):
-                fields = _triples(Reference(part), elements, triples)
+                fields = triples_of(Reference(part), elements, triples)
             self._moved[number] |= _tells(fields)
             laws = (() if _named(part) else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
             largest = {name: _largest(array) for name, array in fields.items()}
@@ -174,7 +170,7 @@ class _Tried:
             laws = laws if of is None else _ORDER if not _named(part) else ()
             for law, left, right in laws:
                 u, v = (
-                    {name: array[_PLACES.index(place)] for name, array in fields.items()}
+                    {name: array[PLACES.index(place)] for name, array in fields.items()}
                     for place in (left, right)
                 )
                 differ = np.zeros(_TRIPLES, bool)
@@ -202,11 +198,11 @@ class _Tried:
 
     def _orders(self, elements: Rows, length: int) -> str:
         taken = orders(length)
-        looks = 2 * (length // _EVERY)
+        looks = 2 * (length // EVERY)
         leaves = elements_of(self.accumulator, elements)
         for number, part in enumerate(self.accumulator.components):
             with np.errstate(all="ignore"):
-                fields = _folded(Reference(part), leaves, taken)
+                fields = folded(Reference(part), leaves, taken)
             self._moved[number] |= _tells(fields)
             for first in range(0, len(taken), EACH):
                 some = {name: array[:, first : first + EACH] for name, array in fields.items()}
@@ -218,107 +214,6 @@ class _Tried:
                         how = "by accumulate, " if way > looks else ""
                         return _disagreement(part, elements[0][numbers], results, how)
         return ""
-
-
-def _triples(
-    by: Reference, elements: Mapping[Node, np.ndarray], triples: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return the fields of _PLACES for each triple, (places, triples).
-
-    Accumulator 0 is zero, 1 to `count` are those of single elements, the others op's of two of
-    these: all can occur in a fold.
-    """
-    single = by.lift(elements)
-    zero = by.zero(1)
-    every = {name: np.concatenate([zero[name], array]) for name, array in single.items()}
-    count = len(elements[INDEX])
-    first, second = np.divmod(triples, count + 1)
-
-    def reached(column: int) -> dict[str, np.ndarray]:
-        one, other = ({n: a[side[:, column]] for n, a in every.items()} for side in (first, second))
-        both = by.op(one, other)
-        alone = first[:, column] == 0
-        return {name: np.where(alone, other[name], both[name]) for name in both}
-
-    a, b, c = map(reached, range(3))
-    none = by.zero(len(triples))
-    ab = by.op(a, b)
-    places = [a, b, c, ab, by.op(b, a), by.op(ab, c), by.op(a, by.op(b, c)), by.op(none, a),
-              by.op(a, none), *_streamed(by, elements, first[:, 0], second[:, 0])]  # fmt: skip
-    return {name: np.stack([np.broadcast_to(p[name], len(triples)) for p in places]) for name in a}
-
-
-def _streamed(
-    by: Reference, elements: Mapping[Node, np.ndarray], first: np.ndarray, second: np.ndarray
-) -> list[Mapping[str, np.ndarray]]:
-    """Return accumulators of up to two elements by one stream, by two, and by two parts of one."""
-    state = by.part.state
-    if state is None:
-        return [by.zero(len(first))] * 3
-
-    def taken(held: dict[str, np.ndarray], begun: np.ndarray, which: np.ndarray) -> Any:
-        there = which > 0
-        some = {leaf: array[np.maximum(which, 1) - 1] for leaf, array in elements.items()}
-        now, begins = by.step(held, begun, some)
-        return {n: np.where(there, now[n], held[n]) for n in held}, np.where(there, begins, begun)
-
-    nothing, none = by.start(len(first)), np.zeros(len(first), bool)
-    one, begun = taken(nothing, none, first)
-    both, _ = taken(one, begun, second)
-    streamed = by.end(both)
-    joined = alike = streamed
-    if state.join:
-        joined = by.end(by.join(one, taken(nothing, none, second)[0]))
-    if state.join_alike:
-        names = [name for name, _ in state.first]
-        began = {**nothing, **{name: one[name] for name in names}}
-        other, _ = taken(began, begun, second)
-        whole = by.join(one, other, alike=True)
-        # What the first element of either set is set in both.
-        whole |= {name: np.where(begun, one[name], other[name]) for name in names}
-        alike = by.end(whole)
-    return [streamed, joined, alike]
-
-
-def _folded(
-    by: Reference, elements: Mapping[Node, np.ndarray], orders_: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Fold elements in many orders, each in parts: a place each.
-
-    An order names the elements, and by its highest bit those that end a part, which is folded by
-    itself and then put to the parts before it. Returns of each order what the part and all before
-    it were after every `_EVERY` elements, and in the end the result: by op, and by streams.
-    """
-    count, length = orders_.shape
-    numbers, ends = (orders_ & ~ENDS).astype(np.int64), (orders_ & ENDS) != 0
-    lifted = by.lift(elements)
-    part, total, streamed = (by.zero(count) for _ in range(3))
-    stream = by.part.state is not None
-    nothing = by.start(count) if stream else {}
-    state, begun = nothing, np.zeros(count, bool)
-    looks: list[Mapping[str, np.ndarray]] = []
-    for at in range(length):
-        taken, last = numbers[:, at], ends[:, at]
-        part = by.op(part, {name: array[taken] for name, array in lifted.items()})
-        if stream:
-            some = {leaf: array[taken] for leaf, array in elements.items()}
-            state, begun = by.step(state, begun, some)
-        if (at + 1) % _EVERY == 0:
-            looks += [part, total]
-        if last.any():
-            total = _where(last, by.op(total, part), total)
-            part = _where(last, by.zero(count), part)
-            if stream:
-                streamed = _where(last, by.op(streamed, by.end(state)), streamed)
-                state, begun = _where(last, nothing, state), begun & ~last
-    looks += [total, streamed]
-    return {name: np.stack([np.broadcast_to(o[name], count) for o in looks]) for name in total}
-
-
-def _where(
-    places: np.ndarray, yes: Mapping[str, np.ndarray], no: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    return {name: np.where(places, yes[name], no[name]) for name in no}
 
 
 def _other_result(
@@ -430,7 +325,7 @@ def _counter_example(
     triple: int,
 ) -> str:
     def shown(place: str) -> str:
-        row = _PLACES.index(place)
+        row = PLACES.index(place)
         return ", ".join(f"{name}={array[row, triple].item()!r}" for name, array in fields.items())
 
     used = sorted(set(re.findall(r"\b[abc]\b", f"{left} {right}")))

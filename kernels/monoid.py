@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -178,7 +179,7 @@ class Monoid:
             found = self.adapt(dtype)
         else:
             return self
-        return replace(found, name=self.name, skipna=self.skipna, where=self.where)
+        return found._called_as(self)
 
     def for_pair(self, dtypes: Sequence[np.dtype]) -> Monoid:
         """Return the monoid that reduces two inputs which are apart, under the same name.
@@ -193,7 +194,11 @@ class Monoid:
                 f"{self.name!r} reduces elements of one dtype, but no dtype holds both "
                 f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
             )
-        return replace(self.pair(dtypes), name=self.name, skipna=self.skipna, where=self.where)
+        return self.pair(dtypes)._called_as(self)
+
+    def _called_as(self, other: Monoid) -> Monoid:
+        """Return this one under another's name, that takes for absent what the other does."""
+        return _copied(self, name=other.name, skipna=other.skipna, where=other.where)
 
     @property
     def _kinds(self) -> str:
@@ -241,8 +246,19 @@ class Monoid:
 
         `where` is a function of symbols, as `lift` is, with a parameter for each input.
         """
-        return replace(self, where=where)
+        return _copied(self, where=where)
 
     def skipping(self, name: str | None = None) -> Monoid:
         """Return the form that takes NaN and NaT for absent, under the same name or another."""
         return replace(self, skipna=True, name=name or self.name)
+
+
+def _copied(monoid: Monoid, **others: object) -> Monoid:
+    """Return a copy with some parts replaced that its functions do not depend on.
+
+    Unlike `dataclasses.replace` it declares nothing anew: the functions need not be tried again.
+    """
+    made = copy.copy(monoid)
+    for name, value in others.items():
+        object.__setattr__(made, name, value)
+    return made

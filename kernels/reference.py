@@ -15,7 +15,7 @@ import numpy as np
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.component import Component, Trees
 from chunkfold.kernels.dtypes import literal_value
-from chunkfold.kernels.expressions.evaluate import compiled
+from chunkfold.kernels.expressions.evaluate import compiled, evaluate
 from chunkfold.kernels.expressions.nodes import (
     INDEX,
     Node,
@@ -24,6 +24,7 @@ from chunkfold.kernels.expressions.nodes import (
     input_node,
     walk,
 )
+from chunkfold.kernels.expressions.operations import cast
 
 Values = Mapping[str, np.ndarray]
 """An array for each field."""
@@ -56,8 +57,6 @@ def _value(accumulator: Accumulator, number: int, row: np.ndarray) -> np.ndarray
         held = packing.unpacked(held.view(stored), wanted)
     elif wanted.kind in "iu" and held.dtype.kind == "f":
         source = input_node(0, held.dtype)
-        from chunkfold.kernels.expressions.functions import cast
-
         (held,) = compiled([cast(source, wanted)], [source])(held)
     held = held.astype(wanted)
     return held.astype(np.float32) if wanted == np.float16 else held
@@ -71,6 +70,7 @@ class Reference:
         self.fields = {f.name: np.dtype(f.dtype) for f in part.fields}
         state = part.state
         self.state = {name: np.dtype(d) for name, d in state.dtypes.items()} if state else {}
+        self._of: dict[tuple[object, ...], Any] = {}
 
     def zero(self, count: int) -> dict[str, np.ndarray]:
         """Return accumulators of nothing."""
@@ -90,15 +90,14 @@ class Reference:
     def lift(self, elements: Mapping[Node, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the accumulator of each element; of those that are absent zero."""
         count = len(elements[INDEX])
-        trees = [field.lift for field in self.part.fields]
-        made = compiled(trees, list(elements))(*elements.values())
+        made = evaluate([field.lift for field in self.part.fields], elements)
         lifted = {
             name: np.broadcast_to(array, count).copy()
             for name, array in zip(self.fields, made, strict=True)
         }
         if self.part.absent is None:
             return lifted
-        (absent,) = compiled([self.part.absent], list(elements))(*elements.values())
+        (absent,) = evaluate([self.part.absent], elements)
         zero = self.zero(count)
         return {name: np.where(absent, zero[name], array) for name, array in lifted.items()}
 
@@ -112,13 +111,17 @@ class Reference:
         made = self._op(*(a[name] for name in self.fields), *(b[name] for name in self.fields))
         return dict(zip(self.fields, made, strict=True))
 
-    def _of_states(self, trees: Trees, held: Mapping[str, Values], count: int) -> dict[str, Any]:
+    def _of_states(self, trees: Trees, **held: Values) -> dict[str, np.ndarray]:
+        """Return the values of trees that read states, by the names that they have for them."""
         leaves = {
             field_node(side, name, dtype): values[name]
             for side, values in held.items()
             for name, dtype in self.state.items()
         }
-        made = compiled([tree for _, tree in trees], list(leaves))(*leaves.values())
+        count, key = len(next(iter(leaves.values()))), (trees, *held)
+        if key not in self._of:
+            self._of[key] = compiled([tree for _, tree in trees], list(leaves))
+        made = self._of[key](*leaves.values())
         return {
             name: np.broadcast_to(array, count)
             for (name, _), array in zip(trees, made, strict=True)
@@ -129,9 +132,7 @@ class Reference:
         """Return the leaves of elements that a step reads, and what it does in order."""
         state = self.part.state
         assert state is not None
-        masks = () if self.part.absent is None else (self.part.absent,)
-        trees = (*state.of_elements, *masks)
-        read = [one for one in walk(trees) if one.op in ("input", "index")]
+        read = [one for one in walk(self.part.of_elements) if one.op in ("input", "index")]
         fields = [field_node("s", name, dtype) for name, dtype in self.state.items()]
         phases = (("first", state.first), ("step", state.step), ("carry", state.carry))
         return read, [
@@ -139,6 +140,12 @@ class Reference:
             for phase, trees in phases
             if trees
         ]
+
+    @cached_property
+    def _mask(self) -> Any:
+        """What tells of the leaves that a step reads whether an element is absent."""
+        assert self.part.absent is not None
+        return compiled([self.part.absent], self._taking[0])
 
     def step(
         self, state: Values, begun: np.ndarray, elements: Mapping[Node, np.ndarray]
@@ -157,22 +164,20 @@ class Reference:
                 now[name] = np.where(begun, now[name], fresh) if phase == "first" else fresh
         if self.part.absent is None:
             return now, np.ones_like(begun)
-        (absent,) = compiled([self.part.absent], read)(*given)
+        (absent,) = self._mask(*given)
         kept = {name: np.where(absent, state[name], now[name]) for name in now}
         return kept, begun | ~np.broadcast_to(absent, begun.shape)
 
     def end(self, state: Values) -> dict[str, np.ndarray]:
         """Return what states end as."""
         assert self.part.state is not None
-        count = len(next(iter(state.values())))
-        return self._of_states(self.part.state.end, {"s": state}, count)
+        return self._of_states(self.part.state.end, s=state)
 
     def join(self, a: Values, b: Values, *, alike: bool = False) -> dict[str, np.ndarray]:
         """Join states; alike are those that one first element began."""
         assert self.part.state is not None
         trees = self.part.state.join_alike if alike else self.part.state.join
-        count = len(next(iter(a.values())))
-        return {**a, **self._of_states(trees, {"a": a, "b": b}, count)}
+        return {**a, **self._of_states(trees, a=a, b=b)}
 
 
 def constants_of(trees: Sequence[Node]) -> list[float]:

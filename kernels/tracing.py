@@ -21,7 +21,8 @@ import numpy as np
 from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.expressions import functions as of_nodes
+from chunkfold.kernels.expressions import operations
+from chunkfold.kernels.expressions.functions import BY_NAME
 from chunkfold.kernels.expressions.library import as_symbol, signed_bits
 from chunkfold.kernels.expressions.nodes import (
     BOOL,
@@ -152,11 +153,11 @@ def traced(monoid: Monoid, values: Sequence[np.dtype], *, fp64: bool = True) -> 
     MonoidError
         If a function raises, or gives something else than expressions of its fields.
     """
-    held = of_nodes.has_float64.set(fp64)
+    held = operations.has_float64.set(fp64)
     try:
         return _Trace(monoid, values, fp64).traced()
     finally:
-        of_nodes.has_float64.reset(held)
+        operations.has_float64.reset(held)
 
 
 class _Trace:
@@ -331,7 +332,7 @@ def _parameters(function: Callable[..., Any]) -> int:
     return sum(one.kind in plain and one.default is one.empty for one in found)
 
 
-_OWN = (__file__, str(Path(of_nodes.__file__).parent))
+_OWN = (__file__, str(Path(operations.__file__).parent))
 """Files whose lines are none of the user's."""
 
 
@@ -354,4 +355,4 @@ def op_tree(name: str, dtype: str, op: str | Node) -> Node:
         return op
     a, b = (field_node(side, name, np.dtype(dtype)) for side in "ab")
     known = _FLOAT_OPS if dtype.startswith("float") else _OPS
-    return of_nodes.BY_NAME[known[op]](a, b)
+    return BY_NAME[known[op]](a, b)

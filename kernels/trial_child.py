@@ -29,6 +29,7 @@ from chunkfold.kernels.laws import try_laws
 from chunkfold.kernels.opened import OpenedDevice
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.race import fastest_first, race
+from chunkfold.kernels.reference import elements_of
 from chunkfold.kernels.samples import inputs_of
 from chunkfold.kernels.trial import TRIAL_DEADLINE_S, Request, Verdict
 from chunkfold.kernels.tuning import Tuning
@@ -252,18 +253,10 @@ def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np
     fold: Any = {"add": np.sum, "min": np.min, "max": np.max}[str(slot.field.op)]
     if slot.field.limbs is not None:
         fold = math.fsum
-    # Through the stored dtype and the value's: each may wrap or round.
-    stored = accumulator.stored[0]
-    held = values[0] if stored in ("time", "bfloat16") else values[0].astype(stored)
-    if "float" in stored and np.dtype(value).kind in "iu":
-        limits = np.iinfo(value)  # kernels saturate; what NumPy makes of the rest is undefined
-        held = np.clip(held, limits.min, limits.max)
-    packing = accumulator.packings[0]
-    made = held.astype(value) if packing is None else packing.unpacked(held, np.dtype(value))
     if accumulator.components[slot.component].absent is not None:
         return None
-    # Conversions on the way may wrap, too.
-    (lifted,) = evaluate([slot.field.lift], {element: made.astype(element.dtype)})
+    elements = elements_of(accumulator, inputs_of(accumulator, values))
+    (lifted,) = evaluate([slot.field.lift], {element: elements[element]})
     known: np.ndarray = np.atleast_1d(fold(lifted.astype(slot.dtype)))
     return known.astype(slot.dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -103,10 +104,6 @@ def _is_atom(text: str) -> bool:
     return False
 
 
-def _array(one: Node, raw: bytes) -> str:
-    return ", ".join(number(value) for value in np.frombuffer(raw, one.dtype))
-
-
 def _lookup(one: Node, given: Sequence[str], style: Style, name: str) -> str:
     """Look numbers up in a table; beside it there is a default."""
     raw, default = one.arg
@@ -179,8 +176,6 @@ _BY_LANES: Mapping[str, Callable[[Node, Sequence[str], Style, str], str]] = {
 
 def table_name(one: Node) -> str:
     """Return what kernels call the table of a lookup or a search."""
-    import hashlib
-
     raw, other = one.arg
     digest = hashlib.sha256(repr((one.op, one.dtype.str, raw, other)).encode()).hexdigest()
     return f"table_{digest[:12]}"

@@ -1,138 +1,34 @@
-"""NumPy's functions on nodes: what operands become, and what an operation is made of.
+"""NumPy's functions on nodes, by name, and what those are made of that OpenCL C has not.
 
-Operands are nodes, Python's numbers and NumPy's scalars. Dtypes are those of NumPy (NEP 50), with
-two differences: there is no float16, so that what NumPy would make one of is a float32; and an
-integer to a whole power is multiplied out.
+An integer to a whole power is multiplied out; what divides integers sees to 0, and to the least one
+by -1; shifts are by any number of bits.
 """
 
 from __future__ import annotations
 
-import contextvars
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from chunkfold.kernels.expressions.meanings import MEANINGS, signed, unsigned
-from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, node
-from chunkfold.kernels.expressions.rewrite import once
-from chunkfold.kernels.expressions.style import CTYPES
-
-has_float64: contextvars.ContextVar[bool] = contextvars.ContextVar("has_float64", default=True)
-"""Whether the devices of a run have float64; without it `wide` and `real` make float32."""
-Operand = Any
-"""A node, or a number."""
-_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
-
-
-def made(op: str, dtype: np.dtype, *sources: Node, arg: Any = None) -> Node:
-    """Return the simplest node of an operation on nodes that are simple."""
-    return once(node(op, dtype, *sources, arg=arg))
-
-
-def cast(one: Node, dtype: np.dtype) -> Node:
-    """Convert a node to a dtype.
-
-    Raises
-    ------
-    TypeError
-        If kernels have no such dtype.
-    """
-    if dtype != BOOL and dtype.name not in CTYPES:
-        raise TypeError(f"kernels have no {dtype}; there are bool, {', '.join(CTYPES)}")
-    return one if one.dtype == dtype else made("cast", dtype, one)
-
-
-def bitcast(one: Node, dtype: np.dtype) -> Node:
-    """Take the bits of a node for those of another dtype of the same size."""
-    return made("bitcast", dtype, one)
-
-
-def _dtype_of(operand: Operand) -> Any:
-    """Return what NumPy promotes: a dtype, or a number of Python's, which has none."""
-    if isinstance(operand, Node | np.generic):
-        return operand.dtype
-    if isinstance(operand, bool):
-        return BOOL
-    if isinstance(operand, int | float):
-        return operand
-    raise TypeError(f"{operand!r} is neither a symbol nor a number")
-
-
-def common(*operands: Operand) -> np.dtype:
-    """Return the dtype that NumPy gives what is made of operands; float32 for float16."""
-    given = [_dtype_of(one) for one in operands]
-    if not any(isinstance(one, np.dtype) for one in given):
-        given = [np.asarray(one).dtype for one in given]
-    found = np.result_type(*given)
-    return np.dtype(np.float32) if found == np.float16 else found
-
-
-def as_node(operand: Operand, like: Node | np.dtype) -> Node:
-    """Return an operand as a node of a dtype.
-
-    Raises
-    ------
-    TypeError
-        If it is no number, or an integer that the dtype does not hold.
-    """
-    dtype = like.dtype if isinstance(like, Node) else like
-    if isinstance(operand, Node):
-        return cast(operand, dtype)
-    _dtype_of(operand)
-    if dtype.kind in "iu" and isinstance(operand, int) and not isinstance(operand, bool):
-        limits = np.iinfo(dtype)
-        if not limits.min <= operand <= limits.max:
-            raise TypeError(
-                f"{operand} does not fit {dtype} ({limits.min} to {limits.max}); convert the "
-                "symbol first, as x.astype('int64')"
-            )
-    return constant(operand, dtype)
-
-
-def _operation(op: str, kinds: str | None = None) -> Callable[..., Node]:
-    """Return an operation on operands of one dtype, theirs in common."""
-    meaning = MEANINGS[op]
-    kinds = kinds or meaning.kinds
-
-    def function(*operands: Operand) -> Node:
-        _check_count(op, meaning.arity, operands)
-        dtype = common(*operands)
-        if dtype.kind not in kinds:
-            hint = "; put comparisons in brackets, (x > 0) & (x < 1)" if "bitwise" in op else ""
-            raise TypeError(f"{op} has no meaning for {_names(operands)}{hint}")
-        sources = [as_node(one, dtype) for one in operands]
-        return made(op, BOOL if meaning.gives == "bool" else dtype, *sources)
-
-    return function
-
-
-def _check_count(name: str, arity: int, operands: Sequence[Operand]) -> None:
-    if len(operands) != arity:
-        raise TypeError(f"{name} takes {arity} operands, not {len(operands)}")
-
-
-def _names(operands: Sequence[Operand]) -> str:
-    return " and ".join(str(getattr(one, "dtype", repr(one))) for one in operands)
-
-
-def _of_floats(op: str) -> Callable[..., Node]:
-    """Return a function of floats; integers become some first, as large as NumPy makes them."""
-    meaning = MEANINGS[op]
-
-    def function(*operands: Operand) -> Node:
-        _check_count(op, meaning.arity, operands)
-        dtype = _float_for(common(*operands))
-        sources = [as_node(one, dtype) for one in operands]
-        return made(op, BOOL if meaning.gives == "bool" else dtype, *sources)
-
-    return function
-
-
-def _float_for(dtype: np.dtype) -> np.dtype:
-    if dtype.kind == "f":
-        return dtype
-    return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
+from chunkfold.kernels.expressions.meanings import signed, unsigned
+from chunkfold.kernels.expressions.nodes import BOOL, Node, constant
+from chunkfold.kernels.expressions.operations import (
+    Operand,
+    as_node,
+    bitcast,
+    cast,
+    common,
+    comparison,
+    extreme,
+    float_for,
+    logical,
+    made,
+    names_of,
+    of_floats,
+    operation,
+    truth,
+    where,
+)
 
 
 def _divide(a: Operand, b: Operand) -> Node:
@@ -141,119 +37,17 @@ def _divide(a: Operand, b: Operand) -> Node:
     return made("divide", dtype, as_node(a, dtype), as_node(b, dtype))
 
 
-def guarded(one: Node) -> Node:
-    """Hide from compilers that an integer is turned around, before a minimum or maximum of it.
-
-    Intel's and NVIDIA's made a maximum of x - 1 of one of -x.
-    """
-    whole = one.dtype.kind in "iu" and _turns_around(one)
-    return made("opaque", one.dtype, one) if whole else one
+def _numbers(a: Operand, b: Operand) -> tuple[Node, Node]:
+    """Return operands of a division in one dtype; truths are int8."""
+    dtype = common(a, b)
+    dtype = np.dtype(np.int8) if dtype == BOOL else dtype
+    return as_node(a, dtype), as_node(b, dtype)
 
 
-def _turns_around(one: Node) -> bool:
-    """Whether compilers may see an integer as ~ of another; the keys of floats are no trouble."""
-    if one.op in ("negative", "subtract", "bitwise_xor", "add"):
-        return True
-    if one.op in ("cast", "bitcast"):
-        return one.sources[0].dtype.kind in "iu" and _turns_around(one.sources[0])
-    if one.op == "select":
-        _, yes, no = one.sources
-        key = yes.op == "bitwise_xor" and yes.sources[0] is no and yes.sources[1].op == "constant"
-        return not key and (_turns_around(yes) or _turns_around(no))
-    return False
+def _quotient_of(a: Node, b: Node) -> tuple[Node, Node]:
+    """Return C's quotient of integers and its remainder.
 
-
-def _extreme(op: str, of_truths: str) -> Callable[[Operand, Operand], Node]:
-    """Return minimum or maximum."""
-    plain = _logical(op, of_truths)
-
-    def function(a: Operand, b: Operand) -> Node:
-        return plain(*(guarded(one) if isinstance(one, Node) else one for one in (a, b)))
-
-    return function
-
-
-def _logical(op: str, of_truths: str) -> Callable[[Operand, Operand], Node]:
-    """Return arithmetic that is logic where both are truths."""
-    plain = _operation(op)
-
-    def function(a: Operand, b: Operand) -> Node:
-        if common(a, b) == BOOL:
-            return made(of_truths, BOOL, as_node(a, BOOL), as_node(b, BOOL))
-        return plain(a, b)
-
-    return function
-
-
-def _comparison(op: str) -> Callable[[Operand, Operand], Node]:
-    plain = _operation(op, "b" + MEANINGS["add"].kinds)
-    mirrored = {"less": "greater", "less_equal": "greater_equal"}
-    mirrored |= {value: key for key, value in mirrored.items()}
-
-    def function(a: Operand, b: Operand) -> Node:
-        for one, other, flipped in ((a, b, False), (b, a, True)):
-            if isinstance(one, Node) and isinstance(other, int) and not isinstance(other, bool):
-                name = mirrored.get(op, op) if flipped else op
-                beyond = _beyond(name, one.dtype, other)
-                if beyond is not None:
-                    return constant(beyond, BOOL)
-        kinds = {getattr(one, "dtype", BOOL) for one in (a, b)}
-        if kinds == {_INT64, _UINT64} or _mixed(kinds):
-            return _mixed_comparison(op, a, b)
-        return plain(a, b)
-
-    return function
-
-
-def _mixed(kinds: set[np.dtype]) -> bool:
-    """Whether one is uint64 and the other a signed integer, which float64 would not hold."""
-    return _UINT64 in kinds and any(one.kind == "i" for one in kinds)
-
-
-def _beyond(op: str, dtype: np.dtype, number: int) -> bool | None:
-    """Return how a comparison with a number ends that an integer dtype does not hold."""
-    if dtype.kind not in "iu":
-        return None
-    limits = np.iinfo(dtype)
-    if limits.min <= number <= limits.max:
-        return None
-    above = number > limits.max
-    return {
-        "equal": False, "not_equal": True, "less": above, "less_equal": above,
-        "greater": not above, "greater_equal": not above,
-    }[op]  # fmt: skip
-
-
-def _mixed_comparison(op: str, a: Operand, b: Operand) -> Node:
-    """Compare a signed integer with a uint64: the sign first, then without one."""
-    flipped = common(a).kind == "u"
-    one, other = (b, a) if flipped else (a, b)
-    below = made("less", BOOL, as_node(one, _INT64), constant(0, _INT64))
-    sides = (as_node(one, _INT64), as_node(other, _UINT64))
-    whole = (cast(sides[0], _UINT64), sides[1])
-    compared = made(op, BOOL, *(whole[::-1] if flipped else whole))
-    holds = {"less": not flipped, "less_equal": not flipped, "greater": flipped,
-             "greater_equal": flipped, "equal": False, "not_equal": True}[op]  # fmt: skip
-    return made("select", BOOL, below, constant(holds, BOOL), compared)
-
-
-def where(condition: Operand, yes: Operand, no: Operand) -> Node:
-    """Choose by a condition; both values are computed."""
-    dtype = common(yes, no)
-    return made("select", dtype, truth(condition), as_node(yes, dtype), as_node(no, dtype))
-
-
-def truth(one: Operand) -> Node:
-    """Return whether a value is not zero; NaN is not."""
-    if not isinstance(one, Node):
-        return constant(bool(one), BOOL)
-    return cast(one, BOOL)
-
-
-def _quotient_of(a: Node, b: Node) -> tuple[Node, Node, Node]:
-    """Return C's quotient of integers, its remainder, and the divisor that they are of.
-
-    That is 1 where C must not divide: by 0, and the least integer by -1.
+    They are of a divisor of 1 where C must not divide: by 0, and the least integer by -1.
     """
     dtype = a.dtype
     bad = equal(b, constant(0, dtype))
@@ -261,22 +55,18 @@ def _quotient_of(a: Node, b: Node) -> tuple[Node, Node, Node]:
         bad = made("bitwise_or", BOOL, bad, equal(b, constant(-1, dtype)))
     safe = made("select", dtype, bad, constant(1, dtype), b)
     quotient = made("quotient", dtype, a, safe)
-    return quotient, subtract(a, multiply(quotient, safe)), safe
+    return quotient, subtract(a, multiply(quotient, safe))
 
 
 def _floor_divide(a: Operand, b: Operand) -> Node:
     """Divide and round down; integers by 0 give 0."""
-    dtype = common(a, b)
-    dtype = np.dtype(np.int8) if dtype == BOOL else dtype
-    a, b = as_node(a, dtype), as_node(b, dtype)
+    a, b = _numbers(a, b)
+    dtype = a.dtype
     if dtype.kind == "f":
         return _floor_divide_floats(a, b)
-    quotient, rest, _ = _quotient_of(a, b)
+    quotient, rest = _quotient_of(a, b)
     if dtype.kind == "i":
-        down = made(
-            "bitwise_and", BOOL, not_equal(rest, 0), less(made("bitwise_xor", dtype, rest, b), 0)
-        )
-        quotient = where(down, subtract(quotient, 1), quotient)
+        quotient = where(_apart(rest, b), subtract(quotient, 1), quotient)
         quotient = where(equal(b, -1), made("negative", dtype, a), quotient)
     return where(equal(b, 0), 0, quotient)
 
@@ -301,20 +91,16 @@ def _apart(rest: Node, b: Node) -> Node:
 
 def _remainder(a: Operand, b: Operand) -> Node:
     """Return what is left of a division that rounds down; of integers by 0 it is 0."""
-    dtype = common(a, b)
-    dtype = np.dtype(np.int8) if dtype == BOOL else dtype
-    a, b = as_node(a, dtype), as_node(b, dtype)
+    a, b = _numbers(a, b)
+    dtype = a.dtype
     if dtype.kind == "f":
         rest = made("fmod", dtype, a, b)
         turned = where(_apart(rest, b), add(rest, b), rest)
         none = made("copysign", dtype, constant(0, dtype), b)
         return where(equal(rest, 0.0), none, turned)
-    _, rest, _ = _quotient_of(a, b)
+    _, rest = _quotient_of(a, b)
     if dtype.kind == "i":
-        odd = made(
-            "bitwise_and", BOOL, not_equal(rest, 0), less(made("bitwise_xor", dtype, rest, b), 0)
-        )
-        rest = where(odd, add(rest, b), rest)
+        rest = where(_apart(rest, b), add(rest, b), rest)
         rest = where(equal(b, -1), 0, rest)
     return where(equal(b, 0), 0, rest)
 
@@ -323,7 +109,7 @@ def _shift(op: str) -> Callable[[Operand, Operand], Node]:
     def function(a: Operand, b: Operand) -> Node:
         dtype = common(a, b)
         if dtype.kind not in "iu":
-            raise TypeError(f"{op} has no meaning for {_names((a, b))}")
+            raise TypeError(f"{op} has no meaning for {names_of((a, b))}")
         a, b = as_node(a, dtype), as_node(b, dtype)
         bits, whole = 8 * dtype.itemsize, unsigned(dtype)
         held = made("bitwise_and", dtype, b, constant(bits - 1, dtype))
@@ -344,7 +130,7 @@ def _power(a: Operand, b: Operand) -> Node:
     dtype = common(a, b)
     if dtype.kind != "f":
         raise TypeError(
-            f"{_names((a, b))}: an integer is raised to a whole power that is a number of "
+            f"{names_of((a, b))}: an integer is raised to a whole power that is a number of "
             "Python's, not below 0; convert it to a float for others"
         )
     if not isinstance(b, Node) and b == 0.5:
@@ -410,7 +196,7 @@ def _dropping(op: str, plain: str) -> Callable[[Operand, Operand], Node]:
 
     def function(a: Operand, b: Operand) -> Node:
         dtype = common(a, b)
-        return BY_NAME[plain](a, b) if dtype.kind != "f" else _operation(op)(a, b)
+        return BY_NAME[plain](a, b) if dtype.kind != "f" else operation(op)(a, b)
 
     return function
 
@@ -438,12 +224,11 @@ def _square(a: Node) -> Node:
 
 def _fmod(a: Operand, b: Operand) -> Node:
     """Return what is left of a division that rounds towards 0; of integers by 0 it is 0."""
-    dtype = common(a, b)
-    dtype = np.dtype(np.int8) if dtype == BOOL else dtype
-    a, b = as_node(a, dtype), as_node(b, dtype)
+    a, b = _numbers(a, b)
+    dtype = a.dtype
     if dtype.kind == "f":
         return made("fmod", dtype, a, b)
-    _, rest, _ = _quotient_of(a, b)
+    _, rest = _quotient_of(a, b)
     if dtype.kind == "i":
         rest = where(equal(b, -1), 0, rest)
     return where(equal(b, 0), 0, rest)
@@ -459,11 +244,11 @@ def _absolute(a: Node) -> Node:
     return a if a.dtype.kind in "bu" else made("absolute", a.dtype, a)
 
 
-add, multiply = _logical("add", "bitwise_or"), _logical("multiply", "bitwise_and")
-subtract, divide = _operation("subtract"), _divide
-equal, not_equal = _comparison("equal"), _comparison("not_equal")
-less, less_equal = _comparison("less"), _comparison("less_equal")
-greater, greater_equal = _comparison("greater"), _comparison("greater_equal")
+add, multiply = logical("add", "bitwise_or"), logical("multiply", "bitwise_and")
+subtract, divide = operation("subtract"), _divide
+equal, not_equal = comparison("equal"), comparison("not_equal")
+less, less_equal = comparison("less"), comparison("less_equal")
+greater, greater_equal = comparison("greater"), comparison("greater_equal")
 _FLOAT_FUNCTIONS = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin",
     "arccos", "arctan", "sinh", "cosh", "tanh", "arctan2", "hypot", "copysign", "rint",
@@ -482,16 +267,16 @@ BY_NAME: Mapping[str, Callable[..., Node]] = {
     "negative": _negative,
     "positive": _positive,
     "absolute": _absolute,
-    "fabs": lambda a: _absolute(cast(a, _float_for(a.dtype))),
+    "fabs": lambda a: _absolute(cast(a, float_for(a.dtype))),
     "abs": _absolute,
     "sign": _sign,
     "left_shift": _shift("left_shift"),
     "right_shift": _shift("right_shift"),
-    "bitwise_and": _operation("bitwise_and"),
-    "bitwise_or": _operation("bitwise_or"),
-    "bitwise_xor": _operation("bitwise_xor"),
-    "invert": _operation("invert"),
-    "bitwise_invert": _operation("invert"),
+    "bitwise_and": operation("bitwise_and"),
+    "bitwise_or": operation("bitwise_or"),
+    "bitwise_xor": operation("bitwise_xor"),
+    "invert": operation("invert"),
+    "bitwise_invert": operation("invert"),
     "logical_and": _logic("bitwise_and"),
     "logical_or": _logic("bitwise_or"),
     "logical_xor": _logic("bitwise_xor"),
@@ -502,8 +287,8 @@ BY_NAME: Mapping[str, Callable[..., Node]] = {
     "less_equal": less_equal,
     "greater": greater,
     "greater_equal": greater_equal,
-    "minimum": _extreme("minimum", "bitwise_and"),
-    "maximum": _extreme("maximum", "bitwise_or"),
+    "minimum": extreme("minimum", "bitwise_and"),
+    "maximum": extreme("maximum", "bitwise_or"),
     "fmin": _dropping("fmin", "minimum"),
     "fmax": _dropping("fmax", "maximum"),
     "where": where,
@@ -516,6 +301,6 @@ BY_NAME: Mapping[str, Callable[..., Node]] = {
     "ceil": _rounding("ceil"),
     "trunc": _rounding("trunc"),
     "fmod": _fmod,
-    **{name: _of_floats(name) for name in _FLOAT_FUNCTIONS},
+    **{name: of_floats(name) for name in _FLOAT_FUNCTIONS},
 }
 """Functions of nodes by the names that NumPy has for them."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.expressions import functions
-from chunkfold.kernels.expressions.functions import has_float64, made
+from chunkfold.kernels.expressions import operations
 from chunkfold.kernels.expressions.meanings import signed, unsigned
 from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.expressions.operations import has_float64, made
 from chunkfold.kernels.expressions.symbols import Symbol, applied
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -48,14 +48,14 @@ def bits(x: Symbol) -> Symbol:
     """Return the bits of a value as an unsigned integer of its size."""
     if x.dtype.kind == "b":
         return x.astype(np.uint8)
-    return Symbol(functions.bitcast(x.node, unsigned(x.dtype)))
+    return Symbol(operations.bitcast(x.node, unsigned(x.dtype)))
 
 
 def signed_bits(x: Symbol) -> Symbol:
     """Return the bits of a value as a signed integer of its size."""
     if x.dtype.kind == "b":
         return x.astype(np.int8)
-    return Symbol(functions.bitcast(x.node, signed(x.dtype)))
+    return Symbol(operations.bitcast(x.node, signed(x.dtype)))
 
 
 def magnitude(x: Symbol) -> Symbol:
@@ -78,19 +78,19 @@ def nonzero(x: Any) -> Symbol:
 
 def fma(a: Any, b: Any, c: Any) -> Symbol:
     """Return a * b + c of floats, rounded once."""
-    dtype = functions.common(*(getattr(one, "node", one) for one in (a, b, c)))
+    dtype = operations.common(*(getattr(one, "node", one) for one in (a, b, c)))
     if dtype.kind != "f":
         raise TypeError(f"fma is of floats, not of {dtype}")
-    nodes = (functions.as_node(getattr(one, "node", one), dtype) for one in (a, b, c))
+    nodes = (operations.as_node(getattr(one, "node", one), dtype) for one in (a, b, c))
     return Symbol(made("fma", dtype, *nodes))
 
 
 def high_product(a: Symbol, b: Any) -> Symbol:
     """Return the upper half of the product of two integers of one dtype."""
-    dtype = functions.common(a.node, getattr(b, "node", b))
+    dtype = operations.common(a.node, getattr(b, "node", b))
     if dtype.kind not in "iu":
         raise TypeError(f"high_product is of integers, not of {dtype}")
-    nodes = (functions.as_node(getattr(one, "node", one), dtype) for one in (a, b))
+    nodes = (operations.as_node(getattr(one, "node", one), dtype) for one in (a, b))
     return Symbol(made("high_product", dtype, *nodes))
 
 
@@ -155,7 +155,7 @@ def lookup(table: Any, index: Symbol, default: Any = 0) -> Symbol:
         if index.dtype != np.uint64
         else where(index > np.iinfo(np.int64).max, -1, index.astype(_INT64))
     )
-    arg = (array.tobytes(), functions.as_node(default, array.dtype).arg)
+    arg = (array.tobytes(), operations.as_node(default, array.dtype).arg)
     return Symbol(made("lookup", array.dtype, whole.node, arg=arg))
 
 
@@ -289,4 +289,4 @@ def as_symbol(one: Symbol | Node | float, dtype: np.dtype) -> Symbol:
     """Return a value as a symbol of a dtype, converted if it is of another."""
     if isinstance(one, Symbol):
         return one.astype(dtype)
-    return Symbol(functions.as_node(one, dtype))
+    return Symbol(operations.as_node(one, dtype))

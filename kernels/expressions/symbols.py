@@ -7,13 +7,12 @@ once, as `if`, `and` and `min()` do, is refused, with what to write.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
-from chunkfold.kernels.expressions import functions
+from chunkfold.kernels.expressions import functions, operations
 from chunkfold.kernels.expressions.nodes import Node
 
 _INSTEAD = {
@@ -71,7 +70,7 @@ class Symbol:
         TypeError
             If kernels have no such dtype.
         """
-        return Symbol(functions.cast(self.node, np.dtype(dtype)))
+        return Symbol(operations.cast(self.node, np.dtype(dtype)))
 
     @property
     def real(self) -> Symbol:
@@ -81,7 +80,7 @@ class Symbol:
     @property
     def imag(self) -> Symbol:
         """Zero: the value is no complex number."""
-        return Symbol(functions.as_node(0, self.node))
+        return Symbol(operations.as_node(0, self.node))
 
     def __repr__(self) -> str:
         from chunkfold.kernels.expressions.shown import shown
@@ -227,12 +226,10 @@ def applied(name: str, *given: Any) -> Symbol:
         raise TypeError(f"np.{name} has no meaning for symbols; there are: {known}")
     if any(isinstance(one, ComplexSymbol) for one in given):
         raise TypeError(f"np.{name} has no meaning for complex symbols: write x.real and x.imag")
-    operands = [_operand(one) for one in given]
-    try:
-        inspect.signature(function).bind(*operands)
-    except TypeError:
-        raise TypeError(f"np.{name} does not take {len(given)} operands") from None
-    return Symbol(function(*operands))
+    takes = function.__code__.co_argcount  # 0: as many as it says itself
+    if takes not in (0, len(given)):
+        raise TypeError(f"np.{name} does not take {len(given)} operands")
+    return Symbol(function(*map(_operand, given)))
 
 
 def _operand(one: object) -> object:

@@ -25,7 +25,7 @@ LAYOUTS = {
 
 
 def keys_of(array: np.ndarray) -> np.ndarray:
-    """Order floats as kernels/order.clh says, in NumPy: -0 before 0, no NaN among them."""
+    """Order floats as `order_low` and `order_high` do, in NumPy: -0 before 0, no NaN among them."""
     wide = array.astype("f8" if array.dtype.itemsize == 8 else "f4")
     bits = wide.view(f"i{wide.dtype.itemsize}")
     return np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits)

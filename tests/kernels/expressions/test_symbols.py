@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from chunkfold.kernels.expressions.evaluate import evaluate
-from chunkfold.kernels.expressions.functions import has_float64
 from chunkfold.kernels.expressions.library import as_symbol, lookup, real, search, where, wide
 from chunkfold.kernels.expressions.nodes import BOOL, input_node
+from chunkfold.kernels.expressions.operations import has_float64
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 from tests.kernels.expressions.values import symbol
 

@@ -14,7 +14,7 @@ from tenacity import (
 )
 
 from chunkfold.refusals import refusal, status_of
-from chunkfold.retry_after import too_long, wait_of
+from chunkfold.retry_after import REFUSING, too_long, wait_of
 from chunkfold.settings import retry_seconds
 
 _LATE = re.compile("timed? ?out|deadline", re.IGNORECASE)
@@ -45,7 +45,7 @@ def fault_of(error: BaseException) -> Fault | None:
         passing |= isinstance(error, (OSError, TimeoutError))
         return Fault(busy=bool(_LATE.search(str(error)))) if passing else None
     if status in (408, 429) or status >= 500:
-        return Fault(status in (408, 429, 503), answered=status in (429, 503))
+        return Fault(status in (408, 429, 503), answered=status in REFUSING)
     return None
 
 

@@ -24,7 +24,8 @@ from chunkfold.refusals import RefusedError
 
 DEADLINE_S = 5.0
 """Longest time for the answer: the server has just given one."""
-_REFUSING = (429, 503)
+REFUSING = (429, 503)
+"""Statuses by which a server says that it has too much to do, and may say until when."""
 _SIGNED_FOR = timedelta(minutes=1)
 _ASKED = re.compile(r"Error performing \w+ (https?://\S+) in ")
 """Where obstore's errors have the URL that it asked."""
@@ -115,7 +116,7 @@ def _asked(url: str, given: Mapping[str, Any]) -> float:
         opener.open(request, timeout=DEADLINE_S).close()
     except urllib.error.HTTPError as refused:
         with refused:
-            if refused.code in _REFUSING:
+            if refused.code in REFUSING:
                 return wait_of(refused.headers["Retry-After"], refused.headers["Date"])
     return 0.0
 

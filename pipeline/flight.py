@@ -164,9 +164,10 @@ class Flight:
             if not landing.set_running_or_notify_cancel():
                 self._give_back(nbytes)
                 return
-            landing.give_back = lambda: self._later(self._give_back, nbytes)
+            answering = asyncio.ensure_future(coroutine())
+            landing.give_back = lambda: self._later(self._end, answering, nbytes)
             try:
-                landing.set_result(await coroutine())
+                landing.set_result(await answering)
             except BaseException as error:  # noqa: BLE001 # for whoever waits for it
                 landing.set_exception(error)
 
@@ -191,6 +192,11 @@ class Flight:
             await turn
         else:
             self._held += nbytes
+
+    def _end(self, answering: asyncio.Future[Any], nbytes: int) -> None:
+        """Give bytes back; a request that nobody waits for any more is not made again."""
+        answering.cancel()
+        self._give_back(nbytes)
 
     def _give_back(self, nbytes: int) -> None:
         self._held -= nbytes

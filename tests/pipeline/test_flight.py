@@ -86,6 +86,23 @@ def test_room_is_given_back_by_whoever_forgets_what_was_asked_for():
     assert asked(flight, server, 3, nbytes=1000) == [7] * 3
 
 
+def test_a_request_that_nobody_waits_for_is_not_made_again():
+    flight, server = Flight(), Server(bears=0)
+    flight.bound(10, 1000, 60)
+    landing = flight.start(1000, lambda: flight.ask("h", server.answer, passing))
+    deadline = time.monotonic() + 30
+    while server.refused < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    landing.close()
+    with pytest.raises(asyncio.CancelledError):
+        landing.result(30)
+    made = server.refused
+    server.bears = 10
+    assert asked(flight, server, 1, nbytes=1000) == [7]  # its room is free again
+    time.sleep(0.5)
+    assert server.refused == made >= 3
+
+
 def test_fewer_are_asked_where_a_server_has_too_much_to_do():
     flight, server = Flight(), Server(bears=16)
     flight.bound(100, 1 << 30, 60)

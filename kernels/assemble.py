@@ -8,7 +8,10 @@ from importlib import resources
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake import header
 from chunkfold.kernels.bake_texts import library
+from chunkfold.kernels.keyed.emit import parts
 
+_GENERATED = {"monoid.clh": header, "keyed/parts.clh": parts}
+"""Headers that are made for the reduction at hand."""
 _INCLUDE = re.compile(r'^#include "(?P<name>[\w./]+)"\n', re.MULTILINE)
 _LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')
 
@@ -20,14 +23,14 @@ def assemble(kernel: str, accumulator: Accumulator) -> str:
     numbers are those of the files; of what is generated they are behind "generated".
     """
     text = resources.files("chunkfold.kernels").joinpath(kernel).read_text()
-    parts, place = [f'#line 1 "{kernel}"\n'], 0
+    texts, place = [f'#line 1 "{kernel}"\n'], 0
     for match in _INCLUDE.finditer(text):
         name = match["name"]
         line = text.count("\n", 0, match.end()) + 1
-        body = header(accumulator) if name == "monoid.clh" else library(name)
-        parts += [text[place : match.start()], body, f'#line {line} "{kernel}"\n']
+        body = _GENERATED[name](accumulator) if name in _GENERATED else library(name)
+        texts += [text[place : match.start()], body, f'#line {line} "{kernel}"\n']
         place = match.end()
-    return "".join([*parts, text[place:]])
+    return "".join([*texts, text[place:]])
 
 
 def located(source: str, number: int) -> str:

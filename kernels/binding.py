@@ -58,6 +58,7 @@ def bind(
     ddof: float = 0,
     exact: bool = False,
     packings: Sequence[Packing | None] = (),
+    keyed: bool = False,
 ) -> Bound:
     """Decide every dtype and lay several monoids over one accumulator.
 
@@ -78,6 +79,8 @@ def bind(
         Whether sums of floats are exact and rounded once.
     packings
         For each input how values are made of its elements; none: they are the values.
+    keyed
+        Whether elements are folded by key: then accumulators count their own.
 
     Raises
     ------
@@ -115,12 +118,12 @@ def bind(
                 f"{named.name!r} of {value}"
             )
         inputs = native if apart else [value] * len(native)
-        split.append((monoid, _components(monoid, inputs, fp64, known=is_known(named))))
+        split.append((monoid, _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed)))
     every = [part for _, parts in split for part in parts]
     components, numbers = shared(every, _together(value, fp64))
     statistics = []
     for monoid, parts in split:
-        own_parts = parts[:-1] if _may_be_nothing(monoid, value) else parts
+        own_parts = parts[:-1] if _may_be_nothing(monoid, value, keyed=keyed) else parts
         fields = [field for part in own_parts for field in part.fields]
         own, numbers = numbers[: len(parts)], numbers[len(parts) :]
         homes = zip(own, own_parts, strict=False)
@@ -129,7 +132,7 @@ def bind(
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts or whole else None
         rounds = any(map(_rounds, fields))
-        present = Slot(own[-1], _PRESENT).name if _may_be_nothing(monoid, value) else None
+        present = Slot(own[-1], _PRESENT).name if _may_be_nothing(monoid, value, keyed=keyed) else None
         statistics.append(
             Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds, present)
         )
@@ -171,12 +174,12 @@ _PRESENT = BoundField("n", "int64", "0", constant(1, np.dtype(np.int64)), "add")
 """Counts elements, as the rule "count" does."""
 
 
-def _may_be_nothing(monoid: Monoid, value: np.dtype) -> bool:
-    """Whether a condition may leave nothing, of which there is no result that says so.
+def _may_be_nothing(monoid: Monoid, value: np.dtype, *, keyed: bool) -> bool:
+    """Whether a condition or keys may leave nothing, of which there is no result that says so.
 
     Floats have NaN, times NaT, and positions -1.
     """
-    kinds = monoid.where is not None and kind_of(value) in "biu"
+    kinds = (keyed or monoid.where is not None) and kind_of(value) in "biu"
     return kinds and monoid.on_empty == "error" and monoid.finish is not position
 
 
@@ -271,7 +274,12 @@ def _state(given: Accumulate, trees: State) -> BoundState:
 
 
 def _components(
-    monoid: Monoid, values: Sequence[np.dtype], fp64: bool, *, known: bool = True
+    monoid: Monoid,
+    values: Sequence[np.dtype],
+    fp64: bool,
+    *,
+    known: bool = True,
+    keyed: bool = False,
 ) -> list[Component]:
     """Split a monoid where its fields do not depend on each other; `known`: it is one."""
     trees, value = traced(monoid, values, fp64=fp64), values[0]
@@ -283,7 +291,8 @@ def _components(
         return Component(monoid.name, fields, state, absent, rtol)
 
     # Where no element is skipped partials know their counts: one number, not one for each output.
-    names = [name for name, rule in monoid.fields.items() if absent or rule != COUNT]
+    counted = absent is not None or keyed
+    names = [name for name, rule in monoid.fields.items() if counted or rule != COUNT]
     fields = [_field(monoid, name, trees, value, fp64) for name in names]
     tables = [component(field) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
@@ -302,4 +311,4 @@ def _components(
         parts = [component(field) for field in fields]
     else:
         parts = [component(*scalars), *tables]
-    return [*parts, component(_PRESENT)] if _may_be_nothing(monoid, value) else parts
+    return [*parts, component(_PRESENT)] if _may_be_nothing(monoid, value, keyed=keyed) else parts

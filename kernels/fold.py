@@ -95,13 +95,17 @@ class Fold:
         else:
             add = self._add_flat if box.kernel == "flat" else self._add_laid
             event = add(inputs, box, wait_for)
-        self._passes.expect(box.elements)
-        self._count += box.reduces
-        self._deposits += box.reduces
+        self.took(box)
         if self._deposits >= MOST_DEPOSITS:
             self._settle()
         self.launcher.queue.flush()  # so that whoever polls the event sees it end
         return event
+
+    def took(self, box: Box) -> None:
+        """Account for a box that a launch folds into what `held` gave it."""
+        self._passes.expect(box.elements)
+        self._count += box.reduces
+        self._deposits += box.reduces
 
     def finish(self) -> Partial:
         """Run the passes, read the partial back, and start anew from zero.
@@ -164,7 +168,7 @@ class Fold:
         )
         self._deposits = 0
 
-    def _held(self, splits: int) -> dict[str, Any]:
+    def held(self, splits: int) -> dict[str, Any]:
         """Return the arguments for accumulators that a launch writes: the first `splits`."""
         fresh = self._used == 0
         if not fresh:
@@ -223,7 +227,7 @@ class Fold:
             # Strips are whole loads long, so that only the run's ends are folded one by one.
             "strip": -(-box.elements // (items * loads.width)) * loads.width,
             "index": box.index,
-            **self._held(groups),
+            **self.held(groups),
         }
         again = box, bool(values["fresh"])
         room = len(self._repeats) < _MOST_REPEATS
@@ -250,7 +254,7 @@ class Fold:
                 offset=one.box.offset,
                 index=one.box.index,
                 **one.values,
-                **self._held(one.splits),
+                **self.held(one.splits),
             )
         return event
 

@@ -31,7 +31,7 @@ class Signature:
     def _kinds(self) -> dict[str, Any]:
         """What Python has for each parameter."""
         return {
-            name: int if ctype in _SCALARS else (cl.MemoryObjectHolder, cl.SVM)
+            name: int if ctype in _SCALARS else (cl.MemoryObjectHolder, cl.SVM, cl.LocalMemory)
             for name, ctype in self.parameters
         }
 

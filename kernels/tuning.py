@@ -10,6 +10,9 @@ from chunkfold.kernels.geometry import FOLDS
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/group.clh."""
 
+KEYED = ("keyed/local.cl", "keyed/global.cl", "keyed/streams.cl")
+"""Kernel files that fold by key; work-groups of the first two share tables."""
+
 
 @dataclass(frozen=True)
 class Loads:
@@ -67,13 +70,14 @@ class Tuning:
         """
         passes = kernel_file == "passes.cl"  # which load no elements
         # Where no work-item has to do with another.
-        alone = kernel_file in ("columns.cl", "short_rows.cl")
-        columns = kernel_file == "columns.cl"
+        alone = kernel_file in ("columns.cl", "short_rows.cl", *KEYED)
+        columns, keyed = kernel_file == "columns.cl", kernel_file in KEYED
         loads = {
             "rows.cl": self.rows,
             "columns.cl": replace(self.columns, local_size=1),
             "short_rows.cl": self.short_rows or TURNED,
             "passes.cl": Loads(self.rows.local_size, lanes=1, width=1, unroll=1),
+            **{file: Loads(self.rows.local_size, lanes=1, width=1, unroll=1) for file in KEYED},
         }.get(kernel_file, self.flat)
         values = {
             "STAGE": 0 if alone else VARIANTS.index(self.variant),
@@ -82,12 +86,12 @@ class Tuning:
             "WIDTH": loads.width,
             "UNROLL": loads.unroll,
             "STRIP": int(self.strip),
-            "ALIGNED": int(self.aligned and not passes),
+            "ALIGNED": int(self.aligned and not passes and not keyed),
             "TILE": self.tile if columns else 1,
             "HEIGHT": self.height if columns and self.tile > 1 else 1,
-            "COLUMN_LOCAL": self.columns.local_size if columns or passes else 1,
+            "COLUMN_LOCAL": self.columns.local_size if columns or passes or keyed else 1,
             "TABLE_LOCAL": int(self.local_tables and kernel_file == "flat.cl"),
-            "TABLE_SHARED": int(loads.local_size > 1),
+            "TABLE_SHARED": int(loads.local_size > 1 or kernel_file in KEYED[:2]),
             "SUB_GROUPS": int(self.variant == "sub_group" and not alone),
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())

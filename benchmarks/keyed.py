@@ -1,0 +1,137 @@
+"""Sums by label on a device beside cupy.bincount and torch.index_add_, and what memory allows.
+
+GB/s of values, by each one's own clock of the device; labels (int32) are read beside them. Random
+labels, and runs of 512 of the same.
+
+    python benchmarks/keyed.py [--device SPEC] [--log2 28] [--rounds 5] [--op sum --op std ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+
+from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
+from chunkfold.kernels.bench.peers import placed
+from chunkfold.kernels.keyed.fold import KeyedFold
+from chunkfold.kernels.keyed.layout import keyed_box
+
+LABELS = (12, 100, 1_000, 4_000, 10_000, 1_000_000)
+DTYPES = ("float32", "float64", "int32")
+RUN = 512
+_BLOCK = 1 << 22
+
+
+def labels(count: int, groups: int, *, runs: bool) -> np.ndarray:
+    """Return labels of so many elements, int32."""
+    rng = np.random.default_rng(1)
+    some = rng.integers(0, groups, _BLOCK // (RUN if runs else 1), dtype=np.int32)
+    return np.resize(np.repeat(some, RUN) if runs else some, count)
+
+
+def values(count: int, dtype: str) -> np.ndarray:
+    """Return normal deviates; integers of the same spread."""
+    some = np.random.default_rng(2).standard_normal(_BLOCK) * 1000
+    return np.resize(some.astype(dtype), count)
+
+
+def device_seconds(fold: Fold | KeyedFold, call: Callable[[], object], rounds: int) -> float:
+    """Return the median seconds of all kernels of a fold, by the device's clock."""
+    times = []
+    for _ in range(rounds + 1):
+        before = sum(launches.run_ns for launches in fold.profile().values())
+        call()
+        after = sum(launches.run_ns for launches in fold.profile().values())
+        times.append((after - before) / 1e9)
+    return float(np.median(times[1:]))
+
+
+def cuda_seconds(call: Callable[[], object], rounds: int) -> float:
+    """Return the median seconds of a CUDA call by CUDA's events."""
+    import torch
+
+    times = []
+    for _ in range(rounds + 1):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1e3)
+    return float(np.median(times[1:]))
+
+
+def peers(array: np.ndarray, keys: np.ndarray, groups: int, rounds: int) -> dict[str, float]:
+    """Return the seconds of those libraries that are here."""
+    try:
+        import cupy
+        import torch
+    except ImportError:
+        return {}
+    tensor, index = torch.from_numpy(array).cuda(), torch.from_numpy(keys).cuda()
+    out = torch.zeros(groups, dtype=tensor.dtype, device="cuda")
+    found = {"torch": cuda_seconds(lambda: out.index_add_(0, index, tensor), rounds)}
+    if array.dtype.kind == "f":
+        a, k = cupy.from_dlpack(tensor), cupy.from_dlpack(index)
+        counted = cuda_seconds(lambda: cupy.bincount(k, weights=a, minlength=groups), rounds)
+        found["cupy"] = counted
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="gpu")
+    parser.add_argument("--log2", type=int, default=28, help="elements, as a power of two")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--op", action="append", help="sum by default")
+    parser.add_argument("--dtype", action="append", help=f"{', '.join(DTYPES)} by default")
+    parser.add_argument("--labels", type=int, action="append", help=f"{LABELS} by default")
+    parser.add_argument("--no-peers", action="store_true")
+    options = parser.parse_args()
+    (device, *_) = devices(options.device)
+    opened, count = OpenedDevice(device), 1 << options.log2
+    print(f"GB/s of values, {count:,} of them by label on {device}")
+    for dtype in options.dtype or DTYPES:
+        array = values(count, dtype)
+        buffer, whole = placed(opened, array), box((count,), (0,))
+        for op in options.op or ["sum"]:
+            bound = bind([as_monoid(op)], [array.dtype], exact=True, keyed=True)
+            flat = bind([as_monoid(op)], [array.dtype], exact=True).accumulator
+            fold = Fold(opened, flat, choose(device, flat, kernels={"flat"}))
+
+            def unlabelled(fold: Fold = fold, buffer: object = buffer) -> None:
+                fold.add([buffer], whole)
+                fold.finish()
+
+            rate = array.nbytes / device_seconds(fold, unlabelled, options.rounds) / 1e9
+            share = array.itemsize / (array.itemsize + 4)
+            print(f"{dtype} {op}: {rate:.0f} without labels, {rate * share:.0f} if they were read")
+            for groups in options.labels or LABELS:
+                for runs in (False, True):
+                    keys = labels(count, groups, runs=runs)
+                    accumulator = bound.accumulator.for_outputs(groups)
+                    tuning = choose(device, accumulator, kernels={"flat"})
+                    keyed = KeyedFold(opened, accumulator, tuning, groups)
+                    held = placed(opened, keys)
+
+                    def labelled(
+                        keyed: KeyedFold = keyed, buffer: object = buffer, held: object = held
+                    ) -> None:
+                        keyed.add([buffer], held, keyed_box((count,), (0,)))
+                        keyed.finish()
+
+                    seconds = {"chunkfold": device_seconds(keyed, labelled, options.rounds)}
+                    if op == "sum" and not options.no_peers:
+                        seconds |= peers(array, keys, groups, options.rounds)
+                    cells = [f"{n} {array.nbytes / s / 1e9:8.1f}" for n, s in seconds.items()]
+                    kind = f"runs of {RUN}" if runs else "random"
+                    print(f"  {groups:9,} {kind:12} {'  '.join(cells)}", flush=True)
+                    held.release()
+        buffer.release()
+
+
+if __name__ == "__main__":
+    main()

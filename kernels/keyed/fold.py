@@ -13,8 +13,8 @@ from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.keyed.layout import KeyedBox
-from chunkfold.kernels.keyed.plan import MOST_OUTPUTS, stream_plan, table_plan
-from chunkfold.kernels.keyed.sums import as_sums, divided, part_of
+from chunkfold.kernels.keyed.plan import MOST_OUTPUTS, stream_plan, stream_splits, table_plan
+from chunkfold.kernels.keyed.shared import divided, shared_of, some_of
 from chunkfold.kernels.launch import Input
 from chunkfold.kernels.opened import OpenedDevice, device_errors
 from chunkfold.kernels.partial import Partial, Wide
@@ -25,6 +25,10 @@ from chunkfold.kernels.tuning import Tuning
 
 _SAMPLE = 1 << 16
 """Elements that are looked at to find out how large they are."""
+_LOOKS = 64
+"""Work-groups that look at them, at most."""
+_LEAST_TOP = np.array([-900], np.int32)
+"""CHF_LEAST_TOP in kernels/keyed/digits.clh."""
 
 
 class KeyedFold:
@@ -34,9 +38,9 @@ class KeyedFold:
     [0, keys) are left out. Buffers are folded in the order given, on one in-order queue; nothing
     waits for the host until `finish`. Not for use by several threads at once.
 
-    What are sums is added up as integers in tables that work-items share, so that it is exact and
-    the same in any order; everything else is folded by work-items that have accumulators of their
-    own.
+    Sums are added up as integers, and extremes compared, in tables that work-items share: they are
+    exact, and the same in any order. Everything else is folded by work-items that have accumulators
+    of their own.
 
     Parameters
     ----------
@@ -61,11 +65,13 @@ class KeyedFold:
             raise MonoidError(f"{keys:,} keys: there must be one at least, and fewer than 2**31")
         self.accumulator = accumulator
         self.keys, self.outputs = keys, outputs
-        added, others = divided(accumulator, sums=outputs <= MOST_OUTPUTS)
+        shared, others = divided(opened.device, accumulator)
+        if outputs > MOST_OUTPUTS:
+            shared, others = (), tuple(range(len(accumulator.components)))
         self._queue = queue or opened.queue()
         self._geo: dict[bytes, cl.Buffer] = {}
         self._opened = opened
-        self._tables = Tables(self, tuning, added) if added else None
+        self._tables = Tables(self, tuning, shared) if shared else None
         self._streams = Streams(self, tuning, others) if others else None
 
     def add(
@@ -142,15 +148,16 @@ class Streams:
 
     def __init__(self, of: KeyedFold, tuning: Tuning, numbers: Sequence[int]) -> None:
         self._of, self._numbers = of, numbers
-        accumulator = part_of(of.accumulator, numbers)
-        self.fold = Fold(of.opened, accumulator, tuning, of.keys * of.outputs, of.queue)
+        accumulator = some_of(of.accumulator, numbers)
+        splits = stream_splits(tuning, accumulator.nbytes, of.keys, of.outputs)
+        self.fold = Fold(of.opened, accumulator, tuning, of.keys * of.outputs, of.queue, splits)
 
     def add(
         self, inputs: Sequence[Input], keys: Input, layout: KeyedBox, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         """Enqueue the fold of a box."""
         of, fold, box = self._of, self.fold, layout.elements
-        splits, span = stream_plan(fold.tuning, of.keys, box.outputs, box.reduces, fold.splits)
+        splits, span = stream_plan(of.keys, box.reduces, fold.splits)
         fold.zeroed(splits)
         shape = each_shape(fold.tuning, splits * box.outputs)
         held = fold.held(splits)
@@ -184,14 +191,14 @@ class Tables:
 
     def __init__(self, of: KeyedFold, tuning: Tuning, numbers: Sequence[int]) -> None:
         self._of, self._numbers = of, numbers
-        self._sums = as_sums(of.accumulator, numbers)
+        self._shared = shared_of(of.accumulator, numbers)
         self._entries = of.keys * of.outputs
-        self.fold = Fold(of.opened, self._sums.accumulator, tuning, self._entries, of.queue, 1)
+        self.fold = Fold(of.opened, self._shared.accumulator, tuning, self._entries, of.queue, 1)
         flags = cl.mem_flags.READ_WRITE
-        nbytes = 8 * self._sums.words * self._entries
+        nbytes = 8 * self._shared.words * self._entries
         with device_errors(of.opened.device, f"allocating {nbytes} bytes of sums"):
             self._words = cl.Buffer(of.opened.context, flags, nbytes)
-            self._tops = cl.Buffer(of.opened.context, flags, 4 * max(1, len(self._sums.exact)))
+            self._tops = cl.Buffer(of.opened.context, flags, 4 * max(1, len(self._shared.exact)))
             cl.enqueue_fill_buffer(of.queue, self._words, np.zeros(1, np.int64), 0, nbytes)
 
     def add(
@@ -201,22 +208,26 @@ class Tables:
         of, fold, box = self._of, self.fold, layout.elements
         device, launch = of.opened.device, fold.launcher.launch
         plan = table_plan(
-            device, fold.tuning, self._sums, of.keys, box.outputs, box.reduces
+            device, fold.tuning, self._shared, of.keys, box.outputs, box.reduces
         )
         size = fold.tuning.rows.local_size
         geo = of.geometry(box)
         held = fold.held(1)
         place = {"outputs": box.outputs, "reduces": box.reduces, "offset": box.offset}
         place["index"] = box.index
-        if self._sums.exact:
+        if self._shared.exact:
             every = max(1, box.elements // _SAMPLE) | 1
+            with device_errors(device, "clearing exponents"):
+                nbytes = 4 * len(self._shared.exact)
+                cl.enqueue_fill_buffer(of.queue, self._tops, _LEAST_TOP, 0, nbytes)
+            groups = max(1, min(_LOOKS, _SAMPLE // size, -(-box.elements // size)))
             launch(
-                ("keyed/global.cl", "look_keyed"), (1, size), inputs, wait_for,
+                ("keyed/global.cl", "look_keyed"), (groups, size), inputs, wait_for,
                 geo=geo, every=every, tops=self._tops, **place,
             )  # fmt: skip
         local = {}
         if plan.local:
-            nbytes = of.keys * self._sums.key_bytes(plan.windows)
+            nbytes = of.keys * self._shared.key_bytes(plan.windows)
             local["table"] = cl.LocalMemory(-(-nbytes // 8) * 8)
         where = ("keyed/local.cl", "add_local") if plan.local else ("keyed/global.cl", "add_global")
         event = launch(

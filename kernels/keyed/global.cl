@@ -16,7 +16,7 @@
  * offset, index   of the box's first element, in the buffer and in the whole array
  * windows, bits   of digits, and bits of each (kernels/keyed/digits.clh)
  * tops            exponents of what is added up exactly, from look_keyed
- * sums            two words for each digit and other sum, of keys * outputs entries each
+ * sums            tables of keys * outputs entries (kernels/keyed/tables.clh)
  * tables          limbs of each entry */
 __kernel CHF_GROUPS
 void add_global(CHF_INPUTS, __global const int *key, __global const ulong *geo,
@@ -33,19 +33,20 @@ void add_global(CHF_INPUTS, __global const int *key, __global const ulong *geo,
         seen[0] += outputs * reduces;
 }
 
-/* Find the exponents that digits begin below: one above those of some elements, `every` apart. */
+/* Find the exponents that digits begin below, from those of some elements, `every` apart; `tops` holds
+ * the least there is. */
 __kernel CHF_GROUPS
 void look_keyed(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong reduces, ulong every,
                 ulong offset, ulong index, __global int *tops)
 {
     __local int most[CHF_EXACTS + 1];
-    for (uint f = get_local_id(0); f < CHF_EXACTS; f += CHF_LOCAL)
-        most[f] = CHF_LEAST_TOP;
-    barrier(CLK_LOCAL_MEM_FENCE);
     int own[CHF_EXACTS + 1];
     for (uint f = 0; f < CHF_EXACTS; f++)
         own[f] = CHF_LEAST_TOP;
-    for (ulong k = get_local_id(0) * every; k < outputs * reduces; k += CHF_LOCAL * every) {
+    for (uint f = get_local_id(0); f < CHF_EXACTS; f += CHF_LOCAL)
+        most[f] = CHF_LEAST_TOP;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (ulong k = get_global_id(0) * every; k < outputs * reduces; k += get_global_size(0) * every) {
         const place_t at = chf_place(geo + 2, geo[0], k / reduces);
         const place_t row = chf_place(geo + 2 + 4 * geo[0], geo[1], k % reduces);
         chf_look(chf_value(CHF_INPUT_NAMES, offset + at.at + row.at), index + at.index + row.index,
@@ -55,26 +56,26 @@ void look_keyed(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong redu
         atomic_max(most + f, own[f]);
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint f = get_local_id(0); f < CHF_EXACTS; f += CHF_LOCAL)
-        tops[f] = min(most[f] + 1, CHF_MOST_TOP);
+        atomic_max(tops + f, most[f]);
 }
 
-/* Move sums to where they stay: those of floats to limbs, others to accumulators. */
+/* Take tables into what stays: digits into limbs, all else into accumulators. */
 __kernel CHF_SINGLES
 void settle_keyed(ulong entries, uint bits, __global const int *tops, __global long *sums,
                   __global long *tables, __global uchar *acc, ulong acc_n, uint fresh)
 {
     for (ulong k = get_global_id(0); k < entries; k += get_global_size(0)) {
-        long all[CHF_SUMS + 1];
-        for (uint w = 0; w < CHF_SUMS; w++) {
+        long words[CHF_WORDS + 1];
+        for (uint w = 0; w < CHF_WORDS; w++) {
             const ulong at = 2 * w * entries + k;
             const long low = sums[at], high = sums[at + entries];
             sums[at] = sums[at + entries] = 0;
-            all[w] = (long)((ulong)low + ((ulong)high << 32));
+            words[w] = (long)((ulong)low + ((ulong)high << 32));
             if (w < CHF_DIGITS)
                 chf_settle_digit(w, low, high, bits, tops, tables + k * CHF_ENTRIES);
         }
         acc_t a = chf_zero();
-        chf_sums_of(all, &a);
+        chf_words_of(words, &a);
         chf_leave_one(acc, acc_n, k, a, fresh);
 #if CHF_ENTRIES
         chf_settle(tables + k * CHF_ENTRIES);

@@ -12,7 +12,7 @@
 #include "keyed/tables.clh"
 
 /* As add_global, and `parts` work-groups share an output, each of which takes `span` elements of it.
- * `table` has chf_words words of 32 bits for each key. */
+ * `table` has chf_key_words words of 32 bits for each key. */
 __kernel CHF_GROUPS
 void add_local(CHF_INPUTS, __global const int *key, __global const ulong *geo,
                __global const ulong *key_geo, ulong outputs, ulong reduces, uint keys, ulong span,
@@ -21,8 +21,7 @@ void add_local(CHF_INPUTS, __global const int *key, __global const ulong *geo,
                __global ulong *seen, __local long *table)
 {
     const ulong output = get_group_id(0) % outputs, part = get_group_id(0) / outputs;
-    const uint words = chf_words(windows);
-    for (uint n = get_local_id(0); n < words * keys; n += CHF_LOCAL)
+    for (uint n = get_local_id(0); n < chf_key_words(windows) * keys; n += CHF_LOCAL)
         ((__local uint *)table)[n] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     const ulong from = min(part * span, reduces);
@@ -30,7 +29,7 @@ void add_local(CHF_INPUTS, __global const int *key, __global const ulong *geo,
                  keys, offset, index, windows, bits, tops, tables, table, get_local_id(0), CHF_LOCAL);
     barrier(CLK_LOCAL_MEM_FENCE);
     const ulong to = chf_place(geo + 2, geo[0], output).output;
-    chf_add_table(table, keys, windows, sums, (ulong)keys * outputs, outputs, to);
+    chf_put_table(table, keys, windows, sums, (ulong)keys * outputs, outputs, to);
     if (get_global_id(0) == 0)
         seen[0] += outputs * reduces;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chunkfold.kernels.device import Device
-from chunkfold.kernels.keyed.sums import WINDOWS, Sums
+from chunkfold.kernels.keyed.shared import WINDOWS, Shared
 from chunkfold.kernels.tuning import Tuning
 
 _TOGETHER = 4
@@ -19,6 +19,8 @@ _CROWDED = 16 << 10
 """Bytes of local memory beyond which a GPU has few work-groups at a time."""
 _SPARE = 1 << 10
 """Bytes of local memory that are left to the compiler."""
+_STREAM_BYTES = 256 << 20
+"""Bytes of the accumulators that work-items have of their own."""
 MOST_OUTPUTS = 256
 """Outputs beyond which a table for each does not pay."""
 
@@ -40,37 +42,43 @@ class TablePlan:
 
 
 def table_plan(
-    device: Device, tuning: Tuning, sums: Sums, keys: int, outputs: int, reduces: int
+    device: Device, tuning: Tuning, shared: Shared, keys: int, outputs: int, reduces: int
 ) -> TablePlan:
     """Return how the sums of a box with `outputs` times `reduces` elements are added up by key."""
     size = tuning.rows.local_size
-    windows = local_windows(device, sums, keys)
+    windows = local_windows(device, shared, keys)
     each = _TOGETHER * size
     wanted = max(1, tuning.groups // outputs, -(-reduces // _MOST_SPAN))
     span = -(-reduces // (wanted * each)) * each
     parts = -(-reduces // span)
-    most = (span if windows else reduces) * sums.doubles
+    most = (span if windows else reduces) * shared.doubles
     bits = min(_MOST_BITS, _SUM_BITS - most.bit_length())
     return TablePlan(bool(windows), windows or WINDOWS, bits, parts, span)
 
 
-def local_windows(device: Device, sums: Sums, keys: int) -> int:
+def local_windows(device: Device, shared: Shared, keys: int) -> int:
     """Return how many digits fit local memory; 0 if not enough for ordinary values."""
     room = device.local_bytes - _SPARE
-    least = sums.digits
-    for windows in range(WINDOWS if sums.exact else 1, max(least, 1) - 1, -1):
-        needed = keys * sums.key_bytes(windows)
-        if needed <= (room if windows == max(least, 1) else min(room, _CROWDED)):
+    least = shared.digits if shared.exact else 1
+    for windows in range(WINDOWS if shared.exact else 1, least - 1, -1):
+        needed = keys * shared.key_bytes(windows)
+        if needed <= (room if windows == least else min(room, _CROWDED)):
             return windows
     return 0
 
 
-def stream_plan(tuning: Tuning, keys: int, outputs: int, reduces: int, splits: int) -> tuple[int, int]:
-    """Return how many work-items share an output, each with accumulators of its own, and their span.
+def stream_splits(tuning: Tuning, nbytes: int, keys: int, outputs: int) -> int:
+    """Return how many work-items may share an output, each with accumulators of `nbytes`."""
+    items = tuning.groups * (1 if tuning.strip else tuning.rows.local_size)
+    room = _STREAM_BYTES // (max(1, nbytes) * keys * outputs)
+    return max(1, min(-(-items // outputs), room))
+
+
+def stream_plan(keys: int, reduces: int, splits: int) -> tuple[int, int]:
+    """Return how many of `splits` work-items share an output's elements, and how many each has.
 
     To merge accumulators costs as much as to fold so many elements.
     """
-    items = tuning.groups * (1 if tuning.strip else tuning.rows.local_size)
-    wanted = min(-(-items // outputs), splits, -(-reduces // (4 * keys)))
-    span = -(-reduces // max(1, wanted))
+    wanted = max(1, min(splits, -(-reduces // (4 * keys))))
+    span = -(-reduces // wanted)
     return -(-reduces // span), span

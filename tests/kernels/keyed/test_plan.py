@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import all_devices, as_monoid, bind
-from chunkfold.kernels.keyed.plan import local_windows, stream_plan, table_plan
-from chunkfold.kernels.keyed.sums import Sums, as_sums
+from chunkfold.kernels.keyed.plan import local_windows, stream_plan, stream_splits, table_plan
+from chunkfold.kernels.keyed.shared import Shared, shared_of
 from tests.conftest import shaped
 
 
-def sums_of(*ops: str, dtype: str = "float32") -> Sums:
+def sums_of(*ops: str, dtype: str = "float32") -> Shared:
     bound = bind([as_monoid(op) for op in ops], [np.dtype(dtype)], exact=True, keyed=True)
-    return as_sums(bound.accumulator, range(len(bound.accumulator.components)))
+    return shared_of(bound.accumulator, range(len(bound.accumulator.components)))
 
 
 @given(
@@ -55,12 +55,14 @@ def test_as_many_digits_as_fit_48_kib(op: str, dtype: str, keys: int, windows: i
 
 @given(
     keys=st.integers(1, 1000), outputs=st.integers(1, 10**6), reduces=st.integers(1, 10**9),
-    splits=st.integers(1, 5000),
+    nbytes=st.integers(0, 64),
 )  # fmt: skip
-def test_streams_share_all_elements(keys: int, outputs: int, reduces: int, splits: int):
+def test_streams_share_all_elements(keys: int, outputs: int, reduces: int, nbytes: int):
     (device, *_) = all_devices()
     tuning = shaped(device, sums_of("sum").accumulator, "tree")
     assert tuning is not None
-    used, span = stream_plan(tuning, keys, outputs, reduces, splits)
+    splits = stream_splits(tuning, nbytes, keys, outputs)
+    assert splits == 1 or splits * nbytes * keys * outputs <= 256 << 20
+    used, span = stream_plan(keys, reduces, splits)
     assert 1 <= used <= splits
     assert used * span >= reduces > (used - 1) * span

@@ -10,7 +10,7 @@ from chunkfold.kernels.bake_texts import assigned, declared, joined
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.expressions.style import ONE
-from chunkfold.kernels.keyed.shared import WINDOWS, Place, Shared
+from chunkfold.kernels.keyed.shared import WINDOWS, Place, Shared, digits_of
 
 
 def parts(accumulator: Accumulator) -> str:
@@ -28,13 +28,16 @@ def parts(accumulator: Accumulator) -> str:
 
     exact = [(f, accumulator.components[number]) for f, number in enumerate(shared.exact)]
     adds = [
-        *(_guarded(part, _digits_of(f, part.fields[0], limbs[n]))
-          for (f, part), n in zip(exact, shared.exact, strict=True)),
+        *(_guarded(part, _digits_of(f, part)) for f, part in exact),
         *each(shared.sums, lambda n, field: _sum(digits + n, field)),
         *each(shared.peaks, lambda n, field: _extreme(f"p->peaks[{n}]", field)),
         *each(shared.counts, lambda n, _: f"    p->counts[{n}] += 1;"),
         *each(shared.tops, lambda n, field: _extreme(f"p->tops[{n}]", field)),
     ]  # fmt: skip
+    rests = [
+        _guarded(part, _rest_of(f, part, limbs[n]))
+        for (f, part), n in zip(exact, shared.exact, strict=True)
+    ]
     looks = [_guarded(part, _look(f, part.fields[0])) for f, part in exact]
     settles = [
         f"if (w / CHF_WINDOWS == {f}) {{ {_settled(f, part.fields[0], limbs[n])} return; }}"
@@ -69,11 +72,18 @@ static void chf_begin_digits(__global const int *tops, uint bits, uint windows, 
     d->base = {base};
     d->windows = windows;
 }}
-static void chf_parts(value_t v, ulong i, const digits_t *digits, __global long *tables, ulong entry,
-                      parts_t *p)
+/* Take an element into the parts of its key; return whether something of it is left to chf_rest. */
+static int chf_parts(value_t v, ulong i, const digits_t *digits, parts_t *p)
 {{
+    int left = 0;
 {names(accumulator)}
 {joined(adds)}
+    return left;
+}}
+static void chf_rest(value_t v, ulong i, const digits_t *digits, __global long *limbs, parts_t *p)
+{{
+{names(accumulator)}
+{joined(rests)}
 }}
 static void chf_look(value_t v, ulong i, int *tops)
 {{
@@ -155,39 +165,71 @@ def _look(f: int, field: BoundField) -> str:
     return f"{_lifted('double', 'y', field)}\n    tops[{f}] = max(tops[{f}], chf_top({power}));"
 
 
-def _digits_of(f: int, field: BoundField, at: int) -> str:
-    """Add what is summed exactly of an element: doubles, as digits, or else to limbs."""
-    of, first = field.limbs, WINDOWS * f
+def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
+    """Return how an element is made doubles, whose sum is added exactly, and digits; and their names.
+
+    `fits` says whether the windows hold all digits. Mostly one digit is all there is of a value.
+    """
+    field = part.fields[0]
+    of = field.limbs
     assert of is not None
-    limbs = f"tables + entry * CHF_ENTRIES + {at}"
-
-    def add(double: str) -> str:
-        return f"""\
-    {{
-        long d[CHF_WINDOWS];
-        const uint many = chf_digits({double}, digits->scale[{f}], digits->base, digits->windows, d);
-        if (many)
-            p->sums[{first}] += d[0];
-        if (many > 1) {{
-            p->sums[{first + 1}] += d[1];
-            p->sums[{first + 2}] += d[2];
-        }}
-        if (!many)
-            chf_deposit({limbs}, {of.count}, {of.low}, {double});
-    }}"""
-
     value = _lifted("double", "y", field)
+    place = f"digits->scale[{f}], digits->base"
     if not of.paired:
-        squared = "    y = y * y;\n" if of.degree == 2 else ""
-        return f"{value}\n{squared}{add('y')}"
+        power = "y" if of.degree == 1 else "y * y"
+        first = f"chf_first_digit(z0, {place}, d)"
+        fits = first if digits_of(part) == 1 else f"chf_digits(z0, {place}, digits->windows, d)"
+        made = f"    const double z0 = {power};\n    long d[{WINDOWS}];\n    const int fits = {fits};"
+        return f"{value}\n{made}", ["z0"]
+    both = " & ".join(
+        f"chf_digits(z{n}, {place}, digits->windows, d + {WINDOWS * n})" for n in range(2)
+    )
     return f"""\
 {value}
-    const double size = fabs(y), z = y * y, e = fma(y, y, -z);
-    if (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED) {{
-{add("z")}
-{add("e")}
-    }} else if (size != 0) {{
-        chf_deposit_square({limbs}, {of.count}, {of.low}, y);
+    const double size = fabs(y), z0 = y * y, z1 = fma(y, y, -z0);
+    const int paired = size == 0 || (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED);
+    long d[{2 * WINDOWS}];
+    const int fits = paired && ({both});""", ["z0", "z1"]
+
+
+def _added(f: int, digits: int) -> str:
+    return " ".join(f"p->sums[{WINDOWS * f + n % WINDOWS}] += d[{n}];" for n in range(digits))
+
+
+def _digits_of(f: int, part: Component) -> str:
+    """Add the digits of what is summed exactly, if they fit."""
+    made, doubles = _doubles(f, part)
+    digits = 1 if digits_of(part) == 1 else WINDOWS * len(doubles)
+    return f"""\
+{made}
+    if (fits) {{
+        {_added(f, digits)}
+    }} else {{
+        left = 1;
+    }}"""
+
+
+def _rest_of(f: int, part: Component, at: int) -> str:
+    """Add what did not fit: more digits, or else to limbs."""
+    of = part.fields[0].limbs
+    assert of is not None
+    made, doubles = _doubles(f, part)
+    limbs, place = f"limbs + {at}, {of.count}, {of.low}", f"digits->scale[{f}], digits->base"
+    each = "\n".join(
+        f"""\
+        if (chf_digits({double}, {place}, digits->windows, d)) {{
+            {_added(f, WINDOWS)}
+        }} else {{
+            chf_deposit({limbs}, {double});
+        }}"""
+        for double in doubles
+    )
+    square = f"    if (!fits && !paired)\n        chf_deposit_square({limbs}, y);\n    else"
+    return f"""\
+{made}
+{square if of.paired else ""}
+    if (!fits) {{
+{each}
     }}"""
 
 

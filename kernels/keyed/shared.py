@@ -105,10 +105,11 @@ class Shared:
     @property
     def digits(self) -> int:
         """Digits that hold an ordinary value; 1 if there is no exact sum."""
-        return max((_digits(self.accumulator.components[n]) for n in self.exact), default=1)
+        return max((digits_of(self.accumulator.components[n]) for n in self.exact), default=1)
 
 
-def _digits(part: Component) -> int:
+def digits_of(part: Component) -> int:
+    """Return how many digits hold an ordinary value of an exact sum."""
     limbs = part.limbs
     assert limbs is not None
     forms = FORMATS.values()

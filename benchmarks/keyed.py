@@ -12,11 +12,21 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
+import pyopencl as cl
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
+from chunkfold.kernels import (
+    Box,
+    Fold,
+    KeyedFold,
+    OpenedDevice,
+    as_monoid,
+    bind,
+    box,
+    choose,
+    devices,
+    keyed_box,
+)
 from chunkfold.kernels.bench.peers import placed
-from chunkfold.kernels.keyed.fold import KeyedFold
-from chunkfold.kernels.keyed.layout import keyed_box
 
 LABELS = (12, 100, 1_000, 4_000, 10_000, 1_000_000)
 DTYPES = ("float32", "float64", "int32")
@@ -102,7 +112,9 @@ def main() -> None:
             flat = bind([as_monoid(op)], [array.dtype], exact=True).accumulator
             fold = Fold(opened, flat, choose(device, flat, kernels={"flat"}))
 
-            def unlabelled(fold: Fold = fold, buffer: object = buffer) -> None:
+            def unlabelled(
+                fold: Fold = fold, buffer: cl.Buffer = buffer, whole: Box = whole
+            ) -> None:
                 fold.add([buffer], whole)
                 fold.finish()
 
@@ -118,7 +130,7 @@ def main() -> None:
                     held = placed(opened, keys)
 
                     def labelled(
-                        keyed: KeyedFold = keyed, buffer: object = buffer, held: object = held
+                        keyed: KeyedFold = keyed, buffer: cl.Buffer = buffer, held: cl.Buffer = held
                     ) -> None:
                         keyed.add([buffer], held, keyed_box((count,), (0,)))
                         keyed.finish()

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from chunkfold.kernels.geometry import Box, box
     from chunkfold.kernels.histograms import histogram
     from chunkfold.kernels.host import all_devices, default_devices, devices, split
+    from chunkfold.kernels.keyed.fold import KeyedFold
+    from chunkfold.kernels.keyed.layout import KeyedBox, keyed_box
     from chunkfold.kernels.monoid import Monoid
     from chunkfold.kernels.named import as_monoid
     from chunkfold.kernels.opened import OpenedDevice
@@ -97,6 +99,11 @@ _HOMES = {
         "devices",
         "split",
     ),
+    "chunkfold.kernels.keyed.fold": ("KeyedFold",),
+    "chunkfold.kernels.keyed.layout": (
+        "KeyedBox",
+        "keyed_box",
+    ),
     "chunkfold.kernels.named": ("as_monoid",),
     "chunkfold.kernels.monoid": ("Monoid",),
     "chunkfold.kernels.opened": ("OpenedDevice",),
@@ -119,6 +126,8 @@ __all__ = [
     "Device",
     "DeviceError",
     "Fold",
+    "KeyedBox",
+    "KeyedFold",
     "Monoid",
     "MonoidError",
     "OpenedDevice",
@@ -139,6 +148,7 @@ __all__ = [
     "gap",
     "histogram",
     "is_defined",
+    "keyed_box",
     "lookup",
     "lower",
     "magnitude",

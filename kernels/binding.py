@@ -118,12 +118,14 @@ def bind(
                 f"{named.name!r} of {value}"
             )
         inputs = native if apart else [value] * len(native)
-        split.append((monoid, _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed)))
+        parts = _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed)
+        split.append((monoid, parts))
     every = [part for _, parts in split for part in parts]
     components, numbers = shared(every, _together(value, fp64))
     statistics = []
     for monoid, parts in split:
-        own_parts = parts[:-1] if _may_be_nothing(monoid, value, keyed=keyed) else parts
+        may_be_nothing = _may_be_nothing(monoid, value, keyed=keyed)
+        own_parts = parts[:-1] if may_be_nothing else parts
         fields = [field for part in own_parts for field in part.fields]
         own, numbers = numbers[: len(parts)], numbers[len(parts) :]
         homes = zip(own, own_parts, strict=False)
@@ -132,7 +134,7 @@ def bind(
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts or whole else None
         rounds = any(map(_rounds, fields))
-        present = Slot(own[-1], _PRESENT).name if _may_be_nothing(monoid, value, keyed=keyed) else None
+        present = Slot(own[-1], _PRESENT).name if may_be_nothing else None
         statistics.append(
             Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds, present)
         )

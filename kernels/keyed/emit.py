@@ -166,7 +166,7 @@ def _look(f: int, field: BoundField) -> str:
 
 
 def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
-    """Return how an element is made doubles, whose sum is added exactly, and digits; and their names.
+    """Return how an element is made doubles, whose sum is exact, and digits; and the doubles' names.
 
     `fits` says whether the windows hold all digits. Mostly one digit is all there is of a value.
     """
@@ -179,17 +179,22 @@ def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
         power = "y" if of.degree == 1 else "y * y"
         first = f"chf_first_digit(z0, {place}, d)"
         fits = first if digits_of(part) == 1 else f"chf_digits(z0, {place}, digits->windows, d)"
-        made = f"    const double z0 = {power};\n    long d[{WINDOWS}];\n    const int fits = {fits};"
+        made = (
+            f"    const double z0 = {power};\n    long d[{WINDOWS}];\n    const int fits = {fits};"
+        )
         return f"{value}\n{made}", ["z0"]
     both = " & ".join(
         f"chf_digits(z{n}, {place}, digits->windows, d + {WINDOWS * n})" for n in range(2)
     )
-    return f"""\
+    return (
+        f"""\
 {value}
     const double size = fabs(y), z0 = y * y, z1 = fma(y, y, -z0);
     const int paired = size == 0 || (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED);
     long d[{2 * WINDOWS}];
-    const int fits = paired && ({both});""", ["z0", "z1"]
+    const int fits = paired && ({both});""",
+        ["z0", "z1"],
+    )
 
 
 def _added(f: int, digits: int) -> str:

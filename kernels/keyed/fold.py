@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -13,7 +14,13 @@ from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.fold import Fold
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.keyed.layout import KeyedBox
-from chunkfold.kernels.keyed.plan import MOST_OUTPUTS, stream_plan, stream_splits, table_plan
+from chunkfold.kernels.keyed.plan import (
+    MOST_OUTPUTS,
+    stream_plan,
+    stream_splits,
+    table_plan,
+    table_tuning,
+)
 from chunkfold.kernels.keyed.shared import divided, shared_of, some_of
 from chunkfold.kernels.launch import Input
 from chunkfold.kernels.opened import OpenedDevice, device_errors
@@ -71,8 +78,11 @@ class KeyedFold:
         self._queue = queue or opened.queue()
         self._geo: dict[bytes, cl.Buffer] = {}
         self._opened = opened
-        self._tables = Tables(self, tuning, shared) if shared else None
-        self._streams = Streams(self, tuning, others) if others else None
+        self._parts: list[Tables | Streams] = []
+        if shared:
+            self._parts.append(Tables(self, tuning, shared))
+        if others:
+            self._parts.append(Streams(self, tuning, others))
 
     def add(
         self,
@@ -95,7 +105,7 @@ class KeyedFold:
         if layout.outputs != self.outputs:
             raise DeviceError(f"a box of {layout.outputs} outputs cannot join {self.outputs}")
         event = None
-        for one in filter(None, (self._tables, self._streams)):
+        for one in self._parts:
             event = one.add(inputs, keys, layout, wait_for)
         self._queue.flush()
         return event
@@ -112,7 +122,7 @@ class KeyedFold:
         """
         arrays: dict[str, np.ndarray] = {}
         wide: dict[str, Wide] = {}
-        for one in filter(None, (self._tables, self._streams)):
+        for one in self._parts:
             partial = one.finish()
             arrays |= partial.arrays
             wide |= partial.wide
@@ -120,7 +130,7 @@ class KeyedFold:
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish` has proved done."""
-        return merged([one.fold.profile() for one in (self._tables, self._streams) if one])
+        return merged([one.fold.profile() for one in self._parts])
 
     @property
     def opened(self) -> OpenedDevice:
@@ -193,6 +203,7 @@ class Tables:
         self._of, self._numbers = of, numbers
         self._shared = shared_of(of.accumulator, numbers)
         self._entries = of.keys * of.outputs
+        tuning = table_tuning(of.opened.device, tuning)
         self.fold = Fold(of.opened, self._shared.accumulator, tuning, self._entries, of.queue, 1)
         flags = cl.mem_flags.READ_WRITE
         nbytes = 8 * self._shared.words * self._entries
@@ -207,14 +218,16 @@ class Tables:
         """Enqueue the sums of a box: a look at how large elements are, sums, and their settling."""
         of, fold, box = self._of, self.fold, layout.elements
         device, launch = of.opened.device, fold.launcher.launch
-        plan = table_plan(
-            device, fold.tuning, self._shared, of.keys, box.outputs, box.reduces
-        )
+        plan = table_plan(device, fold.tuning, self._shared, of.keys, box.outputs, box.reduces)
         size = fold.tuning.rows.local_size
         geo = of.geometry(box)
         held = fold.held(1)
-        place = {"outputs": box.outputs, "reduces": box.reduces, "offset": box.offset}
-        place["index"] = box.index
+        place: dict[str, Any] = {
+            "outputs": box.outputs,
+            "reduces": box.reduces,
+            "offset": box.offset,
+            "index": box.index,
+        }
         if self._shared.exact:
             every = max(1, box.elements // _SAMPLE) | 1
             with device_errors(device, "clearing exponents"):
@@ -225,7 +238,7 @@ class Tables:
                 ("keyed/global.cl", "look_keyed"), (groups, size), inputs, wait_for,
                 geo=geo, every=every, tops=self._tops, **place,
             )  # fmt: skip
-        local = {}
+        local: dict[str, Any] = {}
         if plan.local:
             nbytes = of.keys * self._shared.key_bytes(plan.windows)
             local["table"] = cl.LocalMemory(-(-nbytes // 8) * 8)

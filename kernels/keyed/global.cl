@@ -19,7 +19,7 @@
  * sums            tables of keys * outputs entries (kernels/keyed/tables.clh)
  * tables          limbs of each entry */
 __kernel CHF_GROUPS
-void add_global(CHF_INPUTS, __global const int *key, __global const ulong *geo,
+void add_global(CHF_INPUTS, __global const int *restrict key, __global const ulong *geo,
                 __global const ulong *key_geo, ulong outputs, ulong reduces, uint keys, ulong span,
                 ulong parts, ulong offset, ulong index, uint windows, uint bits,
                 __global const int *tops, __global long *sums, __global long *tables,

@@ -14,7 +14,7 @@
 /* As add_global, and `parts` work-groups share an output, each of which takes `span` elements of it.
  * `table` has chf_key_words words of 32 bits for each key. */
 __kernel CHF_GROUPS
-void add_local(CHF_INPUTS, __global const int *key, __global const ulong *geo,
+void add_local(CHF_INPUTS, __global const int *restrict key, __global const ulong *geo,
                __global const ulong *key_geo, ulong outputs, ulong reduces, uint keys, ulong span,
                ulong parts, ulong offset, ulong index, uint windows, uint bits,
                __global const int *tops, __global long *sums, __global long *tables,

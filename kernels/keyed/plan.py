@@ -1,8 +1,8 @@
-"""How sums by key are laid over a device: pure functions of its memory and the numbers of things."""
+"""How folds by key are laid over a device: pure functions of its memory and what there is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.keyed.shared import WINDOWS, Shared
@@ -21,6 +21,8 @@ _SPARE = 1 << 10
 """Bytes of local memory that are left to the compiler."""
 _STREAM_BYTES = 256 << 20
 """Bytes of the accumulators that work-items have of their own."""
+_GPU_LOCAL = 512
+"""Work-items of a group on a GPU, which share a table."""
 MOST_OUTPUTS = 256
 """Outputs beyond which a table for each does not pay."""
 
@@ -54,6 +56,14 @@ def table_plan(
     most = (span if windows else reduces) * shared.doubles
     bits = min(_MOST_BITS, _SUM_BITS - most.bit_length())
     return TablePlan(bool(windows), windows or WINDOWS, bits, parts, span)
+
+
+def table_tuning(device: Device, tuning: Tuning) -> Tuning:
+    """Return a tuning whose work-groups are as large as suits shared tables."""
+    if device.kind == "cpu":
+        return tuning
+    size = min(_GPU_LOCAL, device.max_work_group_size)
+    return replace(tuning, rows=replace(tuning.rows, local_size=size))
 
 
 def local_windows(device: Device, shared: Shared, keys: int) -> int:

@@ -38,9 +38,7 @@ def is_shared(device: Device, part: Component) -> bool:
 
 def _counts(field: BoundField) -> bool:
     """Whether a sum adds 1 for each element: 32 bits do for those of a work-group."""
-    return (
-        field.op == "add" and field.lift.op == "constant" and constant_value(field.lift) == 1
-    )
+    return field.op == "add" and field.lift.op == "constant" and constant_value(field.lift) == 1
 
 
 @dataclass(frozen=True)
@@ -117,9 +115,7 @@ def digits_of(part: Component) -> int:
     return min(WINDOWS, -(-limbs.degree * form.precision // _BITS))
 
 
-def divided(
-    device: Device, accumulator: Accumulator
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def divided(device: Device, accumulator: Accumulator) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the numbers of the components that work-items can share, and of the others."""
     parts = accumulator.components
     shared = tuple(number for number, part in enumerate(parts) if is_shared(device, part))

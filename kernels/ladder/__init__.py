@@ -101,7 +101,7 @@ class RungFold(Fold):
     ) -> cl.Event:
         assert box.offset == 0, "a rung folds whole buffers"
         assert not self._used, "and writes every accumulator anew: finish comes between two"
-        held = self._held(self.splits)
+        held = self.held(self.splits)
         return self.launcher.launch(
             (self.rung.file, self.rung.kernel),
             (self.splits, self.tuning.flat.local_size),

@@ -13,19 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import (
+    Accumulator,
     Device,
     DeviceError,
+    KeyedFold,
     Monoid,
     MonoidError,
     OpenedDevice,
     as_monoid,
     bind,
     histogram,
+    keyed_box,
 )
 from chunkfold.kernels.keyed import fold as fold_module
 from chunkfold.kernels.keyed import plan as plan_module
-from chunkfold.kernels.keyed.fold import KeyedFold
-from chunkfold.kernels.keyed.layout import keyed_box
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.sums import any_lost
 from tests.conftest import shaped
@@ -68,7 +69,7 @@ def folded(
     outputs = math.prod(kept)
     accumulator = bound.accumulator.for_outputs(max(2, groups * outputs))
 
-    def once(accumulator) -> Partial:  # noqa: ANN001
+    def once(accumulator: Accumulator) -> Partial:
         tuning = shaped(opened.device, accumulator, shape)
         assert tuning is not None
         fold = KeyedFold(opened, accumulator, tuning, groups, outputs)
@@ -166,12 +167,14 @@ def test_labels_may_have_any_axes_and_any_axes_may_be_reduced(opened: OpenedDevi
         # Each group has elements in each output: integers of none have no maximum.
         labels = np.zeros([array.shape[axis] for axis in along], np.int32)
         if set(along) & set(axes):
-            at = np.indices(labels.shape)[[along.index(axis) for axis in along if axis in axes][0]]
+            at = np.indices(labels.shape)[next(n for n, axis in enumerate(along) if axis in axes)]
             labels = (at % 2).astype(np.int32)
         groups = int(labels.max()) + 1
         got = folded(opened, ops, array, labels, groups, axes, along)
         for op in (op for op in ops if op != "argmax"):
-            assert_same(got[op], expected(op, array, labels, groups, axes, along), (axes, along, op))
+            assert_same(
+                got[op], expected(op, array, labels, groups, axes, along), (axes, along, op)
+            )
         if axes == (0, 1, 2):
             flat = np.broadcast_to(
                 labels.reshape([n if axis in along else 1 for axis, n in enumerate(array.shape)]),

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkfold.kernels import MonoidError
+from chunkfold.kernels import MonoidError, keyed_box
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.keyed.layout import keyed_box
 
 
 def places(of: Box) -> list[int]:

@@ -166,7 +166,7 @@ def _look(f: int, field: BoundField) -> str:
 
 
 def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
-    """Return how an element is made doubles, whose sum is exact, and digits; and the doubles' names.
+    """Return how an element is made doubles with an exact sum, and digits; and the doubles' names.
 
     `fits` says whether the windows hold all digits. Mostly one digit is all there is of a value.
     """

@@ -42,6 +42,7 @@ LAYOUTS: list[Layout] = [
     ((-1, 16), (1,)),
     SHORT,
     ((-1, 64), (1,)),
+    ((-1, 100), (1,)),
 ]
 EXACT_LAYOUTS: list[Layout] = [
     FLAT,

@@ -1,47 +1,51 @@
-"""Reductions along axes: GB/s in every layout, beside the read ceiling and NumPy.
+"""Reductions of many shapes and dtypes: GB/s, beside the read ceiling and NumPy.
 
-One statistic, four and ten in one pass.
-
-python benchmarks/axes.py [--device SPEC] [--rounds 7]
+python benchmarks/axes.py [--device SPEC] [--rounds 7] [--mib 256] [--only PATTERN] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
+from cases import CASES, OPS, Case, arrays_of, prepared
 
 from chunkfold.kernels import OpenedDevice, devices
 from chunkfold.kernels.bench.measure import best_read
-from chunkfold.kernels.bench.peers import ours, placed, repeated
-from chunkfold.kernels.bench.timing import medians
+from chunkfold.kernels.bench.timing import Timed, medians
 
-LAYOUTS = [
-    ((1 << 26,), (0,)),
-    ((512, 360, 360), (0,)),
-    ((64, 720, 1440), (1,)),
-    ((64, 720, 1440), (2,)),
-    ((64, 720, 1440), (0, 2)),
-    ((1 << 24, 4), (0,)),
-    ((1 << 20, 64), (1,)),
-]
-OPS = {
-    "sum": ["sum"],
-    "max": ["max"],
-    "four": ["sum", "mean", "min", "max"],
-    "ten": ["sum", "mean", "min", "max", "var", "std", "sumsq", "norm1", "norm2", "count_nonzero"],
-}
-UNNAMED = {
+UNNAMED: dict[str, Callable[..., Any]] = {
     "sumsq": lambda array, axis: np.square(array).sum(axis),
     "norm1": lambda array, axis: np.abs(array).sum(axis),
     "norm2": lambda array, axis: np.sqrt(np.square(array).sum(axis)),
+    "dot": lambda array, other, axis: (array * other).sum(axis),
 }
 """What NumPy has no function for, that takes several axes."""
 
 
-def in_numpy(names: list[str], array: np.ndarray, axes: tuple[int, ...]) -> list[np.ndarray]:
+def in_numpy(case: Case, arrays: Sequence[np.ndarray]) -> list[Any]:
     """Reduce one statistic after the other, on one core."""
-    return [UNNAMED.get(name, getattr(np, name, None))(array, axis=axes) for name in names]
+    if case.op == "histogram":
+        return [np.histogram(arrays[0], 80, (200, 360))]
+    values = [case.packing.values(array) if case.packing else array for array in arrays]
+    functions = [UNNAMED.get(name, getattr(np, name, None)) for name in OPS[case.op].split()]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # rows of NaN alone; sums of halves overflow
+        return [function(*values, axis=case.layout[1]) for function in functions if function]
+
+
+@lru_cache(maxsize=1)
+def ceiling(opened: OpenedDevice, buffer: cl.Buffer) -> Timed:
+    """Return what reads a buffer fastest."""
+    return best_read(opened, buffer, buffer.size // 64 * 64)
 
 
 def main() -> None:
@@ -49,33 +53,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="all")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--mib", type=int, default=256)
+    parser.add_argument("--only", default="", help="a regular expression that names match")
+    parser.add_argument("--json", type=Path, help="append a line for each row to this file")
     options = parser.parse_args()
-    print(
-        f"{'device':14}{'shape':18}{'axes':8}{'op':6}{'GB/s':>8}{'ceiling':>9}{'NumPy':>8}{'share':>7}"
-    )
+    nbytes = options.mib << 20
+    print(f"{'device':14}{'case':48}{'GB/s':>8}{'ceiling':>9}{'NumPy':>8}{'share':>7}")
     for device in devices(options.device):
         opened = OpenedDevice(device)
-        for shape, axes in LAYOUTS:
-            array = repeated(np.arange(1 << 20, dtype="f4"), shape)
-            buffer = placed(opened, array)
-            ceiling = best_read(opened, buffer, array.nbytes)
-            for label, names in OPS.items():
-                seconds = medians(
-                    {
-                        "ours": ours(opened, "+".join(names), array, buffer, axes),
-                        "ceiling": ceiling,
-                        "numpy": lambda: in_numpy(names, array, axes),  # noqa: B023
-                    },
-                    options.rounds,
-                )
-                rates = [
-                    array.nbytes / seconds[name] / 1e9 for name in ("ours", "ceiling", "numpy")
-                ]
-                print(
-                    f"{device.spec:14}{'x'.join(map(str, shape)):18}{axes!s:8}{label:6}"
-                    f"{rates[0]:8.1f}{rates[1]:9.1f}{rates[2]:8.1f}{rates[0] / rates[1]:7.2f}",
-                    flush=True,
-                )
+        for case in CASES:
+            if not re.search(options.only, case.name):
+                continue
+            ours, arrays = prepared(opened, case, nbytes), arrays_of(case, nbytes)
+            contenders: dict[str, Timed] = {
+                "ours": ours,
+                "ceiling": ceiling(opened, ours.buffers[0]),
+                "numpy": lambda: in_numpy(case, arrays),  # noqa: B023
+            }
+            seconds = medians(contenders, options.rounds)
+            read = dict.fromkeys(seconds, ours.nbytes) | {"ceiling": ours.buffers[0].size}
+            rates = {name: read[name] / taken / 1e9 for name, taken in seconds.items()}
+            print(
+                f"{device.spec:14}{case.name:48}{rates['ours']:8.1f}{rates['ceiling']:9.1f}"
+                f"{rates['numpy']:8.1f}{rates['ours'] / rates['ceiling']:7.2f}",
+                flush=True,
+            )
+            if options.json:
+                with options.json.open("a") as file:
+                    row = {"device": device.spec, "case": case.name, "gb_per_s": rates}
+                    file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from chunkfold.kernels.bake_components import component
 from chunkfold.kernels.bake_exact import exact_component
 from chunkfold.kernels.bake_grid import grid_steps, grid_sums, has_grid
 from chunkfold.kernels.bake_inputs import inputs
-from chunkfold.kernels.bake_joins import alike, joins
+from chunkfold.kernels.bake_joins import joins
 from chunkfold.kernels.bake_lanes import carries, has_firsts
 from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_positions import positions
@@ -169,7 +169,6 @@ static void chf_ends(const states_t *states, acc_t *out)
     }}
 }}
 {joins(accumulator, gridded=gridded)}
-{alike(accumulator)}
 {turns(accumulator)}
 static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
 

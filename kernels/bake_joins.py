@@ -10,7 +10,7 @@ from chunkfold.kernels.component import Component
 
 
 def joins(accumulator: Accumulator, *, gridded: bool) -> str:
-    """Return how states become one accumulator: two of them, and what a work-item has of a row.
+    """Return how what a work-item has of a row, lanes and a state, becomes one accumulator.
 
     `gridded` sums have joined the state behind the lanes before.
     """
@@ -19,56 +19,7 @@ def joins(accumulator: Accumulator, *, gridded: bool) -> str:
         return f"#define CHF_JOINS 0\n#if CHF_GRID\n{_of_lanes(parts)}\n#endif"
     if accumulator.tables or accumulator.exact or not any(_joinable(part) for *_, part in parts):
         return "#define CHF_JOINS 0"
-    two = [
-        f"    r.{c} = {c}_end({h}_join(a->{h}, b->{h}));"
-        if _joinable(part)
-        else f"    r.{c} = {c}_op({c}_end(a->{h}), {c}_end(b->{h}));"
-        for c, h, part in parts
-    ]
-    return f"""\
-#define CHF_JOINS 1
-static acc_t chf_joined_two(const state_t *a, const state_t *b)
-{{
-    acc_t r;
-{joined(two)}
-    return r;
-}}
-{_of_lanes(parts)}"""
-
-
-def alike(accumulator: Accumulator) -> str:
-    """Return how two parts of a stream become one, where a monoid says it, for its laws.
-
-    The second begins with the first element of the first; if there was none yet, as any does.
-    """
-    held = named(accumulator)
-    parts = [(c, h, part.state) for c, h, part in held if part.state and part.state.join_alike]
-    if accumulator.tables or accumulator.exact or not parts:
-        return "#define CHF_ALIKE 0"
-    begins = [
-        f"    b->{c}.{name} = a->{c}.{name};"
-        for c, h, state in parts
-        if c == h
-        for name in (*dict(state.first), "_begun")
-    ]
-    two = [f"    r.{c} = {c}_op({c}_end(a->{h}), {c}_end(b->{h}));" for c, h, _ in held]
-    two += [
-        f"    if (a->{h}._begun) r.{c} = {c}_end({h}_join_alike(a->{h}, b->{h}));"
-        for c, h, _ in parts
-    ]
-    return f"""\
-#define CHF_ALIKE 1
-static void chf_begin_alike(state_t *b, const state_t *a)
-{{
-    chf_begin(b);
-{joined(begins)}
-}}
-static acc_t chf_joined_alike(const state_t *a, const state_t *b)
-{{
-    acc_t r;
-{joined(two)}
-    return r;
-}}"""
+    return f"#define CHF_JOINS 1\n{_of_lanes(parts)}"
 
 
 def _of_lanes(parts: Sequence[tuple[str, str, Component]]) -> str:

@@ -119,14 +119,20 @@ def program_source(
             f"{accumulator.origins} needs {accumulator.constant_bytes:,} bytes of constants, but "
             f"{device} has {device.constant_bytes:,}; use fewer edges, or smaller arrays"
         )
-    if needs_fp64(accumulator) and not device.fp64:
+    lacks = device.lacks("fp64") if needs_fp64(accumulator) else None
+    if lacks:
         able = [str(other) for other in all_devices() if other.fp64]
         raise DeviceError(
             f"{accumulator.origins} of {', '.join(accumulator.stored)} needs float64, which "
-            f"{device} lacks (no cl_khr_fp64); "
+            f"{device} lacks ({lacks}); "
             f"{'these have it: ' + '; '.join(able) if able else 'no device here has it'}"
         )
-    return language_pragmas(device, tuning.variant) + assemble(kernel_file, accumulator)
+    halves = accumulator.tables and device.lacks("int64_atomics")
+    return (
+        language_pragmas(device, tuning.variant)
+        + ("#define CHF_INT64_ATOMICS 0\n" if halves else "")
+        + assemble(kernel_file, accumulator)
+    )
 
 
 def _log(text: str, source: str) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.capabilities import SUB_GROUP_EXTENSIONS
 from chunkfold.kernels.cpu_shapes import cpu_shapes
 from chunkfold.kernels.device import POCL, Device
 from chunkfold.kernels.errors import DeviceError
@@ -20,6 +21,8 @@ _TABLE: dict[str, tuple[Shape, tuple[str, ...]]] = {
 }
 """Per kind of device: the shapes that suit it, of which a measurement chooses, and its variants,
 best first."""
+_NEEDS = {"work_group": "work_group_functions", "sub_group": "sub_groups"}
+"""What devices must be capable of, for a variant with built-ins."""
 
 
 def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | None:
@@ -29,7 +32,7 @@ def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | Non
     """
     if variant == "tree":
         return None
-    lacks = _lacks(device, variant)
+    lacks = device.lacks(_NEEDS[variant])
     if lacks:
         return lacks
     if accumulator.exact:
@@ -37,24 +40,6 @@ def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | Non
     if not accumulator.collective:
         return f"{variant}_reduce_<op> exists for add, min and max only"
     return None
-
-
-def _lacks(device: Device, variant: str) -> str | None:
-    """Say what a device lacks for a variant with built-ins."""
-    if variant == "work_group":
-        features, collective = device.features, "__opencl_c_work_group_collective_functions"
-        if (2, 0) <= device.version < (3, 0) or collective in features:
-            return None
-        return f"OpenCL {_dotted(device.version)} without {collective}"
-    if device.version >= (3, 0) and "__opencl_c_subgroups" in device.features:
-        return None if device.max_sub_groups else "it reports no sub-groups"
-    if {"cl_khr_subgroups", "cl_intel_subgroups"} & device.extensions:
-        return None
-    return "it has neither __opencl_c_subgroups, cl_khr_subgroups nor cl_intel_subgroups"
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))
 
 
 def language_options(device: Device) -> tuple[str, ...]:
@@ -81,7 +66,7 @@ def language_pragmas(device: Device, variant: str) -> str:
     """Return the pragmas that a variant's built-ins need before OpenCL C 3.0."""
     if variant != "sub_group" or language_options(device) == ("-cl-std=CL3.0",):
         return ""
-    names = [n for n in ("cl_khr_subgroups", "cl_intel_subgroups") if n in device.extensions]
+    names = [name for name in SUB_GROUP_EXTENSIONS if name in device.extensions]
     return "".join(f"#pragma OPENCL EXTENSION {name} : enable\n" for name in names)
 
 

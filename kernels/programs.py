@@ -24,7 +24,7 @@ def programs(
     DeviceError
         If the device lacks what the accumulator needs.
     """
-    folds = {use for part in boxes for use in _launched(part, accumulator, tuning)}
+    folds = {use for part in boxes for use in launched(part, accumulator, tuning)}
     files = [*sorted(folds, key=str), ("passes.cl", tuning)]
     found = [_program(device, file, accumulator, used) for file, used in files]
     if accumulator.entries:  # to the passes they are sums, each of an output of its own
@@ -32,8 +32,8 @@ def programs(
     return list(dict.fromkeys(found))
 
 
-def _launched(part: Box, accumulator: Accumulator, tuning: Tuning) -> Iterator[tuple[str, Tuning]]:
-    """Yield the kernel files that fold a box, and their tunings."""
+def launched(part: Box, accumulator: Accumulator, tuning: Tuning) -> Iterator[tuple[str, Tuning]]:
+    """Yield the kernel files whose kernels fold a box, and their tunings."""
     if part.elements and part.kernel == "flat":
         yield "flat.cl", tuning
     elif part.elements:

@@ -36,6 +36,7 @@ def cpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
     # with both PoCL 3.1 and Intel's runtime; 16 were 20% faster for some reductions, slower for
     # others, and always faster for bytes. Exact sums are bound by arithmetic: 8 were as fast as 16,
     # or faster.
+    widths: tuple[int, ...]
     if min(accumulator.itemsizes) == 1:
         widths, why = (16,), "of bytes, vectors of 16 are always faster than of 8"
     elif accumulator.exact:

@@ -24,8 +24,8 @@ def explained(choice: Choice, accumulator: Accumulator, boxes: Iterable[Box]) ->
     tuning = choice.tuning
     found = [
         Reason("variant", tuning.variant, tuning.why.get("variant", "")),
-        Reason("shape", str(tuning), choice.why),
-        Reason("seen to work", "yes", "it built and ran right on this device, in another process"),
+        Reason("tuning", str(tuning) if choice.rivals else "by table", choice.why),
+        Reason("trusted", "yes", "it built and ran right on this device, in another process"),
         *(Reason("passed over", *failed) for failed in choice.passed_over),
         Reason("work-groups", f"{tuning.groups} at most", tuning.why.get("groups", "")),
         Reason(

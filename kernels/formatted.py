@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels.declarations import Declaration
@@ -16,6 +16,7 @@ _FEW = 4
 _SHORT, _SHORT_LINE = 32, 80
 """Characters of statements that share a line, and of that."""
 _OPENS, _CLOSES = "([{", ")]}"
+_ATTRIBUTE = "__attribute__"
 _WITH_CONDITION = ("if", "for", "while", "switch")
 
 
@@ -221,7 +222,7 @@ def _braced(
         if len(line) <= WIDTH:
             return [line]
         inner = f"{pad}{' ' * (_STEP - 1)}{inner}"
-        lines = [inner] if len(inner) <= WIDTH else lines
+        lines = [inner] if body and len(inner) <= WIDTH else lines
     begin = _wrapped(head, indent, " {") if head else [f"{pad}{{"]
     return [*begin, *lines, f"{pad}}}{behind}"]
 
@@ -253,17 +254,21 @@ def _wrapped(tokens: Sequence[Token], indent: int, behind: str = "") -> list[str
 
 
 def _after_commas(before: Token, after: Token) -> bool:
-    return after.spaced and (before.text in (",", ";", "{") or after.text in ("?", "&&", "||"))
+    behind = (",", ";", "{")
+    return after.spaced and (
+        before.text in behind or before.text.startswith(_ATTRIBUTE) or after.text in ("?", "&&")
+    )
 
 
 def _after_spaces(before: Token, after: Token) -> bool:
-    return (after.spaced and before.kind == "mark") or after.text in ("|", "+", "-", "*")
+    return after.spaced and (before.kind == "mark" or after.text in ("|", "+", "-", "*", "||"))
 
 
 def _pieces(
     tokens: Sequence[Token], behind: str, parts: Callable[[Token, Token], bool]
 ) -> list[str]:
     """Join tokens that stay in one line."""
+    tokens = list(_attributes_joined(tokens))
     pieces = [tokens[0].text]
     for before, after in itertools.pairwise(tokens):
         if parts(before, after):
@@ -272,6 +277,18 @@ def _pieces(
             pieces[-1] += f" {after.text}" if after.spaced else after.text
     pieces[-1] += behind
     return pieces
+
+
+def _attributes_joined(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Make one token of each attribute."""
+    at = 0
+    while at < len(tokens):
+        token, end, depth = tokens[at], at + 1, 0
+        while token.text == _ATTRIBUTE and (end == at + 1 or depth):
+            depth += (tokens[end].text == "(") - (tokens[end].text == ")")
+            end += 1
+        yield token._replace(text=_text(tokens[at:end]))
+        at = end
 
 
 def _filled(pieces: Sequence[str], indent: int) -> list[str]:

@@ -52,7 +52,7 @@ def test_every_choice_has_a_reason(device: Device, ops: str, dtype: str, exact: 
         for tier in tiers(one, bound.accumulator):
             for tuning in tier:
                 found = reasons(tuning, bound, *BOXES.values())
-                assert {"variant", "shape", "kernel", "work-groups", "order"} <= found.keys()
+                assert {"variant", "tuning", "kernel", "work-groups", "order"} <= found.keys()
                 assert all(reason.why for reason in found.values()), found
 
 

@@ -67,6 +67,11 @@ def test_lines_are_as_a_person_would_write_them(source: str, lines: list[str]):
     assert told(source) == lines
 
 
+def test_a_head_that_is_too_long_may_have_an_empty_body():
+    assert told(f"void f({', '.join(f'int number{n}' for n in range(9))}) {{ }}")[-1] == "}"
+    assert all(map(str.strip, told(f"void {'f' * 99}(void) {{ }}")))
+
+
 def test_long_lines_are_broken_behind_commas():
     names = [f"number{n}" for n in range(30)]
     lines = told(f"void f(void) {{ g({', '.join(names)}); }}")

@@ -24,6 +24,7 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.binding import Bound
+from chunkfold.kernels.bounds import sum_bound
 from chunkfold.kernels.capabilities import CAPABILITIES, VARIABLE, taken_away
 from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.host import split
@@ -140,6 +141,24 @@ def test_a_variant_whose_built_ins_are_taken_away_is_refused(device: Device, var
     lacking = replace(device, without=frozenset({name}))
     with pytest.raises(DeviceError, match=f"{VARIABLE} takes {name} away"):
         forced(lacking, accumulator, variant)
+
+
+@pytest.mark.parametrize("axes", LAYOUTS.values(), ids=LAYOUTS)
+def test_fast_sums_without_float64_keep_their_bound(device: Device, axes: tuple[int, ...]):
+    lacking = OpenedDevice(replace(device, without=frozenset({"fp64"})))
+    data = np.random.default_rng(7).standard_normal((50, 90)).astype("f4")
+    part = box(data.shape, axes)
+    bound = bind([as_monoid("sum")], [data.dtype], fp64=False)
+    fold = partial_of(lacking, bound.accumulator, upload(lacking, data), part, "tree")
+    (statistic,) = bound.statistics
+    got = statistic.finish(fold, data.shape, axes)
+    exact, wide = data.astype("f8").sum(axes).reshape(-1), np.abs(data.astype("f8"))
+    limits = [
+        sum_bound(part.reduces, magnitude, result, data.dtype, fp64=False)
+        for magnitude, result in zip(wide.sum(axes).reshape(-1), exact, strict=True)
+    ]
+    assert (np.abs(got - exact) <= limits).all()
+    assert np.finfo("f4").eps < max(limits) < 2
 
 
 def test_float64_without_float64_is_refused_in_one_sentence(device: Device):

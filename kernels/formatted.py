@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from chunkfold.kernels.declarations import Declaration
+from chunkfold.kernels.statements import Nested, Node, Statement, statements
 from chunkfold.kernels.tokens import Token
 
 WIDTH = 100
@@ -15,40 +15,7 @@ _FEW = 4
 """Statements between braces that may stand in one line, if they fit."""
 _SHORT, _SHORT_LINE = 32, 80
 """Characters of statements that share a line, and of that."""
-_OPENS, _CLOSES = "([{", ")]}"
 _ATTRIBUTE = "__attribute__"
-_WITH_CONDITION = ("if", "for", "while", "switch")
-
-
-@dataclass(frozen=True)
-class _Statement:
-    """A statement up to its semicolon, or a #pragma."""
-
-    tokens: Sequence[Token]
-
-    @property
-    def is_directive(self) -> bool:
-        return self.tokens[0].kind == "directive"
-
-    @property
-    def declares(self) -> bool:
-        """Whether it may declare a name: two words, or a word and a pointer, begin it."""
-        first, *others = self.tokens
-        after = next((one for one in others if one.text != "*"), first)
-        return first.kind == after.kind == "word" and first.text not in ("return", "goto")
-
-
-@dataclass(frozen=True)
-class _Nested:
-    """Statements behind a condition, a loop's head, else; or a block of their own."""
-
-    head: Sequence[Token]
-    body: Sequence[_Node]
-    tail: Sequence[Token] = ()
-    """Of do: its condition."""
-
-
-_Node = _Statement | _Nested
 
 
 def formatted(one: Declaration) -> list[str]:
@@ -58,8 +25,8 @@ def formatted(one: Declaration) -> list[str]:
     opening = next((n for n, token in enumerate(one.tokens) if token.text == "{"), None)
     if opening is None or not one.is_function:
         return _type(one.tokens)
-    head, body = one.tokens[:opening], _Parser(one.tokens[opening:]).block()
-    return _braced(head, body, 0)
+    head, names = one.tokens[:opening], {token.text for token in one.tokens[:opening]}
+    return _braced(head, statements(one.tokens[opening:], names), 0)
 
 
 def _type(tokens: Sequence[Token]) -> list[str]:
@@ -70,110 +37,11 @@ def _type(tokens: Sequence[Token]) -> list[str]:
     if "{" not in texts or ";" not in texts[:-1]:
         return _wrapped(tokens, 0)
     begin, end = texts.index("{"), len(texts) - 1 - texts[::-1].index("}")
-    members = _Parser(tokens[begin : end + 1]).block()
+    members = statements(tokens[begin : end + 1])
     return [*_wrapped(tokens[:begin], 0, " {"), *_lines(members, _STEP), _text(tokens[end:])]
 
 
-class _Parser:
-    """Reads statements off tokens that begin with a brace."""
-
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens, self._at = tokens, 0
-
-    def block(self) -> list[_Node]:
-        """Read statements up to the brace that closes what opens here."""
-        self._at += 1
-        found: list[_Node] = []
-        while self._text != "}":
-            found.append(self._one())
-        self._at += 1
-        return _without_braces(found)
-
-    @property
-    def _text(self) -> str:
-        return self._tokens[self._at].text
-
-    def _one(self) -> _Node:
-        if self._tokens[self._at].kind == "directive":
-            self._at += 1
-            return _Statement(self._tokens[self._at - 1 : self._at])
-        if self._text == "{":
-            begins = self._tokens[self._at].begins
-            return _Nested((), _from(self.block(), begins=begins))
-        if self._text not in (*_WITH_CONDITION, "else", "do"):
-            return _Statement(self._up_to(";"))
-        begin = self._at
-        kind = self._text
-        self._at += 1
-        if kind == "else" and self._text == "if":
-            self._at += 1
-        if self._text == "(":
-            self._up_to(")")
-        head, body = self._tokens[begin : self._at], self._body()
-        return _Nested(head, body, self._up_to(";") if kind == "do" else ())
-
-    def _body(self) -> list[_Node]:
-        if self._text == "{":
-            return self.block()
-        found = [self._one()]
-        while isinstance(found[-1], _Statement) and found[-1].is_directive:
-            found.append(self._one())
-        return found
-
-    def _up_to(self, end: str) -> Sequence[Token]:
-        """Read on to the end of what stands in no further parentheses."""
-        begin, depth = self._at, 0
-        while True:
-            text = self._text
-            depth += (text in _OPENS) - (text in _CLOSES)
-            self._at += 1
-            if depth == 0 and text == end:
-                return self._tokens[begin : self._at]
-
-
-def _from(nodes: Sequence[_Node], *, begins: bool) -> Sequence[_Node]:
-    """Let statements begin a line if the brace before them does."""
-    if not nodes or not isinstance(nodes[0], _Statement):
-        return nodes
-    first, *others = nodes[0].tokens
-    return [_Statement([first._replace(begins=begins), *others]), *nodes[1:]]
-
-
-def _without_braces(nodes: Sequence[_Node]) -> list[_Node]:
-    """Leave out braces around what declares nothing that is named elsewhere beside them."""
-    found: list[_Node] = []
-    for number, node in enumerate(nodes):
-        if isinstance(node, _Nested) and not node.head:
-            others = {
-                word for other in (*nodes[:number], *nodes[number + 1 :]) for word in _words(other)
-            }
-            inner = {name for one in node.body for name in _declared(one)}
-            found += [node] if inner & others else node.body
-        else:
-            found.append(node)
-    return found
-
-
-def _words(node: _Node) -> set[str]:
-    own = node.tokens if isinstance(node, _Statement) else (*node.head, *node.tail)
-    inner = () if isinstance(node, _Statement) else node.body
-    return {token.text for token in own}.union(*map(_words, inner))
-
-
-def _declared(node: _Node) -> set[str]:
-    """Return the names that a statement declares: those before a value, a comma or the end."""
-    if not isinstance(node, _Statement) or not node.declares:
-        return set()
-    names, depth, sets = set(), 0, False
-    for before, token in itertools.pairwise(node.tokens):
-        if depth == 0 and not sets and token.text in ("=", ",", ";", "["):
-            names.add(before.text)
-        depth += (token.text in _OPENS) - (token.text in _CLOSES)
-        sets = (sets or token.text == "=") and not (depth == 0 and token.text == ",")
-    return names
-
-
-def _lines(nodes: Sequence[_Node], indent: int) -> list[str]:
+def _lines(nodes: Sequence[Node], indent: int) -> list[str]:
     """Return the lines of statements; short ones, and those that shared a line, share one."""
     out: list[str] = []
     for node, before in zip(nodes, [None, *nodes], strict=False):
@@ -186,20 +54,20 @@ def _lines(nodes: Sequence[_Node], indent: int) -> list[str]:
     return out
 
 
-def _most(node: _Node, before: _Node, line: str) -> int:
+def _most(node: Node, before: Node, line: str) -> int:
     """Return how long a line may be in which a statement stands behind the one before it."""
-    if isinstance(node, _Nested):
-        goes_on = bool(node.head) and node.head[0].text == "else" and isinstance(before, _Nested)
+    if isinstance(node, Nested):
+        goes_on = bool(node.head) and node.head[0].text == "else" and isinstance(before, Nested)
         return WIDTH if goes_on else 0
-    if isinstance(before, _Nested) or before.is_directive or node.is_directive:
+    if isinstance(before, Nested) or before.is_directive or node.is_directive:
         return 0
     if not node.tokens[0].begins:
         return WIDTH
     return _SHORT_LINE if max(len(line), len(_text(before.tokens))) <= _SHORT else 0
 
 
-def _of(node: _Node, indent: int) -> list[str]:
-    if isinstance(node, _Statement):
+def _of(node: Node, indent: int) -> list[str]:
+    if isinstance(node, Statement):
         return _wrapped(node.tokens, indent)
     if node.tail or not _is_single(node):
         return _braced(node.head, node.body, indent, node.tail)
@@ -211,7 +79,7 @@ def _of(node: _Node, indent: int) -> list[str]:
 
 
 def _braced(
-    head: Sequence[Token], body: Sequence[_Node], indent: int, tail: Sequence[Token] = ()
+    head: Sequence[Token], body: Sequence[Node], indent: int, tail: Sequence[Token] = ()
 ) -> list[str]:
     """Return what stands between braces, in one line if it is little."""
     pad, behind = " " * indent, f" {_text(tail)}".rstrip()
@@ -227,14 +95,14 @@ def _braced(
     return [*begin, *lines, f"{pad}}}{behind}"]
 
 
-def _is_plain(body: Sequence[_Node]) -> bool:
-    return all(isinstance(node, _Statement) and not node.is_directive for node in body)
+def _is_plain(body: Sequence[Node]) -> bool:
+    return all(isinstance(node, Statement) and not node.is_directive for node in body)
 
 
-def _is_single(node: _Nested) -> bool:
+def _is_single(node: Nested) -> bool:
     """Whether what follows a head is one statement, which needs no braces."""
     only = node.body[0] if len(node.body) == 1 else None
-    return bool(node.head) and isinstance(only, _Statement) and not only.is_directive
+    return bool(node.head) and isinstance(only, Statement) and not only.is_directive
 
 
 def _text(tokens: Sequence[Token]) -> str:

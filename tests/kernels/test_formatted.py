@@ -56,6 +56,8 @@ def test_all_tokens_stay_in_order_and_lines_are_short(device: Device, ops: list[
         # A name that stands elsewhere too is another one within braces.
         ("void f(void) { int t; { int t = 1; g(t); } h(t); }",
          ["void f(void) {", "    int t;", "    { int t = 1; g(t); }", "    h(t);", "}"]),
+        ("void f(int t) { { int t = 1; g(t); } }",
+         ["void f(int t) {", "    { int t = 1; g(t); }", "}"]),
         # An else belongs to the if that it belonged to.
         ("void f(void) { if (a) { if (b) x(); } else y(); }",
          ["void f(void) {", "    if (a) {", "        if (b) x();", "    } else y();", "}"]),

@@ -7,7 +7,7 @@ from chunkfold.kernels.bake_inputs import lanes_readable
 from chunkfold.kernels.bake_turns import long_run
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.shapes import MOST_GROUPS
-from chunkfold.kernels.tuning import TURNED, Loads, Tuning
+from chunkfold.kernels.tuning import STREAMS, TURNED, Loads, Tuning
 from chunkfold.kernels.work_groups import work_group_size
 
 _TILE_BYTES = 64 << 10
@@ -49,7 +49,7 @@ def cpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
 def _cpu_tuning(
     device: Device, accumulator: Accumulator, variant: str, lanes: int, why: str
 ) -> Tuning:
-    size, sized = 1, "a CPU's work-item streams alone, like a thread"
+    size, sized = 1, STREAMS
     if variant != "tree":
         size = work_group_size(device, accumulator, variant, 64)
         sized = "built-ins are for several: up to 64, as the device and local memory allow"
@@ -74,7 +74,7 @@ def _cpu_tuning(
             else "a row may end with any load",
         ),
         columns=Loads(1, column_lanes, column_lanes, in_flight).because(
-            local_size="a CPU's work-item streams alone, like a thread",
+            local_size=STREAMS,
             lanes=columns_why,
             unroll=flight_why,
         ),

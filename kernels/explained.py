@@ -28,11 +28,7 @@ def explained(choice: Choice, accumulator: Accumulator, boxes: Iterable[Box]) ->
         Reason("trusted", "yes", "it built and ran right on this device, in another process"),
         *(Reason("passed over", *failed) for failed in choice.passed_over),
         Reason("work-groups", f"{tuning.groups} at most", tuning.why.get("groups", "")),
-        Reason(
-            "order",
-            "strips" if tuning.strip else "grid stride",
-            tuning.why.get("strip", ""),
-        ),
+        Reason("order", "strips" if tuning.strip else "grid stride", tuning.why.get("strip", "")),
     ]
     for part in boxes:
         found += _of_box(part, accumulator, choice)
@@ -47,10 +43,10 @@ def _of_box(part: Box, accumulator: Accumulator, choice: Choice) -> Iterator[Rea
         yield Reason(kernel, f"as {folded_by}", choice.tuning.why.get(kernel, ""))
     for _, used in launched(part, accumulator, choice.tuning):
         loads = getattr(used, folded_by)
-        many = f"{loads.lanes} element{'s' * (loads.lanes > 1)}, loads of {loads.width}"
-        yield Reason(f"{folded_by}: vectors", many, loads.why.get("lanes", ""))
-        yield Reason(
-            f"{folded_by}: in flight", f"{loads.unroll} at a time", loads.why.get("unroll", "")
-        )
-        size = f"{loads.local_size} work-item{'s' * (loads.local_size > 1)}"
-        yield Reason(f"{folded_by}: work-group", size, loads.why.get("local_size", ""))
+        several = "s" * (loads.lanes > 1), "s" * (loads.local_size > 1)
+        for what, field, told in (
+            ("vectors", "lanes", f"{loads.lanes} element{several[0]}, loads of {loads.width}"),
+            ("in flight", "unroll", f"{loads.unroll} at a time"),
+            ("work-group", "local_size", f"{loads.local_size} work-item{several[1]}"),
+        ):
+            yield Reason(f"{folded_by}: {what}", told, loads.why.get(field, ""))

@@ -32,15 +32,15 @@ class Loads:
 
 
 _LANES_OF_RUNS = "each of 8 lanes has a run of its own, so that none are put together in the end"
-_STREAMS = "a CPU's work-item streams alone, like a thread"
+STREAMS = "a CPU's work-item streams alone, like a thread"
 TURNED = Loads(local_size=1, lanes=8, width=8, unroll=4).because(
-    local_size=_STREAMS,
+    local_size=STREAMS,
     lanes=_LANES_OF_RUNS,
     unroll="blocks of runs are turned in registers as they come",
 )
 """Short runs in blocks that are turned: what kernels/blocks.clh is written for."""
 TURNED_LAST = Loads(local_size=1, lanes=8, width=8, unroll=1).because(
-    local_size=_STREAMS,
+    local_size=STREAMS,
     lanes=_LANES_OF_RUNS,
     unroll="runs are so long that what they are folded to is turned, not their elements",
 )

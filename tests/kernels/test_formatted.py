@@ -7,15 +7,14 @@ import pytest
 
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.kernels.declarations import declarations
-from chunkfold.kernels.device import Device
 from chunkfold.kernels.formatted import WIDTH, formatted
 from chunkfold.kernels.geometry import box
 from chunkfold.kernels.histograms import histogram
 from chunkfold.kernels.programs import programs
 from chunkfold.kernels.tokens import tokens
 from chunkfold.kernels.variant import tiers
+from tests.conftest import DEVICES
 
-OPS = [["std", "argmax"], ["nanmean", "histogram", "logsumexp"]]
 BOXES = [box((1000,), (0,)), box((40, 90), (1,)), box((40, 90), (0,)), box((40, 9), (1,))]
 
 
@@ -27,20 +26,24 @@ def words(text: str) -> list[str]:
     return [token.text for token in tokens(text) if token.text not in ("{", "}")]
 
 
-@pytest.mark.parametrize("ops", OPS, ids=" ".join)
-def test_all_tokens_stay_in_order_and_lines_are_short(device: Device, ops: list[str]):
-    monoids = [histogram([0, 1, 5]) if op == "histogram" else as_monoid(op) for op in ops]
-    for dtype, outputs in (("f4", 1), ("i8", 40)):
-        bound = bind(monoids, [np.dtype(dtype)], exact=True, fp64=device.fp64)
-        accumulator = bound.accumulator.for_outputs(outputs)
-        for program in programs(device, accumulator, next(tiers(device, accumulator))[0], BOXES):
-            for one in program.needed():
-                lines = formatted(one)
-                assert words("\n".join(lines)) == [
-                    token.text for token in one.tokens if token.text not in ("{", "}")
-                ]
-                assert max(map(len, lines)) <= WIDTH
-                assert lines == told("\n".join(lines))  # there is nothing left to do
+@pytest.mark.parametrize(
+    ("ops", "dtype", "outputs"),
+    [("std argmax", "f4", 1), ("std", "f8", 40), ("nanmean histogram logsumexp", "i8", 40)],
+)
+def test_all_tokens_stay_in_order_and_lines_are_short(ops: str, dtype: str, outputs: int):
+    device = DEVICES[0]
+    monoids = [histogram([0, 1, 5]) if op == "histogram" else as_monoid(op) for op in ops.split()]
+    bound = bind(monoids, [np.dtype(dtype)], exact=True, fp64=device.fp64)
+    accumulator = bound.accumulator.for_outputs(outputs)
+    tuning = next(tiers(device, accumulator))[0]
+    for program in programs(device, accumulator, tuning, BOXES):
+        for one in program.needed():
+            lines = formatted(one)
+            assert words("\n".join(lines)) == [
+                token.text for token in one.tokens if token.text not in ("{", "}")
+            ]
+            assert max(map(len, lines)) <= WIDTH
+            assert lines == told("\n".join(lines))  # there is nothing left to do
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -16,7 +18,7 @@ from chunkfold.kernels.listing import Program, listing
 from chunkfold.kernels.opened import program_options, program_source
 from chunkfold.kernels.programs import programs
 from chunkfold.kernels.variant import tiers
-from tests.conftest import shaped
+from tests.conftest import DEVICES, shaped
 
 pytestmark = pytest.mark.unoptimised
 
@@ -58,7 +60,9 @@ def test_what_is_listed_answers_as_what_is_compiled(
     assert len(compiled) >= 2
 
 
-def listed(device: Device, *ops: str, exact: bool = True) -> str:
+@cache
+def listed(*ops: str, exact: bool = True) -> str:
+    device = DEVICES[0]
     bound = bind(list(map(as_monoid, ops)), [np.dtype("f4")], exact=exact, fp64=device.fp64)
     accumulator, part = bound.accumulator, box((9000,), (0,))
     return listing(programs(device, accumulator, next(tiers(device, accumulator))[0], [part]))
@@ -68,14 +72,14 @@ def listed(device: Device, *ops: str, exact: bool = True) -> str:
     ("ops", "exact", "most"),
     [(["sum"], False, 220), (["sum"], True, 470), (["mean", "std", "min", "max"], True, 700)],
 )
-def test_a_listing_can_be_read(device: Device, ops: list[str], exact: bool, most: int):
-    lines = listed(device, *ops, exact=exact).splitlines()
+def test_a_listing_can_be_read(ops: list[str], exact: bool, most: int):
+    lines = listed(*ops, exact=exact).splitlines()
     assert len(lines) <= most, len(lines)
     assert max(map(len, lines)) <= WIDTH
 
 
-def test_every_part_says_where_it_is_from(device: Device):
-    text = listed(device, "sum", "min")
+def test_every_part_says_where_it_is_from():
+    text = listed("sum", "min")
     parts = [line for line in text.splitlines() if line.startswith("// -- ")]
     assert "// -- flat.cl" in parts
     assert any("component 0: s of sum, an exact sum" in part for part in parts)
@@ -85,8 +89,8 @@ def test_every_part_says_where_it_is_from(device: Device):
     assert text.splitlines()[first - 1].startswith("// -- ")
 
 
-def test_what_stands_in_two_programs_is_told_once(device: Device):
-    text = listed(device, "sum", exact=False)
+def test_what_stands_in_two_programs_is_told_once():
+    text = listed("sum", exact=False)
     heads = [line for line in text.splitlines() if line.startswith("static")]
     assert len(heads) == len(set(heads))
     again = text.partition("As above: ")[2].partition("\n// --")[0].replace("\n// ", " ")
@@ -96,8 +100,8 @@ def test_what_stands_in_two_programs_is_told_once(device: Device):
     assert set(names) <= set(whole)
 
 
-def test_nothing_is_listed_that_no_kernel_needs(device: Device):
-    text = listed(device, "sum", exact=False)
+def test_nothing_is_listed_that_no_kernel_needs():
+    text = listed("sum", exact=False)
     kernels = [one for one in declarations(text) if "__kernel" in one.words]
     others = [one for one in declarations(text) if one not in kernels and not one.is_directive]
     for one in others:

@@ -20,7 +20,7 @@ def assemble(kernel: str, accumulator: Accumulator) -> str:
     """Return the whole source of kernel file `kernel` with the reduction baked in.
 
     Includes are resolved here, each behind a `#line` directive, so that the compiler's line
-    numbers are those of the files; of what is generated they are behind "generated".
+    numbers are those of the files; of what is generated they are behind what it is.
     """
     text = resources.files("chunkfold.kernels").joinpath(kernel).read_text()
     texts, place = [f'#line 1 "{kernel}"\n'], 0

@@ -15,7 +15,7 @@ from chunkfold.kernels.bake_joins import joins
 from chunkfold.kernels.bake_lanes import carries, has_firsts
 from chunkfold.kernels.bake_memory import memory
 from chunkfold.kernels.bake_positions import positions
-from chunkfold.kernels.bake_texts import joined, library, named
+from chunkfold.kernels.bake_texts import generated, joined, library, named
 from chunkfold.kernels.bake_turns import turns
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.expressions.emit import tables
@@ -26,21 +26,32 @@ def header(accumulator: Accumulator) -> str:
     """Return the generated counterpart of kernels/monoid.clh for an accumulator."""
     parts = [
         _preamble(accumulator),
-        library("tables.clh") + '#line 1 "generated"' if accumulator.tables else "",
-        library("expansions.clh") + '#line 1 "generated"' if accumulator.exact else "",
-        library("limbs.clh") + '#line 1 "generated"' if accumulator.in_limbs else "",
+        library("tables.clh") if accumulator.tables else "",
+        library("expansions.clh") if accumulator.exact else "",
+        library("limbs.clh") if accumulator.in_limbs else "",
+        generated("how elements are read"),
         inputs(accumulator),
         *(
-            _baker(part)(number, part, accumulator)
+            f"{generated(_told(number, part))}\n{_baker(part)(number, part, accumulator)}"
             for number, part in enumerate(accumulator.components)
         ),
+        generated("all components together"),
         _whole(accumulator),
         positions(accumulator),
         _attaching(accumulator),
+        generated("accumulators in memory"),
         memory(accumulator),
         _collectives(accumulator),
     ]
     return "\n".join(parts)
+
+
+def _told(number: int, part: Component) -> str:
+    """Say what a component is, and of which monoid."""
+    fields = ", ".join(field.name for field in part.fields)
+    ops = dict.fromkeys(f.op if isinstance(f.op, str) else "an op of its own" for f in part.fields)
+    what = "an exact sum" if part.limbs else "counters" if part.table else ", ".join(ops)
+    return f"component {number}: {fields} of {part.origin}, {what}"
 
 
 def _baker(part: Component) -> Callable[[int, Component, Accumulator], str]:
@@ -60,12 +71,12 @@ def needs_fp64(accumulator: Accumulator) -> bool:
 
 
 def _preamble(accumulator: Accumulator) -> str:
-    lines = ['#line 1 "generated"']
+    lines = [generated("what all of it needs")]
     if needs_fp64(accumulator):
         lines += ["#define CHF_FP64 1", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"]
     # A contracted multiply-add rounds once where the monoid says twice.
     lines.append("#pragma OPENCL FP_CONTRACT OFF")
-    lines.append(library("lanes.clh") + '#line 1 "generated"')
+    lines += [library("lanes.clh"), generated("what all of it needs")]
     if "float16" in accumulator.value:
         # One rounding: through float, a double would be rounded twice.
         wide = "double" if "float64" in accumulator.stored else "float"

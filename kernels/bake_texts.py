@@ -19,6 +19,11 @@ def library(name: str) -> str:
     return f'#line 1 "{name}"\n{text}'
 
 
+def generated(what: str) -> str:
+    """Return a directive that says what the lines behind it are, which are in no file."""
+    return f'#line 1 "generated: {what}"'
+
+
 def named(accumulator: Accumulator) -> list[tuple[str, str, Component]]:
     """Return what kernels call each component, and the one that holds its state."""
     return [

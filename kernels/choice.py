@@ -7,7 +7,7 @@ device, driver and source. `CHUNKFOLD_TIES=table` takes the table's first instea
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels.accumulator import Accumulator
@@ -27,15 +27,22 @@ class Choice:
     tuning: Tuning
     rivals: tuple[tuple[Tuning, float], ...]
     """Those that were measured, and bytes per second; empty if there was but one."""
+    why: str = ""
+    """What settled it: a measurement, or the table."""
+    passed_over: tuple[tuple[str, str], ...] = ()
+    """What was tried before and did not work, and what came of it."""
 
     def __str__(self) -> str:
         if not self.rivals:
             return str(self.tuning)
-        rates = "; ".join(
-            f"{rate / 1e9:.1f} GB/s: {tuning}" if rate else f"failed: {tuning}"
-            for tuning, rate in self.rivals
-        )
-        return f"{self.tuning} (measured {rates})"
+        return f"{self.tuning} (measured {_rates(self.rivals)})"
+
+
+def _rates(rivals: Iterable[tuple[Tuning, float]]) -> str:
+    return "; ".join(
+        f"{rate / 1e9:.1f} GB/s: {tuning}" if rate else f"failed: {tuning}"
+        for tuning, rate in rivals
+    )
 
 
 def choose(
@@ -76,13 +83,15 @@ def chosen(
     found = (
         tiers(device, accumulator) if variant is None else [forced(device, accumulator, variant)]
     )
-    for wanted in _attempts(
+    for wanted, why in _attempts(
         distinct(equals, kernel_files(equals[0].folds(kernels))) for equals in found
     ):
         equals, verdict = settled(device, accumulator, *wanted, kernels=kernels)
         if verdict.usable:
-            rivals = zip(equals, verdict.rates, strict=True) if verdict.rates else ()
-            return Choice(equals[verdict.chosen], tuple(rivals))
+            rivals = tuple(zip(equals, verdict.rates, strict=True)) if verdict.rates else ()
+            told = f"{why}: {_rates(rivals)}" if rivals else why
+            failed = tuple((str(tuning), other.reason) for tuning, other in failures)
+            return Choice(equals[verdict.chosen], rivals, told, failed)
         if verdict.unlawful:
             raise MonoidError(verdict.reason)
         failures.append((equals[verdict.chosen], verdict))
@@ -129,9 +138,18 @@ def _limited(device: Device, accumulator: Accumulator, wanted: Tuning, limit: in
     return wanted.at_most(size)
 
 
-def _attempts(found: Iterable[tuple[Tuning, ...]]) -> Iterable[tuple[Tuning, ...]]:
-    """Try equals together; each by itself, should that come to nothing: one may crash the child."""
+def _attempts(
+    found: Iterable[tuple[Tuning, ...]],
+) -> Iterator[tuple[tuple[Tuning, ...], str]]:
+    """Try equals together; each by itself, should that come to nothing: one may crash the child.
+
+    Beside each attempt stands what would settle the choice by it.
+    """
     for equals in found:
-        if len(equals) > 1 and os.environ.get("CHUNKFOLD_TIES") != "table":
-            yield equals
-        yield from ((tuning,) for tuning in equals)
+        why = "the table has one shape for it"
+        if len(equals) > 1:
+            why = "the table's first that works; CHUNKFOLD_TIES=table measures none"
+            if os.environ.get("CHUNKFOLD_TIES") != "table":
+                yield equals, "measured on the device, where the table's first has 5% in advance"
+                why = "it works by itself, and together with its equals it did not"
+        yield from (((tuning,), why) for tuning in equals)

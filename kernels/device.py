@@ -13,6 +13,7 @@ from typing import Any
 
 import pyopencl as cl
 
+from chunkfold.kernels.capabilities import lacks, taken_away
 from chunkfold.kernels.loader import entry_point
 
 _VERSION = re.compile(r"OpenCL (?:C )?(\d+)\.(\d+)")
@@ -78,6 +79,8 @@ class Device:
     """Equal parts that it can be split in, at most; 1 if in none."""
     part: tuple[int, int] | None = None
     """(k, n) if this is the k-th of n equal parts of a device."""
+    without: frozenset[str] = frozenset()
+    """Capabilities that it is used without, whatever it claims."""
 
     @property
     def identity(self) -> str:
@@ -92,10 +95,14 @@ class Device:
         platform = SHORT_NAMES.get(self.platform, self.platform)
         return f"{platform}:{self.index}:{self.kind}{part}"
 
+    def lacks(self, capability: str) -> str | None:
+        """Say why it lacks one of `kernels.capabilities.CAPABILITIES`; None if it has it."""
+        return lacks(self, capability)
+
     @property
     def fp64(self) -> bool:
-        """Whether it claims float64."""
-        return "cl_khr_fp64" in self.extensions or "__opencl_c_fp64" in self.features
+        """Whether it has float64."""
+        return self.lacks("fp64") is None
 
     def __str__(self) -> str:
         return f"{self.name} ({self.spec})"
@@ -137,6 +144,7 @@ def describe(handle: cl.Device, index: int) -> Device:
         unified_memory=bool(handle.host_unified_memory),
         max_sub_groups=_optional(handle, "max_num_sub_groups", 0),
         most_parts=_most_parts(handle),
+        without=taken_away(),
     )
 
 

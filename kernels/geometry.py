@@ -64,25 +64,35 @@ class Box:
         """Elements in all."""
         return self.outputs * self.reduces
 
-    @cached_property
+    @property
     def kernel(self) -> str:
-        """Which of `FOLDS` folds it.
+        """Which of `FOLDS` folds it."""
+        return self.kernel_because[0]
+
+    @cached_property
+    def kernel_because(self) -> tuple[str, str]:
+        """Which of `FOLDS` folds it, and why.
 
         `flat` takes one contiguous run that goes into one output, indices in step; `columns` what
         has neighbouring elements in different outputs; `short_rows` what has few neighbours in each
         of many outputs; `rows` all else.
         """
-        if self.outputs == 1 and (
-            self.reduces <= 1 or [(d.stride, d.index_stride) for d in self.reduced] == [(1, 1)]
-        ):
-            return "flat"
-        if not self.kept or not self.reduced:
-            return "columns" if self.kept else "rows"
+        if self.outputs == 1 and self.reduces <= 1:
+            return "flat", "there is one element at most"
+        if self.outputs == 1 and [(d.stride, d.index_stride) for d in self.reduced] == [(1, 1)]:
+            return "flat", "all elements are one run in memory, and go into one output"
+        if not self.kept:
+            return "rows", "all elements go into one output, and are several runs in memory"
+        if not self.reduced:
+            return "columns", "each output has one element"
         row, run = self.kept[-1], self.reduced[-1]
         if row.stride < run.stride:
-            return "columns"
-        short = run.stride == 1 and run.size <= SHORT_RUN and row.size >= SHORT_RUNS
-        return "short_rows" if short else "rows"
+            return "columns", "neighbours in memory go into different outputs"
+        if run.stride == 1 and run.size <= SHORT_RUN and row.size >= SHORT_RUNS:
+            return "short_rows", (
+                f"an output has runs of {run.size} neighbours in memory, {SHORT_RUN} at most"
+            )
+        return "rows", "neighbours in memory go into the same output"
 
     def words(self) -> np.ndarray:
         """Lay the dims out as kernels/place.clh reads them: uint64, kept before reduced."""

@@ -45,53 +45,83 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
 
     def loads(local_size: int, lanes: int, width: int, unroll: int) -> Loads:
         size = work_group_size(device, accumulator, variant, local_size)
-        return Loads(size, lanes, width, unroll)
+        most = f"{local_size} as swept, or what the device, local memory and {variant} allow"
+        return Loads(size, lanes, width, unroll).because(local_size=most)
 
+    of_bytes = f"the best of a sweep, of elements of {itemsize} bytes"
     few = max(1, 4 // itemsize)
     width, many = _FLAT.get(itemsize, (1, 4))
     small = accumulator.state_bytes <= _LIGHT_STATE_BYTES
     light = itemsize == 8 and small and not has_positions(accumulator)
+    shape, flat_why = _few_loads(itemsize, width, light=light)
+    short_rows, short_why = _staged_rows(device, accumulator)
+    columns = Loads(min(128, device.max_work_group_size), few, few, 8).because(
+        local_size="128 as swept, or what the device allows",
+        lanes="loads of 4 bytes at least",
+        unroll="rows in flight hide the memory's latency",
+    )
     swept = Tuning(
         variant=variant,
         groups=min(MOST_GROUPS, 8 * device.compute_units),
-        flat=loads(*_few_loads(itemsize, width, light=light)),
-        rows=loads(_ROWS_LOCAL, *_ROWS.get(itemsize, (1, 1, 2))),
-        columns=Loads(min(128, device.max_work_group_size), few, few, 8),
-        short_rows=_staged_rows(device, accumulator),
+        flat=loads(*shape).because(lanes=flat_why, unroll=flat_why),
+        rows=loads(_ROWS_LOCAL, *_ROWS.get(itemsize, (1, 1, 2))).because(
+            lanes=of_bytes, unroll=of_bytes
+        ),
+        columns=columns,
+        short_rows=short_rows,
         strip=False,
         aligned=itemsize in _FLAT,
         tile=1,
         height=1,
         local_tables=local_tables(device, accumulator),
+    ).because(
+        groups=f"8 for each of {device.compute_units} compute units",
+        strip="neighbouring work-items of a GPU read neighbouring memory",
+        short_rows=short_why,
     )
     if not accumulator.exact:
         # One state instead of one a lane leaves rows registers for accumulators of many or wide
         # fields.
-        flat = swept.flat if light else loads(_FLAT_LOCAL, 1, width, many)
-        return swept, replace(swept, flat=flat, rows=replace(swept.rows, lanes=1))
+        one = "one state leaves registers for accumulators of many or wide fields"
+        much = "much to do for each element: more in flight, and fewer work-items"
+        many_loads = loads(_FLAT_LOCAL, 1, width, many).because(lanes=one, unroll=much)
+        flat = swept.flat if light else many_loads
+        rows = replace(swept.rows, lanes=1).because(lanes=one)
+        return swept, replace(swept, flat=flat, rows=rows)
     # Compilers are slow on exact sums, and there is little to settle: of what was swept on the same
     # device, one of these was the best or within 5% of it.
     squares = any(field.limbs and field.limbs.degree > 1 for field in accumulator.sums.values())
     width, unroll = (8, 1) if squares or itemsize <= 2 else (4, 2)
-    same = loads(_ROWS_LOCAL, 1, width, unroll)
-    columns = replace(swept.columns, unroll=min(16, max(1, _BYTES_IN_FLIGHT // itemsize)))
+    exact = "the best of a sweep of exact sums, or within 5% of it"
+    same = loads(_ROWS_LOCAL, 1, width, unroll).because(lanes=exact, unroll=exact)
+    unrolled = min(16, max(1, _BYTES_IN_FLIGHT // itemsize))
+    columns = replace(columns, unroll=unrolled).because(
+        unroll=f"{_BYTES_IN_FLIGHT} bytes in flight for each work-item"
+    )
     return (replace(swept, flat=same, rows=same, columns=columns, aligned=True),)
 
 
-def _few_loads(itemsize: int, width: int, *, light: bool) -> tuple[int, int, int, int]:
-    """Return work-items, lanes, width and loads in flight, where there is little to do for each."""
+def _few_loads(itemsize: int, width: int, *, light: bool) -> tuple[tuple[int, int, int, int], str]:
+    """Return work-items, lanes, width and loads in flight where there is little to do, and why."""
     if light:
-        return 2 * _FLAT_LOCAL, 1, width // 2, _FEW
-    return _FLAT_LOCAL if itemsize == 8 else 2 * _FLAT_LOCAL, 1, width, _FEW
+        why = "little to do for elements of 8 bytes: loads of 16 bytes"
+        return (2 * _FLAT_LOCAL, 1, width // 2, _FEW), why
+    why = "little to do for each element: few loads in flight, and many work-items"
+    return (_FLAT_LOCAL if itemsize == 8 else 2 * _FLAT_LOCAL, 1, width, _FEW), why
 
 
-def _staged_rows(device: Device, accumulator: Accumulator) -> Loads | None:
-    """Return how a GPU stages runs, of which each item folds its own; None if it should not."""
+def _staged_rows(device: Device, accumulator: Accumulator) -> tuple[Loads | None, str]:
+    """Return how a GPU stages runs, of which each item folds its own, None if not; and why."""
     itemsize = max(accumulator.itemsizes)
     size = min(_STAGED_RUNS, device.max_work_group_size)
-    several = len(accumulator.stored) > 1 or bool(accumulator.tables)
-    light = accumulator.exact or accumulator.state_bytes <= _STAGED_STATE_BYTES
-    fits = lanes_readable(accumulator) and size * (_STAGED + 1) * itemsize <= device.local_bytes
-    if several or light or not fits or itemsize not in (2, 4) or size < _STAGED:
-        return None
-    return Loads(size, lanes=1, width=1, unroll=_STAGED)
+    if len(accumulator.stored) > 1 or accumulator.tables:
+        return None, "runs of several inputs, or with tables, are not staged"
+    if accumulator.exact or accumulator.state_bytes <= _STAGED_STATE_BYTES:
+        return None, "there is too little to do for each element for staging to pay"
+    if not lanes_readable(accumulator) or itemsize not in (2, 4):
+        return None, "only plain elements of 2 or 4 bytes are staged"
+    if size < _STAGED or size * (_STAGED + 1) * itemsize > device.local_bytes:
+        return None, "local memory, or the largest work-group, is too small for it"
+    why = "there is much to do for each element: a group stages runs, an item folds each"
+    loads = Loads(size, lanes=1, width=1, unroll=_STAGED)
+    return loads.because(local_size=why, lanes=why, unroll="all that is staged is in flight"), why

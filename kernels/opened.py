@@ -86,8 +86,7 @@ class OpenedDevice:
         BuildError
             If it does not build.
         """
-        if kernel_file == "passes.cl":
-            accumulator = accumulator.for_passes()
+        accumulator = seen_by(kernel_file, accumulator)
         key = (kernel_file, accumulator, tuning.options(kernel_file), build_options(self.device))
         with self._lock:
             if key not in self._programs:
@@ -96,12 +95,22 @@ class OpenedDevice:
 
     def _build(self, kernel_file: str, accumulator: Accumulator, tuning: Tuning) -> cl.Program:
         source = program_source(self.device, kernel_file, accumulator, tuning)
-        options = [*build_options(self.device), *tuning.options(kernel_file)]
-        options.append(f"-DCHF_CPU={int(self.device.kind == 'cpu')}")
+        options = program_options(self.device, kernel_file, tuning)
         try:
             return built(self.context, self.handle, source, options, cache_in_slot("programs"))
         except cl.RuntimeError as error:
             raise BuildError(_log(str(error), source)) from error
+
+
+def seen_by(kernel_file: str, accumulator: Accumulator) -> Accumulator:
+    """Return what a kernel file is compiled for, to fold into an accumulator."""
+    return accumulator.for_passes() if kernel_file == "passes.cl" else accumulator
+
+
+def program_options(device: Device, kernel_file: str, tuning: Tuning) -> tuple[str, ...]:
+    """Return the compiler's options for a kernel file on a device."""
+    on_cpu = f"-DCHF_CPU={int(device.kind == 'cpu')}"
+    return (*build_options(device), *tuning.options(kernel_file), on_cpu)
 
 
 def program_source(
@@ -119,14 +128,20 @@ def program_source(
             f"{accumulator.origins} needs {accumulator.constant_bytes:,} bytes of constants, but "
             f"{device} has {device.constant_bytes:,}; use fewer edges, or smaller arrays"
         )
-    if needs_fp64(accumulator) and not device.fp64:
+    lacks = device.lacks("fp64") if needs_fp64(accumulator) else None
+    if lacks:
         able = [str(other) for other in all_devices() if other.fp64]
         raise DeviceError(
             f"{accumulator.origins} of {', '.join(accumulator.stored)} needs float64, which "
-            f"{device} lacks (no cl_khr_fp64); "
+            f"{device} lacks ({lacks}); "
             f"{'these have it: ' + '; '.join(able) if able else 'no device here has it'}"
         )
-    return language_pragmas(device, tuning.variant) + assemble(kernel_file, accumulator)
+    halves = accumulator.tables and device.lacks("int64_atomics")
+    return (
+        language_pragmas(device, tuning.variant)
+        + ("#define CHF_INT64_ATOMICS 0\n" if halves else "")
+        + assemble(kernel_file, accumulator)
+    )
 
 
 def _log(text: str, source: str) -> str:

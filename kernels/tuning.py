@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from chunkfold.kernels.geometry import FOLDS
 
@@ -26,11 +26,27 @@ class Loads:
     """Elements of one load; a multiple of `lanes`."""
     unroll: int
     """Loads in flight."""
+    why: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Reasons for some of these, by their names."""
+
+    def because(self, **why: str) -> Loads:
+        """Return the same with other reasons."""
+        return replace(self, why={**self.why, **why})
 
 
-TURNED = Loads(local_size=1, lanes=8, width=8, unroll=4)
+_LANES_OF_RUNS = "each of 8 lanes has a run of its own, so that none are put together in the end"
+STREAMS = "a CPU's work-item streams alone, like a thread"
+TURNED = Loads(local_size=1, lanes=8, width=8, unroll=4).because(
+    local_size=STREAMS,
+    lanes=_LANES_OF_RUNS,
+    unroll="blocks of runs are turned in registers as they come",
+)
 """Short runs in blocks that are turned: what kernels/blocks.clh is written for."""
-TURNED_LAST = Loads(local_size=1, lanes=8, width=8, unroll=1)
+TURNED_LAST = Loads(local_size=1, lanes=8, width=8, unroll=1).because(
+    local_size=STREAMS,
+    lanes=_LANES_OF_RUNS,
+    unroll="runs are so long that what they are folded to is turned, not their elements",
+)
 """Short runs by vectors of their own; what they are folded to is turned (kernels/turned.clh)."""
 
 
@@ -62,6 +78,12 @@ class Tuning:
     """Work-groups that fold a run count in local memory."""
     long_run: int | None = None
     """Elements of a short run from which on it is `TURNED_LAST`."""
+    why: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Reasons for some of these, by their names."""
+
+    def because(self, **why: str) -> Tuning:
+        """Return the same with other reasons."""
+        return replace(self, why={**self.why, **why})
 
     def options(self, kernel_file: str) -> tuple[str, ...]:
         """Compiler options that set kernels/tuning.clh for a kernel file.
@@ -107,7 +129,10 @@ class Tuning:
 
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""
-        return replace(self, columns=replace(self.columns, lanes=1, width=1), tile=1)
+        columns = replace(self.columns, lanes=1, width=1).because(
+            lanes="columns are no neighbours in memory, or not where loads need them"
+        )
+        return replace(self, columns=columns, tile=1)
 
     def for_runs(self, size: int) -> Tuning:
         """Return the tuning for short runs of so many elements."""
@@ -117,16 +142,28 @@ class Tuning:
 
     def plain(self) -> Tuning:
         """Return the tuning without vectors, for compilers that do not survive them."""
-        one_by_one = self._each(lambda loads: replace(loads, lanes=1, width=1, unroll=1))
-        return replace(one_by_one, tile=1, aligned=False, short_rows=None)
+        plainest = "without vectors, for compilers that do not survive them"
+        one_by_one = self._each(
+            lambda loads: replace(loads, lanes=1, width=1, unroll=1).because(
+                lanes=plainest, unroll=plainest
+            )
+        )
+        changed = replace(one_by_one, tile=1, aligned=False, short_rows=None)
+        return changed.because(short_rows=plainest)
 
     def at_most(self, work_items: int) -> Tuning:
         """Return the tuning with no work-group larger than `work_items`."""
+        limit = f"built kernels allow {work_items} at most"
         fewer = self._each(
-            lambda loads: replace(loads, local_size=min(loads.local_size, work_items))
+            lambda loads: (
+                replace(loads, local_size=work_items).because(local_size=limit)
+                if loads.local_size > work_items
+                else loads
+            )
         )
-        staged = self.short_rows is not None and self.short_rows.local_size > work_items
-        return replace(fewer, short_rows=None) if staged else fewer
+        if self.short_rows is None or self.short_rows.local_size <= work_items:
+            return fewer
+        return replace(fewer, short_rows=None).because(short_rows=limit)
 
     def _each(self, changed: Callable[[Loads], Loads]) -> Tuning:
         return replace(

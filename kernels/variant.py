@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.capabilities import SUB_GROUP_EXTENSIONS
 from chunkfold.kernels.cpu_shapes import cpu_shapes
 from chunkfold.kernels.device import POCL, Device
 from chunkfold.kernels.errors import DeviceError
@@ -13,13 +15,29 @@ from chunkfold.kernels.gpu_shapes import gpu_shapes
 from chunkfold.kernels.tuning import VARIANTS, Tuning
 
 Shape = Callable[[Device, Accumulator, str], tuple[Tuning, ...]]
-_TABLE: dict[str, tuple[Shape, tuple[str, ...]]] = {
-    "cpu": (cpu_shapes, ("tree", "work_group", "sub_group")),
-    "gpu": (gpu_shapes, ("sub_group", "work_group", "tree")),
-    "accelerator": (gpu_shapes, ("sub_group", "work_group", "tree")),
+
+
+class _Row(NamedTuple):
+    """What suits a kind of device."""
+
+    shapes: Shape
+    """Those of which a measurement chooses."""
+    variants: tuple[str, ...]
+    """Best first."""
+    why: str
+    """Why they stand in this order."""
+
+
+_ALONE = "a CPU's work-items stream alone, so that a group has nothing to put together"
+_TOGETHER = "built-ins put a group's work-items together without local memory, or with little"
+_TABLE = {
+    "cpu": _Row(cpu_shapes, ("tree", "work_group", "sub_group"), _ALONE),
+    "gpu": _Row(gpu_shapes, ("sub_group", "work_group", "tree"), _TOGETHER),
+    "accelerator": _Row(gpu_shapes, ("sub_group", "work_group", "tree"), _TOGETHER),
 }
-"""Per kind of device: the shapes that suit it, of which a measurement chooses, and its variants,
-best first."""
+"""By kind of device."""
+_NEEDS = {"work_group": "work_group_functions", "sub_group": "sub_groups"}
+"""What devices must be capable of, for a variant with built-ins."""
 
 
 def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | None:
@@ -29,7 +47,7 @@ def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | Non
     """
     if variant == "tree":
         return None
-    lacks = _lacks(device, variant)
+    lacks = device.lacks(_NEEDS[variant])
     if lacks:
         return lacks
     if accumulator.exact:
@@ -37,24 +55,6 @@ def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | Non
     if not accumulator.collective:
         return f"{variant}_reduce_<op> exists for add, min and max only"
     return None
-
-
-def _lacks(device: Device, variant: str) -> str | None:
-    """Say what a device lacks for a variant with built-ins."""
-    if variant == "work_group":
-        features, collective = device.features, "__opencl_c_work_group_collective_functions"
-        if (2, 0) <= device.version < (3, 0) or collective in features:
-            return None
-        return f"OpenCL {_dotted(device.version)} without {collective}"
-    if device.version >= (3, 0) and "__opencl_c_subgroups" in device.features:
-        return None if device.max_sub_groups else "it reports no sub-groups"
-    if {"cl_khr_subgroups", "cl_intel_subgroups"} & device.extensions:
-        return None
-    return "it has neither __opencl_c_subgroups, cl_khr_subgroups nor cl_intel_subgroups"
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))
 
 
 def language_options(device: Device) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def language_pragmas(device: Device, variant: str) -> str:
     """Return the pragmas that a variant's built-ins need before OpenCL C 3.0."""
     if variant != "sub_group" or language_options(device) == ("-cl-std=CL3.0",):
         return ""
-    names = [n for n in ("cl_khr_subgroups", "cl_intel_subgroups") if n in device.extensions]
+    names = [name for name in SUB_GROUP_EXTENSIONS if name in device.extensions]
     return "".join(f"#pragma OPENCL EXTENSION {name} : enable\n" for name in names)
 
 
@@ -90,11 +90,21 @@ def tiers(device: Device, accumulator: Accumulator) -> Iterator[tuple[Tuning, ..
 
     The last is the simplest there is.
     """
-    shape, variants = _TABLE[device.kind]
-    for variant in variants:
-        if why_not(device, accumulator, variant) is None:
-            yield shape(device, accumulator, variant)
-    yield (shape(device, accumulator, "tree")[0].plain(),)
+    row = _TABLE[device.kind]
+    others: list[str] = []
+    """What speaks against variants that stand before."""
+    for variant in row.variants:
+        against = why_not(device, accumulator, variant)
+        if against is None:
+            why = "; ".join(others) or f"the table's first: {row.why}"
+            yield _because(why, row.shapes(device, accumulator, variant))
+        others.append(f"not {variant}: {against or 'no kernel of it works here'}")
+    plainest = (row.shapes(device, accumulator, "tree")[0].plain(),)
+    yield _because("the simplest there is, since nothing else works here", plainest)
+
+
+def _because(why: str, shapes: Iterable[Tuning]) -> tuple[Tuning, ...]:
+    return tuple(shape.because(variant=why) for shape in shapes)
 
 
 def forced(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
@@ -110,4 +120,4 @@ def forced(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuni
     reason = why_not(device, accumulator, variant)
     if reason:
         raise DeviceError(f"variant {variant!r} cannot be used on {device}: {reason}")
-    return _TABLE[device.kind][0](device, accumulator, variant)
+    return _because("it was asked for", _TABLE[device.kind].shapes(device, accumulator, variant))

@@ -26,8 +26,6 @@ def work_group_size(
     min(kernel's limit, device's limits, what local memory holds), rounded down to the preferred
     multiple where that leaves anything, to a power of two for `tree`.
     """
-    if accumulator.tables and "cl_khr_int64_base_atomics" not in device.extensions:
-        return 1  # so that nothing shares a table
     # acc_t may be padded to the alignment of its widest field, and is never empty.
     scratch = (accumulator.item_bytes + 7) // 8 * 8 or 4
     tables = _COUNTER_BYTES * accumulator.entries if local_tables(device, accumulator) else 0

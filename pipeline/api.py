@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from chunkfold.deadline import beside
 from chunkfold.errors import LawsWarning, PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
-from chunkfold.kernels import Monoid
+from chunkfold.kernels import Device, Monoid, all_devices, devices
 from chunkfold.kernels.laws import depends_on_order_of
 from chunkfold.kernels.variant import forced
 from chunkfold.on_cluster import OnCluster
@@ -172,6 +173,7 @@ def submit(
         if not all(device.fp64 for device in crew.devices):
             bound = request.bound(fp64=False)
         planned = request.plan(bound, listings.result(), **crew.terms)
+        planned = replace(planned, device=crew.devices[0])
         if variant is not None:  # that workers would refuse, each by itself
             for device in crew.devices:
                 forced(device, planned.accumulator, variant)
@@ -232,13 +234,14 @@ def plan(
     workers: int = 1,
     threads: int = THREADS,
     memory_limit: int | None = None,
+    device: Device | str | None = None,
     client: Client | None = None,
 ) -> Plan:
     """Say what `reduce` would do, without reading data; parameters as there.
 
     With a cluster (given or current), for its workers; else for `workers` that run `threads`
     blocks at once each, and may take `memory_limit` bytes each: of this host's memory, if it is
-    not given, an equal share.
+    not given, an equal share. `device` is the first of theirs, if it is not this host's default.
     """
     for name, number in (("workers", workers), ("threads", threads)):
         if number < 1:
@@ -249,7 +252,6 @@ def plan(
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options,
     )  # fmt: skip
-    bound = request.bound()
     client = client or _current_client()
     terms: dict[str, Any] = {
         "workers": workers, "threads": threads, "readers": readers_each(workers),
@@ -257,8 +259,15 @@ def plan(
         "memory_limit": memory_limit or memory_each(workers),
     }  # fmt: skip
     if client is not None:
-        terms = OnCluster(client).crew().terms
-    return request.plan(bound, request.listings(), **terms)
+        crew = OnCluster(client).crew()
+        terms, able = crew.terms, list(crew.devices)
+    elif isinstance(device, Device):
+        able = [device]
+    else:  # a plan is made where there is no device, too
+        able = devices(device)[:1] if device is not None or all_devices() else []
+    bound = request.bound(fp64=all(one.fp64 for one in able))
+    planned = request.plan(bound, request.listings(), **terms)
+    return replace(planned, device=able[0] if able else None)
 
 
 def _backend(client: Client | None) -> Backend:

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from chunkfold.blocks import Block
 from chunkfold.gaps import ListingTerms, Stored, with_objects
-from chunkfold.kernels import Accumulator, Packing
+from chunkfold.kernels import Accumulator, Device, Packing
 from chunkfold.kernels.indices import takes_first
 from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
@@ -22,6 +23,9 @@ from chunkfold.source import Source
 from chunkfold.stored import Listing
 from chunkfold.tree import Tree
 from chunkfold.units import size_text
+
+if TYPE_CHECKING:
+    from chunkfold.kernels.explained import Reason
 
 _MENTIONED = 1.05
 """How many times chunks are decoded, at least, if that is said."""
@@ -62,11 +66,8 @@ class Plan:
     """How values are made of each input's elements, if they are not what is stored."""
     mask_and_scale: bool = False
     """Whether they were to be."""
-
-    @property
-    def source(self) -> Source:
-        """The first input."""
-        return self.sources[0]
+    device: Device | None = None
+    """The first that would fold it."""
 
     @property
     def name(self) -> str:
@@ -177,6 +178,39 @@ class Plan:
                 f"          fill values of {self.absent:,} of them are made and folded one by one: "
                 f"{', '.join(names)} may read each index"
             )
+
+    def source(self, device: Device | str | None = None, *, variant: str | None = None) -> str:
+        """List the programs that a device folds it by, behind the preprocessor.
+
+        What is missing are functions that nothing calls. Outputs whose exact sums are lost, which
+        is seldom, are folded once more by others.
+
+        Parameters
+        ----------
+        device
+            One of this host, or a text that names it; None for the first that the plan would use.
+        variant
+            A kernel variant, instead of the best one.
+
+        Raises
+        ------
+        DeviceError
+            If there is no such device, or it cannot do that.
+        """
+        from chunkfold.looked import source_of  # which opens devices, as plans need not
+
+        return source_of(self, device, variant)
+
+    def explain(
+        self, device: Device | str | None = None, *, variant: str | None = None
+    ) -> list[Reason]:
+        """Say by which kernels a device folds it, and why; parameters as `source`.
+
+        What was not tried on the device before is tried now, as a run would do.
+        """
+        from chunkfold.looked import explained_for
+
+        return explained_for(self, device, variant)
 
     @property
     def levels(self) -> int:

@@ -161,7 +161,13 @@ def reads_of(
 
 
 def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
-    """Return which kernels fold what is read for a window: of `kernels.geometry.FOLDS`.
+    """Return which kernels fold what is read for a window: of `kernels.geometry.FOLDS`."""
+    boxes = boxes_of(work, window, buffer_bytes)
+    return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
+
+
+def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
+    """Return a box of every kind that is read for a window; None if there may be others.
 
     Boxes differ in extents, but what matters of one is whether it is 1 and whether it is all there
     is: the least and the largest along an axis are of every kind that occurs.
@@ -174,12 +180,12 @@ def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
         extents[axis] = {along.stop - along.start}
     cut = window.by_cell or work.leaf_bytes > buffer_bytes
     if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
-        return frozenset(FOLDS)
+        return None
     pieces, indexed = layout.leaf(0, 0), work.accumulator.uses_index
-    return frozenset(
-        layout.leaf_box(pieces, [slice(0, size) for size in shape], indexed=indexed).kernel
+    return [
+        layout.leaf_box(pieces, [slice(0, size) for size in shape], indexed=indexed)
         for shape in itertools.product(*extents)
-    )
+    ]
 
 
 def _slabs(

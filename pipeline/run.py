@@ -23,7 +23,6 @@ from chunkfold.kernels.partial import Partial, assembled
 from chunkfold.nans import since_elements_are
 from chunkfold.planned import Plan
 from chunkfold.report import Attempts, DeviceReport, Report, merge, told_apart
-from chunkfold.settings import retry_seconds
 from chunkfold.work import Work
 
 
@@ -66,21 +65,7 @@ class Run:
         self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
         _refuse_empty(plan, bound)
-        self._work = Work(
-            self.id,
-            plan.sources,
-            plan.terms,
-            plan.layout,
-            plan.leaf_bytes,
-            plan.accumulator,
-            variant,
-            plan.threads,
-            plan.readers,
-            plan.requests,
-            plan.memory.fetching,
-            retry_seconds(),
-            skips,
-        )
+        self._work = Work.of(self.id, plan, variant, skips=skips)
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:

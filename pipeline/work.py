@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from chunkfold.gaps import ListingTerms
 from chunkfold.kernels import Accumulator, Tuning
 from chunkfold.layout import Layout
+from chunkfold.planned import Plan
+from chunkfold.settings import retry_seconds
 from chunkfold.source import Source
 from chunkfold.worker import WorkerDevice
 
@@ -37,6 +39,25 @@ class Work:
     """How long a request is tried again, in seconds."""
     skips: bool
     """Whether chunks that cannot be read are left out, rather than end the run."""
+
+    @classmethod
+    def of(cls, run: str, plan: Plan, variant: str | None, *, skips: bool) -> Work:
+        """Return what a plan's blocks have in common."""
+        return cls(
+            run,
+            plan.sources,
+            plan.terms,
+            plan.layout,
+            plan.leaf_bytes,
+            plan.accumulator,
+            variant,
+            plan.threads,
+            plan.readers,
+            plan.requests,
+            plan.memory.fetching,
+            retry_seconds(),
+            skips,
+        )
 
     def readers_of(self, owned: WorkerDevice) -> int:
         """Return how many threads read for a worker: more than it has cores, if they wait."""

@@ -45,7 +45,7 @@ class Reduced:
     @property
     def source(self) -> Source:
         """What was reduced."""
-        return self.plan.source
+        return self.plan.sources[0]
 
     @property
     def axes(self) -> list[int]:

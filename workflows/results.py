@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chunkfold.bad_chunks import Skipped
 from chunkfold.events import Event, RunFinished
 from chunkfold.kernels import Device
+from chunkfold.kernels.capabilities import CAPABILITIES
 from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport
 from chunkfold.run import Run
@@ -189,4 +190,5 @@ def device_json(device: Device) -> dict[str, Any]:
         "max_alloc_bytes": device.max_alloc_bytes,
         "extensions": sorted(device.extensions),
         "features": sorted(device.features),
+        "lacks": {name: why for name in CAPABILITIES if (why := device.lacks(name))},
     }

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from chunkfold.bad_chunks import Skipped
+from chunkfold.kernels.explained import Reason
 from chunkfold.kernels.finishes import BIN
 from chunkfold.printable import printable
 from chunkfold.report import DeviceReport, told_apart
@@ -169,6 +170,16 @@ def tell_skipped(skipped: Skipped, elements: int) -> None:
     err.print(f"[bold yellow]skipped:[/] {left_out:,} of {elements:,} elements, of bad chunks:")
     for chunk, count in skipped.items():
         err.print(f"  {chunk or 'others'} ({count:,} elements)", markup=False)
+
+
+def reason_table(reasons: Sequence[Reason]) -> Table:
+    """Say what was chosen, and why."""
+    made = table("what", "choice", "why")
+    before = ""
+    for what, choice, why in reasons:
+        made.add_row("" if what == before else what, choice, why)
+        before = what
+    return made
 
 
 def device_table(devices: Mapping[str, DeviceReport], seconds: float) -> Table:

@@ -62,7 +62,12 @@ def ours(
 
     `op` may be several, joined by "+", folded in one pass.
     """
-    bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype], exact=exact)
+    bound = bind(
+        [as_monoid(name) for name in op.split("+")],
+        [array.dtype],
+        exact=exact,
+        fp64=opened.device.fp64,
+    )
     whole = box(array.shape, axes)
     accumulator = bound.accumulator.for_outputs(whole.outputs)
     tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
@@ -82,7 +87,9 @@ def in_cache(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer
     # Each run begins a little behind the one before, or all would be one element over and over.
     strides = (_SLIDE, 1)
     whole = box((repeats, count), (0, 1), strides=strides, index_strides=strides)
-    bound = bind([as_monoid(name) for name in op.split("+")], [array.dtype])
+    bound = bind(
+        [as_monoid(name) for name in op.split("+")], [array.dtype], fp64=opened.device.fp64
+    )
     flat = choose(opened.device, bound.accumulator, kernels=("flat",))
     wanted = replace(flat, rows=flat.flat)
     (tuning,), verdict = settled(opened.device, bound.accumulator, wanted, kernels=("rows",))
@@ -95,7 +102,7 @@ def rung(
     opened: OpenedDevice, step: Rung, op: str, array: np.ndarray, buffer: cl.Buffer
 ) -> Timed | str:
     """Fold the whole buffer with a rung of the ladder; or say why it cannot be."""
-    bound = bind([as_monoid(op)], [array.dtype])
+    bound = bind([as_monoid(op)], [array.dtype], fp64=opened.device.fp64)
     reason = step.why_not(opened.device, bound.accumulator)
     if reason:
         return reason

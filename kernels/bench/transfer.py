@@ -59,7 +59,7 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
         "mapped": _mapped(opened, memory),
         "zero copy": _shown(opened, memory),
     }
-    accumulator = bind([as_monoid("sum")], [memory.dtype]).accumulator
+    accumulator = bind([as_monoid("sum")], [memory.dtype], fp64=device.fp64).accumulator
     fold = Fold(opened, accumulator, choose(device, accumulator, kernels=("flat",)))
     whole = box(memory.shape, (0,))
 

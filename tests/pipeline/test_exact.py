@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold import blocks, planning, run, tile
+from chunkfold import blocks, planning, run, tile, worker
+from chunkfold.errors import DeviceError
 from chunkfold.joining import connect
+from chunkfold.kernels import host
 from chunkfold.kernels.partial import Partial, assembled
 from tests.conftest import DEVICES
 from tests.exactly import expected
@@ -131,3 +134,20 @@ def test_integers_and_extremes_are_the_same_in_both_modes():
     ops = ["sum", "mean", "min", "argmax", "count_nonzero"]
     fast, exact = (cf.reduce(source, ops, mode=mode) for mode in ("fast", "exact"))
     assert fast == exact
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_what_devices_lack_does_not_change_a_bit(axis: int | None, monkeypatch):
+    array = stored(np.random.default_rng(5).standard_normal((40, 70)).astype("f4"), chunks=(9, 70))
+    ops = ["sum", "std", "argmin"]
+    want = cf.reduce(array, ops, axis=axis)
+    lacking = [
+        (replace(device, without=frozenset({"fp64", "int64_atomics"})), handle)
+        for device, handle in host._listed()
+    ]
+    monkeypatch.setattr(host, "_listed", lambda: tuple(lacking))
+    monkeypatch.setattr(worker, "_of_process", {})
+    got = cf.reduce(array, ops, axis=axis)
+    assert [got[op].tobytes() for op in ops] == [want[op].tobytes() for op in ops]
+    with pytest.raises(DeviceError, match="takes fp64 away"):
+        cf.reduce(stored(np.ones((4, 4)), chunks=(4, 4)), "sum")

@@ -160,7 +160,7 @@ def test_no_message_tells_a_password(tmp_path: Path):
         secret = web.url.replace("//", "//me:hush@")
         run = cf.submit(f"{secret}/a")
         run.result()
-        said = [str(run.plan), repr(run.plan.source), str(run.events)]
+        said = [str(run.plan), repr(run.plan.sources[0]), str(run.events)]
         web.failing = lambda path, _: "503" if "/c/" in path else ""
         for source in (f"{secret}/a", f"{secret}/nothing"):
             with pytest.raises(cf.SourceError) as found:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.workflows.cli import COMMANDS, main
+from chunkfold.workflows.results import device_json
 from tests.conftest import DEVICES
 from tests.processes import alive, all_ended
 from tests.web import served
@@ -362,6 +364,51 @@ def test_plan_says_what_would_run(store: Path):
     assert "reduce    mean over axes (1,) of (30, 40)" in done.stdout
     assert "answer    exact: the same bits" in done.stdout
     assert "memory    at most" in done.stdout
+
+
+def test_plan_says_by_which_kernels_and_why(store: Path, here):
+    code, out, err = here("plan", store / "a", "--op", "max", "--axis", 1, "--explain")
+    assert (code, err) == (0, "")
+    rows = [line.split("  ") for line in out.splitlines()]
+    assert rows[0][0] == "what"
+    assert {"device", "variant", "tuning", "trusted", "kernel"} <= {row[0] for row in rows}
+    assert all(row[-1].strip() for row in rows)  # a reason for each
+    assert "neighbours in memory go into the same output" in out or "runs of" in out
+    code, out, _ = here("plan", store / "a", "--op", "max", "--explain", "--variant", "tree")
+    assert code == 0
+    assert "it was asked for" in out
+
+
+def test_plan_lists_the_programs_of_its_kernels(store: Path, here):
+    for device in DEVICES:
+        words = ("plan", store / "a", "--op", "sum", "--source", "--device", device.spec)
+        code, out, err = here(*words)
+        assert (code, err) == (0, "")
+        assert "// flat.cl of sum" in out
+        assert "\n// -- generated: component 0: s of sum, an exact sum\n" in out
+        assert max(map(len, out.splitlines())) <= 100
+        assert "#if" not in out
+
+
+def test_plan_shows_both_to_machines(store: Path, here):
+    code, out, _ = here("plan", store / "a", "--op", "max", "--explain", "--source", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["explained"][0]["what"] == "device"
+    assert "__kernel" in told["source"]
+    assert told["elements"] == 1200
+
+
+def test_what_is_taken_away_is_said(store: Path):
+    """Workers are other processes, which inherit it."""
+    told = chunkfold("reduce", store / "a", "--quiet", code=2, CHUNKFOLD_WITHOUT="fp64").stderr
+    assert told.count("\n") == 1
+    assert "sum of float64 needs float64" in told
+    assert "CHUNKFOLD_WITHOUT takes fp64 away" in told
+    told = chunkfold("devices", code=2, CHUNKFOLD_WITHOUT="fp64,doubles").stderr
+    assert "'doubles'; there are: fp64, int64_atomics, sub_groups" in " ".join(told.split())
+    lacking = replace(DEVICES[0], without=frozenset({"sub_groups"}))
+    assert "CHUNKFOLD_WITHOUT" in device_json(lacking)["lacks"]["sub_groups"]
 
 
 def test_threads_that_are_still_at_work_do_not_change_the_exit_code(tmp_path: Path):

@@ -18,6 +18,7 @@ from chunkfold.kernels import (
     default_devices,
 )
 from chunkfold.kernels import devices as find
+from chunkfold.kernels.capabilities import CAPABILITIES
 from chunkfold.kernels.choice import chosen
 from chunkfold.kernels.host import all_devices
 from chunkfold.units import size_text
@@ -84,8 +85,7 @@ def _details(device: Device) -> Table:
         f"{device.preferred_multiple}",
         "local memory": size_text(device.local_bytes),
         "largest buffer": size_text(device.max_alloc_bytes),
-        "sub-groups": str(device.max_sub_groups or "none"),
-        "float64": "yes" if device.fp64 else "no",
+        **{name: device.lacks(name) or "yes" for name in CAPABILITIES},
         "host memory": "shared" if device.unified_memory else "behind a link",
         "hardware": device.hardware,
         "extensions": lines(textwrap.fill(" ".join(sorted(device.extensions)), 100)),

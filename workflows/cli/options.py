@@ -89,6 +89,8 @@ overwrite = click.option(
     "--overwrite", is_flag=True, help="An output that exists goes, once the new one is made."
 )
 
+variant = click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
+
 mask_and_scale = click.option(
     "--mask-and-scale",
     is_flag=True,

@@ -16,11 +16,15 @@ from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import plan_json
+from chunkfold.workflows.style import reason_table, show
 
 
 @click.command()
 @options.sources
 @options.reduction
+@options.variant
+@click.option("--source", "lists", is_flag=True, help="Print the programs of its kernels instead.")
+@click.option("--explain", is_flag=True, help="Say which kernels fold it, and why, instead.")
 @options.cluster
 @options.as_json
 def command(
@@ -28,6 +32,9 @@ def command(
     specs: tuple[str, ...],
     scheduler: str | None,
     *,
+    variant: str | None,
+    lists: bool,
+    explain: bool,
     as_json: bool,
     **reduction: Any,
 ) -> None:
@@ -36,21 +43,35 @@ def command(
     A leaf is a box of chunks that is read and folded at once, a block is what one Dask task folds;
     what becomes of them, partials, is combined to one root for each tile of the outputs.
 
+    --source and --explain are of the first device; what was not tried on it before is tried now,
+    as `reduce` would do. Programs are shown behind the preprocessor, without what nothing calls.
+
     \b
     Examples:
       chunkfold plan store.zarr/temperature --op mean --axis 0
       chunkfold plan store.zarr/temperature --device cpu/2
       chunkfold plan store.zarr/temperature --memory 500MB --json
+      chunkfold plan store.zarr/temperature --op std --explain
+      chunkfold plan store.zarr/temperature --op std --source --device pocl > std.cl
     """
     opened = [open_source(source) for source in sources]
     given = options.arguments(**reduction)
     if scheduler is None:
-        workers = len(posts(chosen_devices(list(specs) or None)))
-        made = plan(opened, workers=workers, threads=THREADS, **given)
+        hands = posts(chosen_devices(list(specs) or None))
+        made = plan(opened, workers=len(hands), threads=THREADS, device=hands[0].device, **given)
     else:
         with connect(scheduler) as client:
             made = plan(opened, client=client, **given)
+    reasons = made.explain(variant=variant) if explain else []
+    source = made.source(variant=variant) if lists else ""
     if as_json:
-        click.echo(json_text(plan_json(made)))
-    else:
+        told = {"explained": [reason._asdict() for reason in reasons]} if explain else {}
+        listed = {"source": source} if lists else {}
+        click.echo(json_text(plan_json(made) | told | listed))
+        return
+    if explain:
+        show(out, reason_table(reasons))
+    if lists:
+        out.print(lines(source), soft_wrap=True)
+    if not explain and not lists:
         out.print(lines(str(made)))

@@ -34,7 +34,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 @options.keepdims
 @options.cluster
 @options.on_bad_chunk
-@click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
+@options.variant
 @options.as_json
 @click.option("--profile", is_flag=True, help="Times per pass and device, on standard error.")
 @options.report

@@ -1,0 +1,97 @@
+"""What a device can do that not all can: decided here, and here only.
+
+`CHUNKFOLD_WITHOUT` takes some of it away, for tests and for finding faults: "fp64,sub_groups".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from chunkfold.kernels.errors import DeviceError
+
+VARIABLE = "CHUNKFOLD_WITHOUT"
+_COLLECTIVES = "__opencl_c_work_group_collective_functions"
+SUB_GROUP_EXTENSIONS = ("cl_khr_subgroups", "cl_intel_subgroups")
+
+
+class Claims(Protocol):
+    """What a device says of itself, and what is taken away from it."""
+
+    @property
+    def version(self) -> tuple[int, int]: ...  # noqa: D102
+    @property
+    def extensions(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def features(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def max_sub_groups(self) -> int: ...  # noqa: D102
+    @property
+    def without(self) -> frozenset[str]: ...  # noqa: D102
+
+
+def _fp64(device: Claims) -> str | None:
+    found = "cl_khr_fp64" in device.extensions or "__opencl_c_fp64" in device.features
+    return None if found else "no cl_khr_fp64"
+
+
+def _fp16(device: Claims) -> str | None:
+    return None if "cl_khr_fp16" in device.extensions else "no cl_khr_fp16"
+
+
+def _int64_atomics(device: Claims) -> str | None:
+    name = "cl_khr_int64_base_atomics"
+    return None if name in device.extensions else f"no {name}"
+
+
+def _work_group_functions(device: Claims) -> str | None:
+    if (2, 0) <= device.version < (3, 0) or _COLLECTIVES in device.features:
+        return None
+    return f"OpenCL {'.'.join(map(str, device.version))} without {_COLLECTIVES}"
+
+
+def _sub_groups(device: Claims) -> str | None:
+    if device.version >= (3, 0) and "__opencl_c_subgroups" in device.features:
+        return None if device.max_sub_groups else "it reports no sub-groups"
+    if device.extensions.intersection(SUB_GROUP_EXTENSIONS):
+        return None
+    return f"it has neither __opencl_c_subgroups, {' nor '.join(SUB_GROUP_EXTENSIONS)}"
+
+
+_RULES: Mapping[str, Callable[[Claims], str | None]] = {
+    "fp64": _fp64,
+    "int64_atomics": _int64_atomics,
+    "sub_groups": _sub_groups,
+    "work_group_functions": _work_group_functions,
+    # Kernels read and write halves by functions that every device has: nothing depends on it.
+    "fp16": _fp16,
+}
+"""Of each capability, what says why a device lacks it; None if it has it."""
+CAPABILITIES = tuple(_RULES)
+
+
+def lacks(device: Claims, capability: str) -> str | None:
+    """Say why a device lacks a capability; None if it has it."""
+    if capability in device.without:
+        return f"{VARIABLE} takes {capability} away"
+    return _RULES[capability](device)
+
+
+def taken_away() -> frozenset[str]:
+    """Return the capabilities that the environment takes away from all devices.
+
+    Raises
+    ------
+    DeviceError
+        If it names one that there is not.
+    """
+    given = os.environ.get(VARIABLE, "")
+    names = frozenset(name.strip() for name in given.split(",") if name.strip())
+    unknown = sorted(names.difference(CAPABILITIES))
+    if unknown:
+        raise DeviceError(
+            f"{VARIABLE} is {given!r}, but no capability is called {unknown[0]!r}; there are: "
+            f"{', '.join(CAPABILITIES)}"
+        )
+    return names

@@ -20,7 +20,7 @@ from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
 from chunkfold.kernels.host import all_devices, handle_of
-from chunkfold.kernels.tuning import Tuning
+from chunkfold.kernels.tuning import KEYED, Tuning
 from chunkfold.kernels.variant import build_options, language_pragmas
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def program_source(
             f"{device} lacks ({lacks}); "
             f"{'these have it: ' + '; '.join(able) if able else 'no device here has it'}"
         )
-    halves = accumulator.tables and device.lacks("int64_atomics")
+    halves = (accumulator.tables or kernel_file in KEYED) and device.lacks("int64_atomics")
     return (
         language_pragmas(device, tuning.variant)
         + ("#define CHF_INT64_ATOMICS 0\n" if halves else "")

@@ -29,7 +29,8 @@ def is_shared(device: Device, part: Component) -> bool:
         return part.limbs.terms > 0
     if part.table is not None:
         return False
-    compares = "cl_khr_int64_extended_atomics" in device.extensions
+    extended = "cl_khr_int64_extended_atomics" in device.extensions
+    compares = extended and device.lacks("int64_atomics") is None
     return all(
         field.op == "add" or (field.op in ("min", "max") and (compares or "32" in field.dtype))
         for field in part.fields

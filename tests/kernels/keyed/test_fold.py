@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -221,6 +222,17 @@ def test_absent_elements_and_tables_by_label(opened: OpenedDevice):
     for group, bins in enumerate(got["histogram"]):
         want, _ = np.histogram(array[:, labels == group], [-2, -1, 0, 1, 2])
         assert bins["count"].tolist() == want.tolist()
+
+
+def test_devices_without_64_bit_atomics_give_the_same_bits(device: Device):
+    array = np.concatenate([rows_of(kind, "float32", 9, rows=20) for kind in KINDS])
+    labels = np.random.default_rng(4).integers(-1, 30, array.shape).astype(np.int32)
+    ops = ("sum", "var", "max", "count")
+    lacking = OpenedDevice(replace(device, without=frozenset({"int64_atomics"})))
+    for shape in ("tree", "tree-stride"):
+        got = folded(lacking, ops, array, labels, 30, (0, 1), (0, 1), shape)
+        for op in ops:
+            assert_same(got[op], expected(op, array, labels, 30, (0, 1), (0, 1)), op)
 
 
 def test_many_labels_do_not_fit_local_memory(opened: OpenedDevice):

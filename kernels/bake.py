@@ -29,6 +29,7 @@ def header(accumulator: Accumulator) -> str:
         library("tables.clh") + '#line 1 "generated"' if accumulator.tables else "",
         library("expansions.clh") + '#line 1 "generated"' if accumulator.exact else "",
         library("limbs.clh") + '#line 1 "generated"' if accumulator.in_limbs else "",
+        *([library("products.clh") + '#line 1 "generated"'] if _has_products(accumulator) else []),
         inputs(accumulator),
         *(
             _baker(part)(number, part, accumulator)
@@ -41,6 +42,11 @@ def header(accumulator: Accumulator) -> str:
         _collectives(accumulator),
     ]
     return "\n".join(parts)
+
+
+def _has_products(accumulator: Accumulator) -> bool:
+    """Whether any limbs are of polynomials that are no power of one number."""
+    return any(slot.field.limbs and not slot.field.limbs.power for slot in accumulator.tables)
 
 
 def _baker(part: Component) -> Callable[[int, Component, Accumulator], str]:

@@ -21,6 +21,8 @@ def on_vectors(part: Component, accumulator: Accumulator) -> bool:
     """Whether a component's inputs let kernels fold whole vectors."""
     if not lanes_readable(accumulator) or (part.table and not part.limbs):
         return False
+    if part.limbs and not part.limbs.power:
+        return False
     late = part.absent is not None and part.state is not None and bool(part.state.first)
     return not late or begins_as_nan(part, accumulator)
 

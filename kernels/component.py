@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.limbs import Limbs
+from chunkfold.kernels.polynomials import Polynomial
 from chunkfold.kernels.tracing import op_tree
 
 Trees = tuple[tuple[str, Node], ...]
@@ -22,7 +23,8 @@ class BoundField:
     zero: str
     """As `number_text` writes it: 0.0 and -0.0 are two."""
     lift: Node
-    """Of the field's dtype; of a table the number of a counter, of an exact sum what is added."""
+    """Of the field's dtype; of a table the number of a counter. Of an exact sum what it is the power
+    of, or else what is added, in floats: that holds where something of it is no number."""
     op: str | Node
     """One of COLLECTIVES, or a tree of fields of a and b."""
     entries: int | None = None
@@ -31,6 +33,13 @@ class BoundField:
     """Of an exact sum of what `lift` gives: the table is theirs, if there is one."""
     terms: int = 0
     """Doubles whose sum is the exact one, of an exact sum that has no table."""
+    polynomial: Polynomial = ()
+    """Of an exact sum what is added."""
+
+    @property
+    def factors(self) -> tuple[Node, ...]:
+        """What an exact sum's polynomial is of, each once."""
+        return tuple(dict.fromkeys(one for part in self.polynomial for one in part.factors))
 
     @property
     def op_tree(self) -> Node:
@@ -109,6 +118,7 @@ class Component:
     def trees(self) -> tuple[Node, ...]:
         """Every tree that it is made of."""
         trees = [tree for f in self.fields for tree in (f.lift, f.op) if isinstance(tree, Node)]
+        trees += [factor for field in self.fields for factor in field.factors]
         trees += [] if self.absent is None else [self.absent]
         if self.state is not None:
             parts = (self.state.end, self.state.join, self.state.join_alike)
@@ -118,7 +128,7 @@ class Component:
     @property
     def of_elements(self) -> tuple[Node, ...]:
         """The trees of what takes in elements: `lift`, and a state's."""
-        lifts = tuple(field.lift for field in self.fields)
+        lifts = tuple(tree for field in self.fields for tree in (field.lift, *field.factors))
         masks = () if self.absent is None else (self.absent,)
         return (*lifts, *masks, *(self.state.of_elements if self.state else ()))
 

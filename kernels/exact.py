@@ -237,9 +237,9 @@ def _parts_of(x: Any) -> Expressions:
 _PARTS = {"re": "exact", "im": "exact"}
 _ONE: Any = {"zero": 0, "op": "add", "kinds": "f"}
 _MOMENTS: Any = {
-    "fields": {"s": "exact", "q": "exact_squares", "n": "count"},
+    "fields": {"s": "exact", "q": "exact", "n": "count"},
     "zero": {"s": 0, "q": 0, "n": 0},
-    "lift": lambda x: {"s": x, "q": x, "n": 1},
+    "lift": lambda x: {"s": x, "q": x * x, "n": 1},
     "op": "add",
     "kinds": "f",
 }
@@ -275,11 +275,11 @@ EXACT_COMPLEX_MEAN = Monoid(
 EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift=abs, finish=summed, **_ONE)
 EXACT_SUMSQ = Monoid(
     "sumsq",
-    fields={"q": "exact_squares"},
-    lift=lambda x: x,
+    fields={"q": "exact"},
+    lift=lambda x: x * x,
     finish=partial(_sum, "q"),
     **_ONE,
 )
-EXACT_NORM2 = Monoid("norm2", fields={"q": "exact_squares"}, lift=lambda x: x, finish=norm2, **_ONE)
+EXACT_NORM2 = Monoid("norm2", fields={"q": "exact"}, lift=lambda x: x * x, finish=norm2, **_ONE)
 EXACT_VAR = Monoid("var", finish=variance, **_MOMENTS)
 EXACT_STD = Monoid("std", finish=deviation, **_MOMENTS)

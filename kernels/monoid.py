@@ -64,8 +64,7 @@ class Monoid:
     """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
     "mean", "real", "order", which depend on the elements' dtype; or "count", of elements that were
     not skipped; or a table, whose zero is 0 and whose op is "add": "int64[n]", n counters, or
-    "exact" or "exact_squares", the exact sum of floats or of their squares, of which `lift` gives
-    x, abs(x), x.real or x.imag."""
+    "exact", the exact sum of a polynomial that `lift` gives, of degree 4 at most (docs/monoids.md)."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)

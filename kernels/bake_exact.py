@@ -204,7 +204,9 @@ def _integers(c: str, part: Component, accumulator: Accumulator, limbs: Limbs) -
     """Return the form for devices without float64: every element is deposited from its bits."""
     field = part.fields[0]
     if limbs.power:
-        deposit = f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, y, {limbs.power - 1});"
+        deposit = (
+            f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, y, {limbs.power - 1});"
+        )
         step_text = f"""\
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 {head(c, part, accumulator)}

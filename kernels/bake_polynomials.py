@@ -73,9 +73,7 @@ def integer_step(c: str, part: Component, accumulator: Accumulator) -> str:
         factor: np.dtype(np.float32 if factor.dtype.kind == "f" else np.int64) for factor in names
     }
     taken = [(name, cast(factor, wide[factor])) for factor, name in names.items()]
-    read = {
-        factor: f"chf_of_{FIELD[wide[factor].name]}({name})" for factor, name in names.items()
-    }
+    read = {factor: f"chf_of_{FIELD[wide[factor].name]}({name})" for factor, name in names.items()}
     deposits = [_deposit(limbs.low, one, read, "state->table") for one in field.polynomial]
     special = f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, odd, 0);"
     return f"""\
@@ -140,9 +138,7 @@ class _Group:
 
 def _grouped(one: Monomial, names: dict[Node, str], values: Sequence[np.dtype]) -> list[_Group]:
     """Put factors together as long as their products are doubles, and the number with them."""
-    single = [
-        _Group(names[factor], format_of(factor, values).precision) for factor in one.factors
-    ]
+    single = [_Group(names[factor], format_of(factor, values).precision) for factor in one.factors]
     number = float(one.number)
     if number != 1 or not single:
         single.append(_Group(f"({number.hex()})", significant(one)))

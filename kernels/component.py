@@ -46,6 +46,14 @@ class BoundField:
         """Its op as a tree of fields of a and b, also where it is named."""
         return op_tree(self.name, self.dtype, self.op)
 
+    @property
+    def deposits(self) -> int:
+        """Numbers below 2**33 that an element may add to each limb of an exact sum, at most."""
+        if self.limbs is None or self.limbs.power:
+            return 1
+        doubles = (2 ** len(one.factors) for one in self.polynomial)
+        return max(1, sum(doubles) // 2)
+
     def with_terms(self) -> BoundField:
         """Return an exact sum as an expansion; others as they are."""
         if self.limbs is None or not self.limbs.terms:

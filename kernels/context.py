@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chunkfold.kernels.dtypes import kind_of
+from chunkfold.kernels.limbs import part_of
+
 Fields = Mapping[str, np.ndarray]
 """A finished partial as `finish` sees it: one array per field, over the outputs."""
 
@@ -25,6 +28,14 @@ class Context:
     """Delta degrees of freedom, as NumPy's `var` takes it."""
     result: np.dtype | None = None
     """Dtype that results will be cast to, if one was asked for."""
+
+    @property
+    def floats(self) -> np.dtype:
+        """Dtype of means and the like: floats keep theirs, complex numbers that of their parts;
+        others become float64.
+        """
+        part = part_of(self.dtype)
+        return part if kind_of(part) == "f" else np.dtype(np.float64)
 
     def position(self, index: np.ndarray) -> np.ndarray:
         """Turn C-order indices `i` into C-order positions among the reduced axes.

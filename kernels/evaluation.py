@@ -15,7 +15,7 @@ from chunkfold.kernels.dtypes import literal_value
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.evaluate import compiled
 from chunkfold.kernels.expressions.nodes import INDEX, Node
-from chunkfold.kernels.limbs import SPECIALS, Limbs
+from chunkfold.kernels.limbs import Limbs
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.partial import Partial
 from chunkfold.kernels.polynomials import Monomial

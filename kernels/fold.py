@@ -97,7 +97,7 @@ class Fold:
             event = add(inputs, box, wait_for)
         self._passes.expect(box.elements)
         self._count += box.reduces
-        self._deposits += box.reduces
+        self._deposits += box.reduces * self.accumulator.deposits
         if self._deposits >= MOST_DEPOSITS:
             self._settle()
         self.launcher.queue.flush()  # so that whoever polls the event sees it end

@@ -46,6 +46,8 @@ FORMATS = {
     "float32": Format(24, 128),
     "float64": Format(53, 1024),
 }
+
+
 @dataclass(frozen=True)
 class Limbs:
     """How an exact sum is kept."""

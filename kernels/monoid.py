@@ -15,6 +15,7 @@ from chunkfold.kernels.accumulate import Accumulate, Number, Part
 from chunkfold.kernels.context import Context, Fields, Finish
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.exact_array import ExactArray
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.tracing import first_kind, op_tree, traced
 
@@ -30,7 +31,11 @@ KINDS = {
 """NumPy's kinds of elements."""
 
 
-def _single_field(fields: Fields, _context: Context) -> np.ndarray:
+def _single_field(fields: Fields, context: Context) -> np.ndarray:
+    fields = {
+        name: one.rounded(context.floats) if isinstance(one, ExactArray) else one
+        for name, one in fields.items()
+    }
     if len(fields) == 1:
         return next(iter(fields.values()))
     dtype = np.dtype([(name, array.dtype, array.shape[1:]) for name, array in fields.items()])

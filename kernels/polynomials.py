@@ -125,8 +125,9 @@ def _whole_power(tree: Node) -> int | None:
 
 def _keeps(given: np.dtype, wanted: np.dtype) -> bool:
     """Whether a conversion keeps every number."""
-    return given == BOOL or np.can_cast(given, wanted, "safe") and not (
-        given.kind in "iu" and wanted.kind == "f" and given.itemsize > 4
+    return given == BOOL or (
+        np.can_cast(given, wanted, "safe")
+        and not (given.kind in "iu" and wanted.kind == "f" and given.itemsize > 4)
     )
 
 
@@ -206,7 +207,7 @@ def limbs_for(of: Polynomial, values: Sequence[np.dtype], *, fp64: bool = True) 
         If its numbers are beyond all reason large, or small.
     """
     power, low, top, digits = power_of(of), 0, 1, 1
-    if not fp64 and of and of[0].factors[0].dtype.kind != "f":
+    if not fp64 and power and of[0].factors[0].dtype.kind != "f":
         power = 0
     for number, one in enumerate(of):
         forms = [format_of(factor, values) for factor in one.factors]

@@ -17,7 +17,7 @@ from chunkfold.kernels.bake_expansion import (
     vector_step,
 )
 from chunkfold.kernels.bake_lanes import array_lanes
-from chunkfold.kernels.bake_polynomials import polynomial_step
+from chunkfold.kernels.bake_polynomials import polynomial_lanes, polynomial_step
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.component import Component
@@ -45,15 +45,24 @@ def compact_component(number: int, part: Component, accumulator: Accumulator) ->
     if not limbs.power:
         lost = f"s->{terms_of(limbs.kept)[-1]} = NAN;"
         taken = polynomial_step(c, part, accumulator, lost)
+        terms = terms_of(limbs.kept)
+        lanes = (
+            polynomial_lanes(c, part, accumulator, terms, terms[: limbs.terms])
+            if vectors
+            else array_lanes(c, part, accumulator)
+        )
     else:
         taken = _take(c, limbs) + "\n" + step(c, part, accumulator)
+        lanes = (
+            _vector_lanes(c, part, accumulator) if vectors else array_lanes(c, part, accumulator)
+        )
     return joined(
         [
             _accumulator(c, limbs),
             _mend(f"{c}_t", limbs, "double", "chf_"),
             _scalar(c, limbs),
             taken + _LIFT.format(c=c),
-            _vector_lanes(c, part, accumulator) if vectors else array_lanes(c, part, accumulator),
+            lanes,
         ]
     )
 

@@ -19,7 +19,7 @@ from chunkfold.kernels.bake_expansion import (
     vector_step,
 )
 from chunkfold.kernels.bake_lanes import array_lanes
-from chunkfold.kernels.bake_polynomials import integer_step, polynomial_step
+from chunkfold.kernels.bake_polynomials import integer_step, polynomial_lanes, polynomial_step
 from chunkfold.kernels.bake_texts import assigned, joined
 from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.component import Component
@@ -51,7 +51,12 @@ def exact_component(number: int, part: Component, accumulator: Accumulator) -> s
     if not limbs.power:
         beyond = _BEYOND.replace("LOW", str(limbs.low))
         text = polynomial_step(c, part, accumulator, beyond)
-        lanes_text = array_lanes(c, part, accumulator)
+        terms = terms_of(limbs.terms)
+        lanes_text = (
+            polynomial_lanes(c, part, accumulator, terms, terms)
+            if on_vectors(part, accumulator)
+            else array_lanes(c, part, accumulator)
+        )
         return joined([_expansion(c, limbs), text + _LIFT.format(c=c), lanes_text])
     take = _take_square_pair if limbs.paired else _take
     lanes = _vector_lanes if on_vectors(part, accumulator) else array_lanes

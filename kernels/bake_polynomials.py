@@ -7,31 +7,31 @@ doubles, an integer that is deposited in limbs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.bake_components import head
+from chunkfold.kernels.bake_expansion import VECTOR, cascade, indented, spread
 from chunkfold.kernels.bake_texts import assigned, joined
+from chunkfold.kernels.bake_vectors import mask, named_lanes
 from chunkfold.kernels.component import BoundField, Component
-from chunkfold.kernels.dtypes import FIELD
+from chunkfold.kernels.dtypes import FIELD, STORED
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.operations import cast
-from chunkfold.kernels.expressions.style import ONE
-from chunkfold.kernels.limbs import FORMATS
-from chunkfold.kernels.polynomials import Monomial, format_of, significant
+from chunkfold.kernels.expressions.style import LANES, ONE
+from chunkfold.kernels.polynomials import Monomial
+from chunkfold.kernels.products import (
+    Group,
+    dtypes_of,
+    factors_of,
+    grouped,
+    is_sum_of,
+    ranges_of,
+)
 
-_DIGITS = 53
-"""Bits of a double."""
-_LOWEST, _HIGHEST = -1074, 1000
-"""Exponents between which all bits of what is multiplied must be. Sums of it need room above."""
-
-
-def factors_of(field: BoundField) -> dict[Node, str]:
-    """Name the factors of a polynomial."""
-    return {factor: f"y{number}" for number, factor in enumerate(field.factors)}
+_DOUBLE = np.dtype(np.float64)
 
 
 def polynomial_step(c: str, part: Component, accumulator: Accumulator, beyond: str) -> str:
@@ -41,7 +41,7 @@ def polynomial_step(c: str, part: Component, accumulator: Accumulator, beyond: s
     """
     (field,) = part.fields
     names = factors_of(field)
-    values = [_dtype_of(value) for value in accumulator.value]
+    values = dtypes_of(accumulator.value)
     monomials = [
         _monomial(f"{c}_take{number}", c, one, names, values, beyond)
         for number, one in enumerate(field.polynomial)
@@ -50,14 +50,14 @@ def polynomial_step(c: str, part: Component, accumulator: Accumulator, beyond: s
         f"    {c}_take{number}(state{_arguments(one, names)});"
         for number, one in enumerate(field.polynomial)
     )
-    doubles = [(name, cast(factor, np.dtype(np.float64))) for factor, name in names.items()]
+    made = [(name, cast(factor, _DOUBLE)) for factor, name in names.items()]
     return f"""\
 {joined(monomials)}
 typedef {c}_t {c}_state;
 static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 {head(c, part, accumulator)}
 {joined(f"    double {name};" for name in names.values())}
-{assigned(doubles, ONE)}
+{assigned(made, ONE)}
 {_odd(field, "double", f"{c}_add(state, odd);")}
 {takes}
 }}
@@ -86,14 +86,6 @@ static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 }}"""
 
 
-def _dtype_of(value: str) -> np.dtype:
-    """Return the dtype of values, of which bfloat16 is none of NumPy's, nor times."""
-    return _BFLOAT16 if value == "bfloat16" else np.dtype("i8" if value == "time" else value)
-
-
-_BFLOAT16 = np.dtype(np.float32)
-
-
 def _odd(field: BoundField, ctype: str, done: str) -> str:
     """Return what is done about an element of which a factor is no number."""
     floats = [name for factor, name in factors_of(field).items() if factor.dtype.kind == "f"]
@@ -109,7 +101,7 @@ def _odd(field: BoundField, ctype: str, done: str) -> str:
     }}"""
 
 
-def _arguments(one: Monomial, names: dict[Node, str]) -> str:
+def _arguments(one: Monomial, names: Mapping[Node, str]) -> str:
     return "".join(f", {names[factor]}" for factor in dict.fromkeys(one.factors))
 
 
@@ -118,7 +110,7 @@ def _number(one: Monomial) -> str:
     return f"(chf_number){{ {abs(one.digits)}UL, {one.exponent}, {negative} }}"
 
 
-def _deposit(low: int, one: Monomial, read: dict[Node, str], table: str) -> str:
+def _deposit(low: int, one: Monomial, read: Mapping[Node, str], table: str) -> str:
     """Return how a monomial is deposited as an integer."""
     parts = [read[factor] for factor in one.factors] + [_number(one)]
     return f"""\
@@ -128,50 +120,11 @@ def _deposit(low: int, one: Monomial, read: dict[Node, str], table: str) -> str:
     }}"""
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Some factors whose product is a double."""
-
-    text: str
-    digits: int
-
-
-def _grouped(one: Monomial, names: dict[Node, str], values: Sequence[np.dtype]) -> list[_Group]:
-    """Put factors together as long as their products are doubles, and the number with them."""
-    single = [_Group(names[factor], format_of(factor, values).precision) for factor in one.factors]
-    number = float(one.number)
-    if number != 1 or not single:
-        single.append(_Group(f"({number.hex()})", significant(one)))
-    groups: list[_Group] = []
-    for item in sorted(single, key=lambda group: group.digits):
-        fit = next((g for g in groups if g.digits + item.digits <= _DIGITS), None)
-        if fit is None:
-            groups.append(item)
-        else:
-            groups.remove(fit)
-            groups.append(_Group(f"{fit.text} * {item.text}", fit.digits + item.digits))
-    return groups
-
-
-def _range(one: Monomial, values: Sequence[np.dtype]) -> tuple[int, int, int]:
-    """Return how many factors are doubles of any size, and powers of two they must be between."""
-    forms = [format_of(factor, values) for factor in one.factors]
-    wide = [form for form in forms if form == FORMATS["float64"]]
-    others = [form for form in forms if form != FORMATS["float64"]]
-    least = sum(form.least for form in others) + min(0, one.exponent)
-    most = sum(form.top for form in others)
-    most += max(0, one.exponent + abs(one.digits).bit_length())
-    if not wide:
-        return 0, min(0, least - _LOWEST), max(0, _HIGHEST - most)
-    below = (least - _LOWEST) // len(wide) - 52
-    return len(wide), below, (_HIGHEST - most) // len(wide)
-
-
 def _monomial(
     function: str,
     c: str,
     one: Monomial,
-    names: dict[Node, str],
+    names: Mapping[Node, str],
     values: Sequence[np.dtype],
     beyond: str,
 ) -> str:
@@ -180,51 +133,145 @@ def _monomial(
     takes = "".join(f", double {names[factor]}" for factor in given)
     parts = [f"chf_of_double({names[factor]})" for factor in one.factors] + [_number(one)]
     otherwise = beyond.format(parts=", ".join(parts), count=len(parts))
-    if len(one.factors) == 1 and abs(one.number) == 1:
-        sign = "-" if one.number < 0 else ""
-        body = f"    {c}_add(s, {sign}{names[given[0]]});"
-    elif (inside := _inside(one, names, values)) is None:
-        body = f"    {otherwise}"
-    else:
+    ranges = ranges_of(one, values)
+    lines = [f"    {otherwise}"]
+    if ranges is not None:
+        lines, terms = doubles(one, names, values, "double")
+        lines += [f"{c}_add(s, {term});" for term in terms]
+        lines = [f"    {line}" for line in lines]
+    if ranges:
         zero = " || ".join(f"{names[factor]} == 0" for factor in given)
-        body = joined(
-            [
-                f"    if ({zero})\n        return;" if given else "",
-                f"    if (!({inside})) {{\n        {otherwise}\n        return;\n    }}"
-                if inside
-                else "",
-                _products(c, _grouped(one, names, values)),
-            ]
+        inside = " && ".join(
+            f"fabs({names[factor]}) > 0x1p-{below} && fabs({names[factor]}) < 0x1p+{above}"
+            for factor, (below, above) in ranges.items()
         )
-    return f"static void {function}({c}_t *s{takes})\n{{\n{body}\n}}"
+        lines = [
+            f"    if ({zero})\n        return;",
+            f"    if (!({inside})) {{\n        {otherwise}\n        return;\n    }}",
+            *lines,
+        ]
+    return f"static void {function}({c}_t *s{takes})\n{{\n{joined(lines)}\n}}"
 
 
-def _inside(one: Monomial, names: dict[Node, str], values: Sequence[np.dtype]) -> str | None:
-    """Return whether a monomial is a few doubles, as a condition; None: it never is known."""
-    wide, below, above = _range(one, values)
-    if not wide:
-        return "" if below == 0 and above > 0 else None
-    if below < 1 or above < 1:
-        return None
-    doubles = [f for f in dict.fromkeys(one.factors) if format_of(f, values) == FORMATS["float64"]]
-    return " && ".join(
-        f"fabs({names[factor]}) > 0x1p-{below} && fabs({names[factor]}) < 0x1p+{above}"
-        for factor in doubles
-    )
-
-
-def _products(c: str, groups: Sequence[_Group]) -> str:
-    """Return how the product of doubles is added, as doubles whose sum it is."""
-    lines = [f"    const double g{n} = {group.text};" for n, group in enumerate(groups)]
-    terms = ["g0"]
+def doubles(
+    one: Monomial,
+    names: Mapping[Node, str],
+    values: Sequence[np.dtype],
+    ctype: str,
+    prefix: str = "",
+) -> tuple[list[str], list[str]]:
+    """Return statements, and the names of doubles behind them, or vectors, that add up to it."""
+    groups: list[Group] = grouped(one, names, values)
+    lines = [f"const {ctype} {prefix}g{n} = {group.text};" for n, group in enumerate(groups)]
+    terms = [f"{prefix}g0"]
     for number in range(1, len(groups)):
         made = []
         for at, term in enumerate(terms):
-            product, error = f"p{number}_{at}", f"e{number}_{at}"
+            product, error = (f"{prefix}{kind}{number}_{at}" for kind in "pe")
+            factor = f"{prefix}g{number}"
             lines += [
-                f"    const double {product} = {term} * g{number};",
-                f"    const double {error} = fma({term}, g{number}, -{product});",
+                f"const {ctype} {product} = {term} * {factor};",
+                f"const {ctype} {error} = fma({term}, {factor}, -{product});",
             ]
             made += [product, error]
         terms = made
-    return joined([*lines, *(f"    {c}_add(s, {term});" for term in terms)])
+    return lines, terms
+
+
+def polynomial_lanes(
+    c: str, part: Component, accumulator: Accumulator, terms: Sequence[str], first: Sequence[str]
+) -> str:
+    """Return lanes as vectors of `terms`, of which elements go through the `first`.
+
+    Where anything is left over in any lane, or is no double, elements are taken in one by one.
+    """
+    (field,) = part.fields
+    names, values = factors_of(field), dtypes_of(accumulator.value)
+    members = " ".join(f"{VECTOR} {term};" for term in terms)
+    table = "CHF_TABLE table; ulong stride;" if part.table else ""
+    adds: list[str] = []
+    outside: list[str] = []
+    for number, one in enumerate(field.polynomial):
+        lines, added = doubles(one, names, values, VECTOR, f"m{number}")
+        adds += lines
+        for term in added:
+            adds += [
+                f"{{ {VECTOR} left = {term};",
+                *(f"  {line}" for line in cascade("left", first, "now.{}", "now.{}", VECTOR)),
+                "  found |= CHF_AS(ulong, left); }",
+            ]
+        outside += [
+            f"((fabs({names[f]}) <= 0x1p-{below}) & ({names[f]} != 0)) "
+            f"| (fabs({names[f]}) >= 0x1p+{above})"
+            for f, (below, above) in (ranges_of(one, values) or {}).items()
+        ]
+    bad = [f"found |= CHF_TO(ulong, {text});" for text in dict.fromkeys(outside)]
+    begins = " ".join(f"s->{term} = ({VECTOR})(0);" for term in terms)
+    begins += " s->table = 0; s->stride = 0;" if part.table else ""
+    attach = f"""
+static void {c}_attach({c}_states *s, CHF_TABLE table, ulong stride)
+{{
+    s->table = table;
+    s->stride = stride;
+}}"""
+    absent = [
+        f"{name} = select({name}, ({VECTOR})(0), CHF_TO(long, absent));" for name in names.values()
+    ]
+    return f"""\
+typedef struct {{ {members} {table} }} {c}_states;
+static void {c}_begins({c}_states *s) {{ {begins} }}{attach if part.table else ""}
+{_each(c, part, accumulator, terms)}
+static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
+{{
+    {named_lanes(accumulator)}
+    {"const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;" if accumulator.uses_index else ""}
+    {mask(part)}
+    {" ".join(f"{VECTOR} {name};" for name in names.values())}
+{assigned([(name, cast(factor, _DOUBLE)) for factor, name in names.items()], LANES)}
+{indented(absent) if part.absent is not None else ""}
+    {c}_states now = *state;
+    CHF_VEC(ulong) found = 0;
+{indented([*adds, *bad])}
+    if (!chf_any_left(found)) {{
+        *state = now;
+        return;
+    }}
+    {c}_states kept = *state; /* a copy: what has an address is kept in memory */
+    const values_t given = *v;
+    {c}_each(&kept, &given, i0, di);
+    *state = kept;
+}}
+static void {c}_ends(const {c}_states *s, {c}_state *out)
+{{
+    {spread(terms, "s->{}")}
+    for (int j = 0; j < CHF_LANES; j++) {{
+        {" ".join(f"out[j].{term} = {term}_[j];" for term in terms)}
+        {"out[j].table = s->table + j * s->stride;" if part.table else ""}
+    }}
+}}"""
+
+
+def _each(c: str, part: Component, accumulator: Accumulator, terms: Sequence[str]) -> str:
+    """Return how lanes take in their elements one by one: seldom, and out of line."""
+    kinds = [STORED[name].value for name in accumulator.value]
+    spreads = " ".join(
+        f"{kind} e{n}[CHF_LANES]; CHF_SPREAD(v->x{n}, e{n});" for n, kind in enumerate(kinds)
+    )
+    takes = " ".join(f"one.x{n} = e{n}[j];" for n in range(len(kinds)))
+    loads = " ".join(f"state.{term} = {term}_[j];" for term in terms)
+    loads += " state.table = s->table + j * s->stride;" if part.table else ""
+    return f"""\
+static CHF_RARE void {c}_each({c}_states *s, const values_t *v, ulong i, ulong di)
+{{
+    {spreads}
+    {spread(terms, "s->{}")}
+    for (int j = 0; j < CHF_LANES; j++) {{
+        value_t one;
+        {takes}
+        {c}_state state;
+        {loads}
+        {c}_step(&state, one, i + j * di);
+        {" ".join(f"{term}_[j] = state.{term};" for term in terms)}
+    }}
+    {" ".join(f"s->{term} = CHF_GATHER(0, {term}_);" for term in terms)}
+}}"""

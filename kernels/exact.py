@@ -120,7 +120,8 @@ def mean(fields: Fields, context: Context) -> np.ndarray:
     return _mean("s", fields, context)
 
 
-def _complex_sum(fields: Fields, context: Context) -> np.ndarray:
+def complex_sum(fields: Fields, context: Context) -> np.ndarray:
+    """Round the exact sums of real and imaginary parts."""
     return complex_parts({name: _sum(name, fields, context) for name in _PARTS}, context)
 
 
@@ -228,7 +229,7 @@ EXACT_COMPLEX_SUM = Monoid(
     lift=_parts_of,
     op="add",
     kinds="c",
-    finish=_complex_sum,
+    finish=complex_sum,
 )
 EXACT_MEAN = Monoid(
     "mean",

@@ -9,20 +9,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from chunkfold.kernels import (
     Accumulator,
     Bound,
+    Combiner,
     Fold,
     Monoid,
+    MonoidError,
     OpenedDevice,
     Partial,
+    as_monoid,
     bind,
     box,
+    real,
 )
+from chunkfold.kernels.expressions.nodes import input_node
 from chunkfold.kernels.limbs import integers, specials
 from chunkfold.kernels.sums import any_lost, exact_sums, restored
-from tests.kernels.test_exact import chosen
+from tests.conftest import some
+from tests.exactly import nearest
+from tests.kernels.test_exact import bits, chosen
 from tests.kernels.test_fold import upload
 
 pytestmark = pytest.mark.unoptimised
@@ -128,10 +137,8 @@ def hard(dtype: str, seed: int, count: int = COUNT) -> np.ndarray:
     kind = np.dtype(dtype)
     if kind.kind in "iu":
         info = np.iinfo(kind)
-        ends = rng.choice([info.min, info.max, info.min + 1, 0, 1], (3, count))
-        return np.concatenate(
-            [rng.integers(info.min, info.max, (5, count), kind), ends.astype(kind)]
-        )
+        ends = rng.choice(np.array([info.min, info.max, info.min + 1, 0, 1], kind), (3, count))
+        return np.concatenate([rng.integers(info.min, info.max, (5, count), kind), ends])
     info = np.finfo(kind)
     plain = rng.standard_normal((8, count))
     exponents = np.array([0, 3, 0, info.minexp, info.maxexp - 3, info.minexp / 3, 0, 0])
@@ -146,31 +153,185 @@ def hard(dtype: str, seed: int, count: int = COUNT) -> np.ndarray:
 
 
 POWERS: dict[str, Callable[..., Any]] = {
-    "one": lambda x: x,
-    "two": lambda x: x * x,
-    "three": lambda x: x**3,
     "four": lambda x: x**4,
-    "mixed": lambda x: 2 * x * x - 3 * x,
+    "mixed": lambda x: 2 * x * x * x - 3 * x,
 }
 PRODUCTS: dict[str, Callable[..., Any]] = {
     "product": lambda x, y: x * y,
     "apart": lambda x, y: (x - y) ** 2,
-    "four": lambda x, y: x * y * (x + y) * (x - 5 * y),
-    "lone": lambda x, y: -y - 7,
+    "five_terms": lambda x, y: x * y * (x + y) * (x - 5 * y) - 7,
 }
 DTYPES = ["float64", "float32", "float16", "int16", "int64", "uint64"]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_powers_are_exact(opened: OpenedDevice, dtype: str):
-    check(opened, POWERS, [hard(dtype, 1)])
+@pytest.mark.parametrize(
+    ("dtype", "lifts"), some(DTYPES, [POWERS, PRODUCTS]), ids=lambda one: str(one)[:7]
+)
+def test_polynomials_are_exact(
+    opened: OpenedDevice, dtype: str, lifts: dict[str, Callable[..., Any]]
+):
+    check(opened, lifts, [hard(dtype, 1), hard(dtype, 2)][: 1 if lifts is POWERS else 2])
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:-1])
-def test_products_of_two_inputs_are_exact(opened: OpenedDevice, dtype: str):
-    check(opened, PRODUCTS, [hard(dtype, 1), hard(dtype, 2)])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int16"])
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
 def test_devices_without_float64_do_it_by_integers(opened: OpenedDevice, dtype: str):
     check(opened, PRODUCTS, [hard(dtype, 3), hard(dtype, 4)], fp64=False)
+
+
+def test_parts_of_complex_numbers_are_factors(opened: OpenedDevice):
+    data = np.empty((8, COUNT), "complex64")
+    data.real, data.imag = hard("float32", 5), hard("float32", 6)
+    size = summing(kinds="c", size=lambda z: z.real * z.real + z.imag * z.imag)
+    bound = bind([size], [data.dtype], exact=True)
+    got = sums_of(bound, folded(opened, bound, [data], (1,)))["size"]
+    for row, found in zip(data, got, strict=True):
+        assert alike(found, wanted(lambda x, y: x * x + y * y, row.real, row.imag))
+
+
+def test_other_nodes_are_the_numbers_that_they_round_to(opened: OpenedDevice):
+    data = hard("float32", 7)[:3]
+    lifts = {"root": lambda x: np.sqrt(abs(x)) ** 2, "third": lambda x: x / 3 * real(x)}
+    bound = bind([summing(**lifts)], [data.dtype], exact=True)
+    got = sums_of(bound, folded(opened, bound, [data], (1,)))
+    for number, row in enumerate(data):
+        third = row / np.float32(3)
+        assert got["third"][number] == wanted(lambda x, y: x * y, third, row)
+        root = sum(Fraction(float(x)) ** 2 for x in np.sqrt(np.abs(row)))
+        assert abs(got["root"][number] - root) < root * Fraction(2) ** -20  # roots: some ulp off
+
+
+def test_order_and_chunks_do_not_change_a_bit(opened: OpenedDevice):
+    bound = bind([summing(2, **PRODUCTS)], [np.dtype("float64")] * 2, exact=True)
+    rng = np.random.default_rng(8)
+    pair = np.stack([hard("float64", seed)[:7].ravel() for seed in (8, 9)])
+    pair = pair[:, np.isfinite(pair).all(axis=0)]
+    tuning = chosen(opened, bound.accumulator)
+
+    def fold(piece: np.ndarray) -> Partial:
+        one = Fold(opened, bound.accumulator, tuning)
+        one.add([upload(opened, np.ascontiguousarray(x)) for x in piece], box(piece[0].shape, (0,)))
+        return one.finish()
+
+    whole = bits(fold(pair))
+    for _ in range(4):
+        shuffled = rng.permutation(pair, axis=1)
+        partials = [fold(piece) for piece in np.array_split(shuffled, 5, axis=1)]
+        rng.shuffle(partials)
+        assert bits(Combiner(opened, bound.accumulator, tuning).combine(partials)) == whole
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_any_floats_by_limbs_and_by_expansions(opened: OpenedDevice, dtype: str):
+    """What one output has limbs for, several have expansions for."""
+    lifts = {"cubes": lambda x, y: (x - 3 * y) ** 3, "four": lambda x, y: x * x * y * y + x}
+    bound = bind([summing(2, **lifts)], [np.dtype(dtype)] * 2, exact=True)
+    floats = st.floats(
+        width=32 if dtype == "float32" else 64, allow_nan=False, allow_infinity=False
+    )
+
+    @given(st.lists(st.tuples(floats, floats), min_size=1, max_size=40))
+    def check_any(pairs: list[tuple[float, float]]) -> None:
+        x, y = np.array(pairs, dtype).T
+        for arrays in ([x, y], [np.stack([one, one], axis=1) for one in (x, y)]):
+            got = sums_of(bound, folded(opened, bound, arrays, (0,)))
+            for name, lift in lifts.items():
+                assert got[name] == [wanted(lift, x, y)] * len(got[name])
+
+    check_any()
+
+
+_NAMES = st.sampled_from(["x", "y", "2", "-3", "0.5"])
+_TEXTS = st.recursive(
+    _NAMES,
+    lambda inner: (
+        st.builds("({} {} {})".format, inner, st.sampled_from("+-*"), inner)
+        | st.builds("(-{})".format, inner)
+        | st.builds("{} ** {}".format, _NAMES.filter(str.isalpha), st.integers(0, 4))
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@given(text=_TEXTS, seed=st.integers(0, 99))
+def test_any_polynomial_is_multiplied_out(dtype: str, text: str, seed: int):
+    """On the host: what kernels add is what `polynomial` gives."""
+    if dtype == "int32":
+        text = text.replace("0.5", "5")
+    lift = eval(f"lambda x, y: {text}")
+    x, y = (hard(dtype, seed + n, count=9)[:3] for n in (0, 1))
+    try:
+        bound = bind([summing(2, s=lift)], [np.dtype(dtype)] * 2, exact=True)
+    except MonoidError:
+        assume(False)
+    (field,) = bound.accumulator.sums.values()
+    for row in zip(x.ravel().tolist(), y.ravel().tolist(), strict=True):
+        given_ = {input_node(n, np.dtype(dtype)): Fraction(value) for n, value in enumerate(row)}
+        total = Fraction(0)
+        for one in field.polynomial:
+            factors = (given_[factor] for factor in one.factors)
+            total += one.number * math.prod(factors, start=Fraction(1))
+        assert total == lift(*map(Fraction, row)), text
+
+
+@pytest.mark.parametrize(
+    ("lift", "message"),
+    [
+        (lambda x: x**5, r"is .*, but its degree is 5, above 4; for a higher one sum rounded"),
+        (lambda x: x * x * (x * x + 1) * x, "its degree is 5, above 4"),
+        (lambda x: x * np.inf, "inf is no number that sums can be kept of"),
+        (lambda x: (x + 0.1) ** 2, "for a coefficient, which is no float64; divide by it, or a"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_where_it_is_declared(
+    lift: Callable[..., Any], message: str
+):
+    with pytest.raises(MonoidError, match=f"lift\\['s'\\] of monoid 'sums' .*{message}"):
+        summing(s=lift)
+
+
+def test_equal_polynomials_are_folded_once():
+    many = summing(s=lambda x: x * x, t=lambda x: x**2)
+    both = bind([many, as_monoid("sumsq")], [np.dtype("f4")], exact=True).accumulator
+    polynomials = {part.fields[0].polynomial for part in both.components}
+    assert len(polynomials) == 1
+    turned = [
+        bind([summing(2, s=lift)], [np.dtype("f4")] * 2, exact=True).accumulator
+        for lift in (lambda x, y: x * y, lambda x, y: y * x)
+    ]
+    assert turned[0].sums.values() == turned[1].sums.values() or (
+        [f.polynomial for f in turned[0].sums.values()]
+        == [f.polynomial for f in turned[1].sums.values()]
+    )
+
+
+@pytest.mark.parametrize("op", ["dot", "sum_sq_diff"])
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_products_of_the_catalogue_are_rounded_once(opened: OpenedDevice, op: str, dtype: str):
+    if dtype == "complex64" and op == "sum_sq_diff":
+        pytest.skip("is not of complex numbers")
+    rng = np.random.default_rng(10)
+    part = "float64" if dtype == "float64" else "float32"
+    x, y = (rng.standard_normal((2, 6, COUNT)) * 2.0 ** rng.integers(-30, 30, COUNT)).astype(part)
+    if dtype == "float64":
+        bound = bind([as_monoid(op)], [x.dtype] * 2, exact=True)
+        got = bound.statistics[0].finish(folded(opened, bound, [x, y], (1,)))
+        lift = PRODUCTS["product" if op == "dot" else "apart"]
+        want = [nearest(wanted(lift, *row), dtype) for row in zip(x, y, strict=True)]
+    else:
+        z = x + 1j * y
+        bound = bind([as_monoid(op)], [z.dtype] * 2, exact=True)
+        got = bound.statistics[0].finish(folded(opened, bound, [z, z[::-1]], (1,))).real
+        want = [
+            nearest(wanted(lambda a, b: a * b, *a) - wanted(lambda a, b: a * b, *b), part)
+            for a, b in zip(zip(x, x[::-1], strict=True), zip(y, y[::-1], strict=True), strict=True)
+        ]
+    assert got.tolist() == want
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_evaluation_agrees(opened: OpenedDevice, dtype: str):
+    x, y = hard(dtype, 11), hard(dtype, 12)
+    bound = bind([summing(2, **PRODUCTS)], [x.dtype] * 2, exact=True)
+    got = bound.statistics[0].finish(folded(opened, bound, [x, y], (1,)))
+    assert got.tobytes() == summing(2, **PRODUCTS).evaluate(x, y, axis=1).tobytes()

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from chunkfold.kernels import nearly, pairs, rationals
+from chunkfold.kernels import pairs, rationals
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.limbs import FORMATS, integers, specials
 from chunkfold.kernels.pairs import Pairs
@@ -193,9 +193,7 @@ class ExactArray:
 
         def try_near(at: Where) -> None:
             found = _near(self._node, at)
-            known = found.nearly
-            if self._rooted:
-                known = nearly.root(pairs.magnitude(found).nearly)
+            known = pairs.magnitude(found).root if self._rooted else found.nearly
             done, certain = known.rounded(wanted)
             if self._rooted:
                 certain = (certain | found.none) & found.signed

@@ -7,11 +7,12 @@ the others go by rationals (kernels/rationals.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from chunkfold.kernels import nearly
 from chunkfold.kernels.nearly import Nearly, two_product, two_sum
 
 _LEAST, _MOST = 2.0**-900, 2.0**960
@@ -53,8 +54,14 @@ class Pairs:
 
     @property
     def nearly(self) -> Nearly:
-        """The same for a root, or the last rounding."""
+        """The same, for the last rounding."""
         return Nearly(self.high + 0.0, self.low, self.within, self.certain)
+
+    @property
+    def root(self) -> Nearly:
+        """The roots of what is not below 0, for the last rounding."""
+        near = nearly.root(self.nearly)
+        return replace(near, certain=near.certain & ((self.high > _LEAST) | self.none))
 
 
 def _pairs(
@@ -62,7 +69,7 @@ def _pairs(
 ) -> Pairs:
     """Normalise, and see that nothing has left the range of doubles."""
     high, low = two_sum(high, low)
-    inside = (np.abs(high) < _MOST) & ((np.abs(high) > _LEAST) | ((high == 0) & (within == 0)))
+    inside = np.abs(high) < _MOST  # sums, however small, are doubles and have errors that are
     ordinary = odd == 0
     high, low, within = (np.where(ordinary, one, 0.0) for one in (high, low, within))
     return Pairs(high, low, within * _MORE, odd, certain & (inside | ~ordinary))
@@ -155,20 +162,26 @@ def divide(a: Pairs, b: Pairs) -> Pairs:
     infinite = np.isinf(b.odd)
     by = np.where((b.high == 0) | infinite, 1.0, b.high)
     first = a.high / by
-    whole = Pairs(first, np.zeros_like(first), np.zeros_like(first), a.odd, a.certain)
-    rest = add(a, negative(multiply(whole, Pairs(by, b.low, b.within, b.odd, b.certain))))
+    divisor = Pairs(by, b.low, b.within, b.odd, b.certain)
+    rest = add(a, negative(multiply(_double(first), divisor)))
     second = rest.high / by
+    left = add(rest, negative(multiply(_double(second), divisor)))
     size = np.abs(by)
-    within = (np.abs(rest.low) + rest.within) / size * _MORE
-    within = within + np.abs(second) * (2.0**-50 + 2 * b.within / size)
+    within = (np.abs(left.high) + np.abs(left.low) + left.within) / size * (1 + 2.0**-18)
     odd, known = _odd(a, b, np.divide)
     zero = a.none | (infinite & (a.odd == 0))
     first, second, within = (np.where(zero, 0.0, one) for one in (first, second, within))
     # The rest may be too small for its error to be known; then it is for the rationals.
-    fine = rest.certain | zero
+    fine = left.certain | zero
     fine &= (b.within < size * 2.0**-20) & ((np.abs(first) > _LEAST) | zero)
     certain = a.certain & b.certain & known & (fine | (odd != 0) | nothing)
     return _pairs(first, second, within, odd, certain)
+
+
+def _double(high: np.ndarray) -> Pairs:
+    """Take finite doubles as they are."""
+    nothing = np.zeros_like(high)
+    return Pairs(high, nothing, nothing, nothing, nothing == 0)
 
 
 def _odd(

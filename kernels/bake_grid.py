@@ -35,7 +35,7 @@ sums put into expansions more often."""
 
 
 def has_grid(accumulator: Accumulator) -> bool:
-    """Whether all exact sums are of the first input's elements, as vectors, and beside no tables."""
+    """Whether all exact sums are of the first input's elements as vectors, beside no tables."""
     counts = any(part.table and not part.limbs for part in accumulator.components)
     sums = _sums(accumulator)
     apt = all(

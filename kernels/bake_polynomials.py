@@ -27,7 +27,6 @@ from chunkfold.kernels.products import (
     dtypes_of,
     factors_of,
     grouped,
-    is_sum_of,
     ranges_of,
 )
 
@@ -137,7 +136,7 @@ def _monomial(
     lines = [f"    {otherwise}"]
     if ranges is not None:
         lines, terms = doubles(one, names, values, "double")
-        lines += [f"{c}_add(s, {term});" for term in terms]
+        lines += [f"{c}_add(s, {term});" for term, _ in terms]
         lines = [f"    {line}" for line in lines]
     if ranges:
         zero = " || ".join(f"{names[factor]} == 0" for factor in given)
@@ -159,21 +158,24 @@ def doubles(
     values: Sequence[np.dtype],
     ctype: str,
     prefix: str = "",
-) -> tuple[list[str], list[str]]:
-    """Return statements, and the names of doubles behind them, or vectors, that add up to it."""
+) -> tuple[list[str], list[tuple[str, int]]]:
+    """Return statements, and doubles behind them, or vectors, that add up to it.
+
+    With the name of each, how many doubles' digits it is below the largest.
+    """
     groups: list[Group] = grouped(one, names, values)
     lines = [f"const {ctype} {prefix}g{n} = {group.text};" for n, group in enumerate(groups)]
-    terms = [f"{prefix}g0"]
+    terms = [(f"{prefix}g0", 0)]
     for number in range(1, len(groups)):
-        made = []
-        for at, term in enumerate(terms):
+        made: list[tuple[str, int]] = []
+        for at, (term, below) in enumerate(terms):
             product, error = (f"{prefix}{kind}{number}_{at}" for kind in "pe")
             factor = f"{prefix}g{number}"
             lines += [
                 f"const {ctype} {product} = {term} * {factor};",
                 f"const {ctype} {error} = fma({term}, {factor}, -{product});",
             ]
-            made += [product, error]
+            made += [(product, below), (error, below + 1)]
         terms = made
     return lines, terms
 
@@ -194,10 +196,11 @@ def polynomial_lanes(
     for number, one in enumerate(field.polynomial):
         lines, added = doubles(one, names, values, VECTOR, f"m{number}")
         adds += lines
-        for term in added:
+        for term, below in added:
+            through = first[min(below, len(first) - 1) :]
             adds += [
                 f"{{ {VECTOR} left = {term};",
-                *(f"  {line}" for line in cascade("left", first, "now.{}", "now.{}", VECTOR)),
+                *(f"  {line}" for line in cascade("left", through, "now.{}", "now.{}", VECTOR)),
                 "  found |= CHF_AS(ulong, left); }",
             ]
         outside += [
@@ -205,6 +208,7 @@ def polynomial_lanes(
             f"| (fabs({names[f]}) >= 0x1p+{above})"
             for f, (below, above) in (ranges_of(one, values) or {}).items()
         ]
+    index = "const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;"
     bad = [f"found |= CHF_TO(ulong, {text});" for text in dict.fromkeys(outside)]
     begins = " ".join(f"s->{term} = ({VECTOR})(0);" for term in terms)
     begins += " s->table = 0; s->stride = 0;" if part.table else ""
@@ -224,7 +228,7 @@ static void {c}_begins({c}_states *s) {{ {begins} }}{attach if part.table else "
 static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
     {named_lanes(accumulator)}
-    {"const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;" if accumulator.uses_index else ""}
+    {index if accumulator.uses_index else ""}
     {mask(part)}
     {" ".join(f"{VECTOR} {name};" for name in names.values())}
 {assigned([(name, cast(factor, _DOUBLE)) for factor, name in names.items()], LANES)}

@@ -23,8 +23,8 @@ class BoundField:
     zero: str
     """As `number_text` writes it: 0.0 and -0.0 are two."""
     lift: Node
-    """Of the field's dtype; of a table the number of a counter. Of an exact sum what it is the power
-    of, or else what is added, in floats: that holds where something of it is no number."""
+    """Of the field's dtype; of a table the number of a counter. Of an exact sum what each element
+    is the power of; or what is added, in floats, which holds where a part of it is no number."""
     op: str | Node
     """One of COLLECTIVES, or a tree of fields of a and b."""
     entries: int | None = None
@@ -51,7 +51,7 @@ class BoundField:
         """Numbers below 2**33 that an element may add to each limb of an exact sum, at most."""
         if self.limbs is None or self.limbs.power:
             return 1
-        doubles = (2 ** len(one.factors) for one in self.polynomial)
+        doubles = (1 << len(one.factors) for one in self.polynomial)
         return max(1, sum(doubles) // 2)
 
     def with_terms(self) -> BoundField:

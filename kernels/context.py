@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.limbs import part_of
 
 Fields = Mapping[str, np.ndarray]
-"""A finished partial as `finish` sees it: one array per field, over the outputs."""
+"""A finished partial as `finish` sees it: one array per field, over the outputs; of exact sums an
+`ExactArray`."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,9 @@ class Context:
 
     @property
     def floats(self) -> np.dtype:
-        """Dtype of means and the like: floats keep theirs, complex numbers that of their parts;
-        others become float64.
+        """Dtype of means and the like: floats keep theirs, and others become float64.
+
+        Of complex numbers it is that of their parts.
         """
         part = part_of(self.dtype)
         return part if kind_of(part) == "f" else np.dtype(np.float64)
@@ -50,5 +53,6 @@ class Context:
         return np.asarray(np.ravel_multi_index(reduced, [self.shape[axis] for axis in self.axes]))
 
 
-Finish = Callable[[Fields, Context], np.ndarray]
-"""Returns one result per output; each may be an array itself, of axes behind the first."""
+Finish = Callable[[Fields, Context], Any]
+"""Returns one result per output; each may be an array itself, of axes behind the first. An
+`ExactArray` is rounded."""

@@ -100,7 +100,7 @@ def _counts(numbers: np.ndarray, table: BoundField) -> np.ndarray:
 def _summed(
     field: BoundField, limbs: Limbs, lifted: np.ndarray, elements: Elements, there: np.ndarray
 ) -> np.ndarray:
-    """Return the limbs of exact sums: of polynomials in rationals, but where a factor is no number."""
+    """Return the limbs of exact sums: by rationals, but where a factor is no number."""
     made = compiled(field.factors, list(elements))(*elements.values())
     factors = {
         factor: np.broadcast_to(array, there.shape)

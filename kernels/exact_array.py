@@ -221,11 +221,14 @@ class ExactArray:
             raise TypeError(_ROOT.format("a square root"))
         return self._of(_Operation("unless_negative", (self._node,)), self._outputs, rooted=True)
 
-    def _with(self, name: str, *others: Any, turned: bool = False) -> ExactArray:
+    def _with(self, name: str, *others: Any, turned: bool = False) -> Any:
         """Return what an operation gives; a root is that of a square, with its sign."""
-        given = [self, *(self._taken(one) for one in others)]
-        if any(one is None for one in given):
-            return NotImplemented
+        given = [self]
+        for one in others:
+            taken = self._taken(one)
+            if taken is None:
+                return NotImplemented
+            given.append(taken)
         rooted = any(one._rooted for one in given)
         if rooted and name == "add":
             raise TypeError(_ROOT.format("a sum"))
@@ -270,7 +273,7 @@ class ExactArray:
             return self._of(leaf, self._outputs)
         return None
 
-    def __add__(self, other: Any) -> ExactArray:
+    def __add__(self, other: Any) -> Any:
         return self._with("add", other)
 
     __radd__ = __add__
@@ -284,26 +287,26 @@ class ExactArray:
     def __abs__(self) -> ExactArray:
         return self._of(_Operation("magnitude", (self._node,)), self._outputs, rooted=self._rooted)
 
-    def __sub__(self, other: Any) -> ExactArray:
+    def __sub__(self, other: Any) -> Any:
         taken = self._taken(other)
         return NotImplemented if taken is None else self._with("add", -taken)
 
-    def __rsub__(self, other: Any) -> ExactArray:
+    def __rsub__(self, other: Any) -> Any:
         taken = self._taken(other)
         return NotImplemented if taken is None else taken._with("add", -self)
 
-    def __mul__(self, other: Any) -> ExactArray:
+    def __mul__(self, other: Any) -> Any:
         return self._with("multiply", other)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> ExactArray:
+    def __truediv__(self, other: Any) -> Any:
         return self._with("divide", other)
 
-    def __rtruediv__(self, other: Any) -> ExactArray:
+    def __rtruediv__(self, other: Any) -> Any:
         return self._with("divide", other, turned=True)
 
-    def __pow__(self, power: Any) -> ExactArray:
+    def __pow__(self, power: Any) -> Any:
         twice = _twice(power)
         if twice is None:
             raise TypeError(
@@ -345,29 +348,26 @@ class ExactArray:
             out[few] = [rationals.order(*row) for row in rows]
         return out
 
-    def _compared(self, other: Any, compare: Callable[[Any, Any], Any]) -> np.ndarray:
+    def _compared(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
         order = self._order(other)
-        if order is None:
-            return NotImplemented
-        found: np.ndarray = compare(order, 0)
-        return found
+        return NotImplemented if order is None else compare(order, 0)
 
-    def __lt__(self, other: Any) -> np.ndarray:
+    def __lt__(self, other: Any) -> Any:
         return self._compared(other, operator.lt)
 
-    def __le__(self, other: Any) -> np.ndarray:
+    def __le__(self, other: Any) -> Any:
         return self._compared(other, operator.le)
 
-    def __gt__(self, other: Any) -> np.ndarray:
+    def __gt__(self, other: Any) -> Any:
         return self._compared(other, operator.gt)
 
-    def __ge__(self, other: Any) -> np.ndarray:
+    def __ge__(self, other: Any) -> Any:
         return self._compared(other, operator.ge)
 
-    def __eq__(self, other: object) -> np.ndarray:  # type: ignore[override]
+    def __eq__(self, other: object) -> Any:
         return self._compared(other, operator.eq)
 
-    def __ne__(self, other: object) -> np.ndarray:  # type: ignore[override]
+    def __ne__(self, other: object) -> Any:
         return self._compared(other, operator.ne)
 
     def __bool__(self) -> NoReturn:

@@ -18,6 +18,8 @@ SPECIALS = 3
 """Counters behind the limbs: of NaN, infinity, minus infinity."""
 MOST_DEPOSITS = 1 << 30
 """Deposits into one table after which its carries are due."""
+_ROOM = 32
+"""Bits for the number of values, and for how far they are apart."""
 _MASK = 0xFFFFFFFF
 _FEW = 16
 """Tables that are settled one by one."""
@@ -93,10 +95,10 @@ def limbs_of(dtype: np.dtype, power: int) -> Limbs:
 def limbs_between(least: int, top: int, digits: int, power: int) -> Limbs:
     """Return how sums of multiples of 2**least below 2**top are kept.
 
-    Of ordinary values of so many digits the terms hold the sum without an error left over; no
-    digits: devices have no doubles.
+    Of ordinary values of so many digits the terms hold the sum without an error left over: they
+    have room for some bits more. No digits: devices have no doubles.
     """
-    terms = 0 if not digits else 1 if digits <= 24 else 1 + -(-digits // 53)
+    terms = 0 if not digits else 1 if digits <= 24 else -(-(digits + _ROOM) // 53)
     return Limbs(least, max(2, -(-(top - least + 64) // 32)), terms, power)
 
 

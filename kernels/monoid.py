@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -32,9 +32,10 @@ KINDS = {
 
 
 def _single_field(fields: Fields, context: Context) -> np.ndarray:
+    held = cast("Mapping[str, Any]", fields)
     fields = {
         name: one.rounded(context.floats) if isinstance(one, ExactArray) else one
-        for name, one in fields.items()
+        for name, one in held.items()
     }
     if len(fields) == 1:
         return next(iter(fields.values()))
@@ -69,7 +70,7 @@ class Monoid:
     """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
     "mean", "real", "order", which depend on the elements' dtype; or "count", of elements that were
     not skipped; or a table, whose zero is 0 and whose op is "add": "int64[n]", n counters, or
-    "exact", the exact sum of a polynomial that `lift` gives, of degree 4 at most (docs/monoids.md)."""
+    "exact", the exact sum of a polynomial that `lift` gives (docs/monoids.md)."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)

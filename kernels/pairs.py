@@ -1,7 +1,7 @@
 """Arithmetic on reals that are known nearly: pairs of doubles, with a bound of the error.
 
-What finishes make of exact sums is decided by it for nearly all outputs (Ziv, see kernels/nearly.py);
-the others go by rationals (kernels/rationals.py).
+What finishes make of exact sums is decided by it for nearly all outputs (Ziv, as in
+kernels/nearly.py); the others go by rationals (kernels/rationals.py).
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ class Pairs:
     @property
     def sign(self) -> np.ndarray:
         """-1, 0 or 1; the signs of infinities, and NaN; of what is not `signed` anything."""
-        return np.where(self.odd == 0, np.sign(self.high), self.odd)
+        sign: np.ndarray = np.where(self.odd == 0, np.sign(self.high), self.odd)
+        return sign
 
     @property
     def signed(self) -> np.ndarray:
         """Whether the sign is known."""
-        return self.certain & ((self.odd != 0) | (np.abs(self.high) > 2 * self.within) | self.none)
+        known = (self.odd != 0) | (np.abs(self.high) > 2 * self.within) | self.none
+        signed: np.ndarray = self.certain & known
+        return signed
 
     @property
     def none(self) -> np.ndarray:
@@ -113,8 +116,8 @@ def of_one(number: Fraction) -> Pairs:
     rest = number - Fraction(high) if certain else Fraction(0)
     low = float(rest)
     within = float(abs(rest - Fraction(low))) * _MORE + (_TINY if rest != Fraction(low) else 0)
-    one = [np.array([value]) for value in (high if certain else 0.0, low, within, 0.0)]
-    return _pairs(*one, np.array([certain]))
+    leading = np.array([high if certain else 0.0])
+    return _pairs(leading, np.array([low]), np.array([within]), np.zeros(1), np.array([certain]))
 
 
 def negative(a: Pairs) -> Pairs:

@@ -1,7 +1,7 @@
-"""Polynomials that exact sums are of: trees multiplied out, with real arithmetic in place of floats'.
+"""Polynomials that exact sums are of: trees multiplied out, with real arithmetic for floats'.
 
-A *factor* is an input, a part of one, or any other node, taken as the number that it rounds to. What
-`+`, `-`, `*` and whole powers make of factors is a sum of monomials, each a number times factors.
+A *factor* is an input, a part of one, or any other node, taken as the number that it rounds to.
+What `+`, `-`, `*` and whole powers make of factors is a sum of monomials: numbers times factors.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def significant(one: Monomial) -> int:
 
 
 def format_of(factor: Node, values: Sequence[np.dtype]) -> Format:
-    """Return what numbers a factor may be; halves are floats of 32 bits, but no more than halves."""
+    """Return what numbers a factor may be: inputs, also where they are held as wider ones."""
     inner = factor.sources[0] if factor.op == "absolute" else factor
     if factor.dtype.kind == "f":
         own = part_of(values[inner.arg[0]]).name if inner.op == "input" else factor.dtype.name

@@ -102,7 +102,7 @@ def on_lanes(field: BoundField, values: Sequence[np.dtype], *, skips: bool) -> b
         return False
     names = dict.fromkeys(field.factors, "")
     groups = (len(grouped(one, names, values)) for one in field.polynomial)
-    return sum(2 ** (count - 1) for count in groups) <= _MOST_DOUBLES
+    return sum(1 << count - 1 for count in groups) <= _MOST_DOUBLES
 
 
 def dtypes_of(values: Sequence[str]) -> list[np.dtype]:

@@ -25,17 +25,22 @@ def add(a: Real, b: Real) -> Real:
     """Return a + b."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a + b
-    return sum(0.0 if isinstance(one, Fraction) else one for one in (a, b))
+    return _summand(a) + _summand(b)
+
+
+def _summand(value: Real) -> float:
+    """Return what is no number; beside that, numbers are nothing."""
+    return 0.0 if isinstance(value, Fraction) else value
 
 
 def negative(a: Real) -> Real:
     """Return -a."""
-    return -a
+    return multiply(a, Fraction(-1))
 
 
 def magnitude(a: Real) -> Real:
     """Return the absolute value."""
-    return abs(a)
+    return a if not a < 0 else negative(a)
 
 
 def multiply(a: Real, b: Real) -> Real:

@@ -25,6 +25,7 @@ from chunkfold.kernels.dtypes import (
     table_entries,
 )
 from chunkfold.kernels.errors import DeviceError, MonoidError
+from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import Node, constant, walk
 from chunkfold.kernels.expressions.operations import guarded
 from chunkfold.kernels.extremes import FLOAT_ENDS
@@ -186,7 +187,15 @@ def _may_be_nothing(monoid: Monoid, value: np.dtype) -> bool:
 
 
 def _rounds(field: BoundField) -> bool:
+    if field.limbs is not None:
+        return any(map(_is_inexact, walk(field.factors)))
     return field.dtype.startswith("float") and field.op not in ("min", "max")
+
+
+def _is_inexact(one: Node) -> bool:
+    """Whether devices may differ in an operation's last bits."""
+    meaning = MEANINGS.get(one.op)
+    return meaning is not None and meaning.ulp[one.dtype == np.float64] > 0
 
 
 def _common(dtypes: Sequence[np.dtype]) -> np.dtype:

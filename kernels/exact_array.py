@@ -151,6 +151,7 @@ class ExactArray:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, sums: ExactSums) -> None:
+        assert not sums.lost.any(), "of sums that were lost"
         self._node: _Node = _Leaf(sums)
         self._outputs, self._rooted = sums.outputs, False
 

@@ -59,7 +59,7 @@ doubles = st.integers(-(1 << 53), 1 << 53).map(float) | st.floats(width=64).filt
 sums = st.lists(doubles, min_size=1, max_size=3)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(st.tuples(sums, sums, sums), min_size=1, max_size=5), st.integers(1, 1 << 62))
 def test_arithmetic_is_that_of_rationals_rounded_once(rows: list[Any], count: int):
     x, y, z = (list(column) for column in zip(*rows, strict=True))
@@ -76,7 +76,7 @@ def test_arithmetic_is_that_of_rationals_rounded_once(rows: list[Any], count: in
         assert same(made.rounded(dtype), [rounded(one, dtype) for one in want])
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(sums, sums), min_size=1, max_size=4))
 def test_roots_are_rounded_once(rows: list[Any]):
     x, y = (list(column) for column in zip(*rows, strict=True))
@@ -94,7 +94,7 @@ def test_roots_are_rounded_once(rows: list[Any]):
         assert same((a / np.sqrt(b)).rounded(dtype), want)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(sums, sums), min_size=1, max_size=4))
 def test_comparisons_are_exact(rows: list[Any]):
     x, y = (list(column) for column in zip(*rows, strict=True))

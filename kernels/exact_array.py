@@ -6,7 +6,6 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -14,8 +13,8 @@ import numpy as np
 
 from chunkfold.kernels import pairs, rationals
 from chunkfold.kernels.dtypes import kind_of
-from chunkfold.kernels.limbs import FORMATS, integers, specials
-from chunkfold.kernels.pairs import Pairs
+from chunkfold.kernels.exact_tree import Leaf, Node, Operation, exactly, near
+from chunkfold.kernels.limbs import FORMATS
 from chunkfold.kernels.pieces import Where, in_threads, pieces_of, slabs_of
 from chunkfold.kernels.rationals import Real
 from chunkfold.kernels.rounding import ratio, root
@@ -23,118 +22,6 @@ from chunkfold.kernels.sums import ExactSums
 
 _MOST_POWER = 64
 """The highest power: it is multiplied out."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Leaf:
-    """Exact sums, an array of numbers, or one number for all outputs."""
-
-    held: ExactSums | np.ndarray | Fraction
-
-    @property
-    def outputs(self) -> int | None:
-        """How many numbers it has; None: as many as are wanted."""
-        if isinstance(self.held, Fraction):
-            return None
-        return self.held.outputs if isinstance(self.held, ExactSums) else len(self.held)
-
-    def near(self, at: Where) -> Pairs:
-        """Return the numbers of some outputs nearly."""
-        if isinstance(self.held, Fraction):
-            return pairs.of_one(self.held)
-        if isinstance(self.held, np.ndarray):
-            return pairs.of_numbers(self.held[at])
-        wide = np.zeros(self.held.outputs, bool)
-        wide[self.held.wide.at] = True
-        if self.held.terms:
-            return pairs.of_terms([term[at] for term in self.held.terms], wide[at])
-        nothing = np.zeros(len(wide[at]))
-        return Pairs(nothing, nothing, nothing, nothing, nothing != 0)
-
-    def exactly(self, at: np.ndarray) -> list[Real]:
-        """Return the numbers of some outputs."""
-        if isinstance(self.held, Fraction):
-            return [self.held] * len(at)
-        if isinstance(self.held, np.ndarray):
-            return [rationals.real(value) for value in self.held[at].tolist()]
-        tables, unit = self.held.tables(at), Fraction(2) ** self.held.limbs.low
-        found = zip(integers(tables), specials(tables).tolist(), strict=True)
-        return [odd or value * unit for value, odd in found]
-
-
-@dataclass(frozen=True, eq=False)
-class _Operation:
-    """What is made of numbers; each is made once, however often it is used."""
-
-    name: str
-    sources: tuple[_Node, ...]
-    condition: np.ndarray | None = None
-    """Of a choice: bool, (outputs,)."""
-
-
-_Node = _Leaf | _Operation
-_NEAR: Mapping[str, Callable[..., Pairs]] = {
-    "add": pairs.add,
-    "negative": pairs.negative,
-    "multiply": pairs.multiply,
-    "divide": pairs.divide,
-    "magnitude": pairs.magnitude,
-    "unless_negative": pairs.unless_negative,
-}
-_EXACTLY: Mapping[str, Callable[..., Real]] = {
-    "add": rationals.add,
-    "negative": rationals.negative,
-    "multiply": rationals.multiply,
-    "divide": rationals.divide,
-    "magnitude": rationals.magnitude,
-    "unless_negative": lambda a: math.nan if a < 0 else a,
-}
-
-
-def _walk(top: _Node) -> list[_Node]:
-    """Return nodes, each behind its sources."""
-    done: dict[int, _Node] = {}
-    stack = [(top, False)]
-    while stack:
-        one, ready = stack.pop()
-        if id(one) in done:
-            continue
-        if ready or isinstance(one, _Leaf):
-            done[id(one)] = one
-            continue
-        stack.append((one, True))
-        stack += [(source, False) for source in one.sources]
-    return list(done.values())
-
-
-def _near(top: _Node, at: Where) -> Pairs:
-    held: dict[int, Pairs] = {}
-    for one in _walk(top):
-        if isinstance(one, _Leaf):
-            held[id(one)] = one.near(at)
-            continue
-        given = [held[id(source)] for source in one.sources]
-        if one.condition is not None:
-            held[id(one)] = pairs.choose(one.condition[at], *given)
-        else:
-            held[id(one)] = _NEAR[one.name](*given)
-    return held[id(top)]
-
-
-def _exactly(top: _Node, at: np.ndarray) -> list[Real]:
-    held: dict[int, list[Real]] = {}
-    for one in _walk(top):
-        if isinstance(one, _Leaf):
-            held[id(one)] = one.exactly(at)
-            continue
-        given = [held[id(source)] for source in one.sources]
-        if one.condition is not None:
-            chosen = zip(one.condition[at].tolist(), *given, strict=True)
-            held[id(one)] = [yes if there else no for there, yes, no in chosen]
-        else:
-            function = _EXACTLY[one.name]
-            held[id(one)] = [function(*row) for row in zip(*given, strict=True)]
-    return held[id(top)]
 
 
 class ExactArray:
@@ -152,11 +39,11 @@ class ExactArray:
 
     def __init__(self, sums: ExactSums) -> None:
         assert not sums.lost.any(), "of sums that were lost"
-        self._node: _Node = _Leaf(sums)
+        self._node: Node = Leaf(sums)
         self._outputs, self._rooted = sums.outputs, False
 
     @classmethod
-    def _of(cls, node: _Node, outputs: int, *, rooted: bool = False) -> ExactArray:
+    def _of(cls, node: Node, outputs: int, *, rooted: bool = False) -> ExactArray:
         made = cls.__new__(cls)
         made._node, made._outputs, made._rooted = node, outputs, rooted
         return made
@@ -164,7 +51,7 @@ class ExactArray:
     @property
     def sums(self) -> ExactSums:
         """The sums that a field is, before anything is made of them."""
-        assert isinstance(self._node, _Leaf)
+        assert isinstance(self._node, Leaf)
         assert isinstance(self._node.held, ExactSums)
         return self._node.held
 
@@ -193,7 +80,7 @@ class ExactArray:
         out, sure = np.empty(self._outputs, wanted), np.zeros(self._outputs, bool)
 
         def try_near(at: Where) -> None:
-            found = _near(self._node, at)
+            found = near(self._node, at)
             known = pairs.magnitude(found).root if self._rooted else found.nearly
             done, certain = known.rounded(wanted)
             if self._rooted:
@@ -206,7 +93,7 @@ class ExactArray:
         in_threads(try_near, slabs_of(self._outputs))
         for few in pieces_of(np.flatnonzero(~sure)):
             out[few] = [
-                _rounded(one, wanted, rooted=self._rooted) for one in _exactly(self._node, few)
+                _rounded(one, wanted, rooted=self._rooted) for one in exactly(self._node, few)
             ]
         return out
 
@@ -220,7 +107,7 @@ class ExactArray:
         """
         if self._rooted:
             raise TypeError(_ROOT.format("a square root"))
-        return self._of(_Operation("unless_negative", (self._node,)), self._outputs, rooted=True)
+        return self._of(Operation("unless_negative", (self._node,)), self._outputs, rooted=True)
 
     def _with(self, name: str, *others: Any, turned: bool = False) -> Any:
         """Return what an operation gives; a root is that of a square, with its sign."""
@@ -235,14 +122,14 @@ class ExactArray:
             raise TypeError(_ROOT.format("a sum"))
         nodes = [one._squared() if rooted else one._node for one in given]
         nodes = nodes[::-1] if turned else nodes
-        return self._of(_Operation(name, tuple(nodes)), self._outputs, rooted=rooted)
+        return self._of(Operation(name, tuple(nodes)), self._outputs, rooted=rooted)
 
-    def _squared(self) -> _Node:
+    def _squared(self) -> Node:
         """Return the signed square of what it stands for."""
         if self._rooted:
             return self._node
-        size = _Operation("magnitude", (self._node,))
-        return _Operation("multiply", (self._node, size))
+        size = Operation("magnitude", (self._node,))
+        return Operation("multiply", (self._node, size))
 
     def _taken(self, other: Any) -> ExactArray | None:
         """Return an operand as exact numbers; None if it is none.
@@ -265,12 +152,12 @@ class ExactArray:
             if shape == () or kind_of(other.dtype) not in "biuf":
                 return self._taken(other[()]) if shape == () else None
             plain = other.astype(np.int8) if other.dtype.kind == "b" else other
-            return self._of(_Leaf(plain), self._outputs)
+            return self._of(Leaf(plain), self._outputs)
         if isinstance(other, numbers.Rational):
-            return self._of(_Leaf(Fraction(other)), self._outputs)
+            return self._of(Leaf(Fraction(other)), self._outputs)
         if isinstance(other, float):
             one = Fraction(other) if math.isfinite(other) else None
-            leaf = _Leaf(np.full(self._outputs, other)) if one is None else _Leaf(one)
+            leaf = Leaf(np.full(self._outputs, other)) if one is None else Leaf(one)
             return self._of(leaf, self._outputs)
         return None
 
@@ -280,13 +167,13 @@ class ExactArray:
     __radd__ = __add__
 
     def __neg__(self) -> ExactArray:
-        return self._of(_Operation("negative", (self._node,)), self._outputs, rooted=self._rooted)
+        return self._of(Operation("negative", (self._node,)), self._outputs, rooted=self._rooted)
 
     def __pos__(self) -> ExactArray:
         return self
 
     def __abs__(self) -> ExactArray:
-        return self._of(_Operation("magnitude", (self._node,)), self._outputs, rooted=self._rooted)
+        return self._of(Operation("magnitude", (self._node,)), self._outputs, rooted=self._rooted)
 
     def __sub__(self, other: Any) -> Any:
         taken = self._taken(other)
@@ -339,13 +226,13 @@ class ExactArray:
         out, sure = np.empty(self._outputs), np.zeros(self._outputs, bool)
 
         def try_near(at: Where) -> None:
-            found = _near(away._node, at)
+            found = near(away._node, at)
             out[at] = np.sign(found.high)
             sure[at] = found.signed & (found.odd == 0)
 
         in_threads(try_near, slabs_of(self._outputs))
         for few in pieces_of(np.flatnonzero(~sure)):
-            rows = zip(_exactly(one._node, few), _exactly(two._node, few), strict=True)
+            rows = zip(exactly(one._node, few), exactly(two._node, few), strict=True)
             out[few] = [rationals.order(*row) for row in rows]
         return out
 
@@ -427,7 +314,7 @@ def _where(condition: Any, yes: Any, no: Any) -> ExactArray:
     rooted = one._rooted or other._rooted
     nodes = tuple(side._squared() if rooted else side._node for side in (one, other))
     truths = np.broadcast_to(np.asarray(condition, bool), some.shape)
-    return some._of(_Operation("choose", nodes, truths), len(some), rooted=rooted)
+    return some._of(Operation("choose", nodes, truths), len(some), rooted=rooted)
 
 
 def _rounded(value: Real, dtype: np.dtype, *, rooted: bool) -> float:

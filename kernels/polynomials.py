@@ -236,11 +236,6 @@ def format_of(factor: Node, values: Sequence[np.dtype]) -> Format:
     return Format(bits, bits, whole=True)
 
 
-def doubles_of(factors: Sequence[Node]) -> list[Node]:
-    """Return factors as doubles, which all of them are."""
-    return [cast(factor, np.dtype(np.float64)) for factor in factors]
-
-
 def is_summable(dtype: np.dtype) -> bool:
     """Whether elements of a dtype can be summed exactly: numbers, and no times."""
     return kind_of(dtype) in "biufc"

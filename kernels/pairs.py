@@ -57,8 +57,10 @@ class Pairs:
 
     @property
     def nearly(self) -> Nearly:
-        """The same, for the last rounding."""
-        return Nearly(self.high + 0.0, self.low, self.within, self.certain)
+        """The same, for the last rounding: a bound that changes the low double if it is any."""
+        seen = np.maximum(self.within, np.abs(self.low) * 2.0**-50)
+        within = np.where(self.within == 0, 0.0, seen)
+        return Nearly(self.high + 0.0, self.low, within, self.certain)
 
     @property
     def root(self) -> Nearly:

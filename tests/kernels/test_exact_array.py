@@ -114,9 +114,9 @@ def test_ties_and_what_is_next_to_them(dtype: str):
         [1.0 + unit, unit / 2, off] for off in little
     ]
     want = [nearest(value, dtype) for value in values_of(*parts)]
-    assert same((exact(*parts) * 1).rounded(dtype), want)
-    squares = (exact(*parts) ** 2).sqrt()
-    assert same(squares.rounded(dtype), want)
+    a = exact(*parts)
+    for made in (a, a + 0, a * 1, a / 1, a * 3 / 3, (a**2).sqrt()):
+        assert same(made.rounded(dtype), want)
 
 
 def test_what_is_no_number_is_as_floats_have_it():

@@ -26,6 +26,7 @@ from chunkfold.kernels import (
     box,
     real,
 )
+from chunkfold.kernels import fold as fold_module
 from chunkfold.kernels.expressions.nodes import input_node
 from chunkfold.kernels.limbs import integers, specials
 from chunkfold.kernels.sums import any_lost, exact_sums, restored
@@ -345,3 +346,27 @@ def test_evaluation_agrees(opened: OpenedDevice, dtype: str):
     bound = bind([summing(2, **PRODUCTS)], [x.dtype] * 2, exact=True)
     got = bound.statistics[0].finish(folded(opened, bound, [x, y], (1,)))
     assert got.tobytes() == summing(2, **PRODUCTS).evaluate(x, y, axis=1).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("lift", "rounds"), [(lambda x: np.exp(x) * x, True), (lambda x: x / 3 * x - x, False)]
+)
+def test_factors_that_devices_may_round_in_another_way_are_told(
+    lift: Callable[..., Any], *, rounds: bool
+):
+    bound = bind([summing(s=lift)], [np.dtype("float64")], exact=True)
+    assert bound.statistics[0].rounds == rounds
+
+
+def test_carries_are_due_sooner_where_elements_are_many_doubles(opened: OpenedDevice, monkeypatch):
+    monkeypatch.setattr(fold_module, "MOST_DEPOSITS", 1000)
+    data = upload(opened, np.ones(400))
+    settled = {}
+    for name, lift in (("plain", lambda x: x), ("four", lambda x: x**4)):
+        accumulator = bind([summing(s=lift)], [np.dtype("f8")], exact=True).accumulator
+        fold = Fold(opened, accumulator, chosen(opened, accumulator))
+        fold.add([data], box((400,), (0,)))
+        fold.finish()
+        found = fold.profile().get(("settle", 0))
+        settled[name] = found.launches if found else 0
+    assert settled["four"] == settled["plain"] + 1

@@ -26,7 +26,7 @@ MOST_FACTORS = 4
 _MOST_DIGITS = 53
 """Bits of a number that is multiplied by, without zeros at its end: it is a double."""
 _LARGEST = 2000
-"""Bits that monomials may have before and behind the point, where numbers are that far off."""
+"""Powers of two that coefficients may be above 1, or below."""
 
 
 class PolynomialError(Exception):
@@ -204,7 +204,7 @@ def limbs_for(of: Polynomial, values: Sequence[np.dtype], *, fp64: bool = True) 
     Raises
     ------
     PolynomialError
-        If its numbers are beyond all reason large, or small.
+        If a coefficient is too far from 1.
     """
     power, low, top, digits = power_of(of), 0, 1, 1
     if not fp64 and power and of[0].factors[0].dtype.kind != "f":
@@ -217,7 +217,10 @@ def limbs_for(of: Polynomial, values: Sequence[np.dtype], *, fp64: bool = True) 
         low, top = (least, most) if not number else (min(low, least), max(top, most))
         digits = max(digits, significant(one) + sum(form.precision for form in forms))
         if abs(one.exponent) > _LARGEST:
-            raise PolynomialError(f"{float(one.number):g} is too far from 1 for a coefficient")
+            raise PolynomialError(
+                f"it has a coefficient of about 2**{one.exponent}, too far from 1; multiply in "
+                "finish"
+            )
     return limbs_between(low, top, digits if fp64 else 0, power)
 
 

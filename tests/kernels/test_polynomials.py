@@ -304,6 +304,14 @@ def test_what_cannot_be_kept_is_refused_where_it_is_declared(
         summing(s=lift)
 
 
+def test_coefficients_too_far_from_one_are_refused():
+    far = summing(s=lambda x: x * 2.0**1000 * 2.0**1000 * 2.0**1000)
+    with pytest.raises(MonoidError, match=r"about 2\*\*3000, too far from 1; multiply in finish"):
+        bind([far], [np.dtype("f8")], exact=True)
+    near = bind([summing(s=lambda x: x * 2.0**1000 / 1)], [np.dtype("f8")], exact=True)
+    assert near.accumulator.exact
+
+
 def test_equal_polynomials_are_folded_once():
     many = summing(s=lambda x: x * x, t=lambda x: x**2)
     both = bind([many, as_monoid("sumsq")], [np.dtype("f4")], exact=True).accumulator

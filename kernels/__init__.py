@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels.combine import Combiner
     from chunkfold.kernels.device import Device
     from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
+    from chunkfold.kernels.exact_array import ExactArray
     from chunkfold.kernels.expressions.library import (
         bits,
         first,
@@ -68,6 +69,7 @@ _HOMES = {
         "DeviceError",
         "MonoidError",
     ),
+    "chunkfold.kernels.exact_array": ("ExactArray",),
     "chunkfold.kernels.expressions.library": (
         "bits",
         "first",
@@ -125,6 +127,7 @@ __all__ = [
     "Combiner",
     "Device",
     "DeviceError",
+    "ExactArray",
     "Fold",
     "KeyedBox",
     "KeyedFold",

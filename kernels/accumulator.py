@@ -141,6 +141,11 @@ class Accumulator:
         """Whether any table holds limbs, which must not overflow."""
         return any(slot.field.limbs for slot in self.tables)
 
+    @cached_property
+    def deposits(self) -> int:
+        """Deposits into one table that an element counts for (`limbs.MOST_DEPOSITS`)."""
+        return max((field.deposits for field in self.sums.values()), default=1)
+
     @property
     def state_bytes(self) -> int:
         """Bytes of what a stream of elements is folded into; of exact sums the expansions."""

@@ -29,6 +29,7 @@ def header(accumulator: Accumulator) -> str:
         library("tables.clh") if accumulator.tables else "",
         library("expansions.clh") if accumulator.exact else "",
         library("limbs.clh") if accumulator.in_limbs else "",
+        library("products.clh") if _has_products(accumulator) else "",
         generated("how elements are read"),
         inputs(accumulator),
         *(
@@ -52,6 +53,11 @@ def _told(number: int, part: Component) -> str:
     ops = dict.fromkeys(f.op if isinstance(f.op, str) else "an op of its own" for f in part.fields)
     what = "an exact sum" if part.limbs else "counters" if part.table else ", ".join(ops)
     return f"component {number}: {fields} of {part.origin}, {what}"
+
+
+def _has_products(accumulator: Accumulator) -> bool:
+    """Whether any limbs are of polynomials that are no power of one number."""
+    return any(slot.field.limbs and not slot.field.limbs.power for slot in accumulator.tables)
 
 
 def _baker(part: Component) -> Callable[[int, Component, Accumulator], str]:

@@ -17,6 +17,7 @@ from chunkfold.kernels.bake_expansion import (
     vector_step,
 )
 from chunkfold.kernels.bake_lanes import array_lanes
+from chunkfold.kernels.bake_polynomials import polynomial_lanes, polynomial_step
 from chunkfold.kernels.bake_texts import joined
 from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.component import Component
@@ -41,13 +42,27 @@ def compact_component(number: int, part: Component, accumulator: Accumulator) ->
     c, limbs = f"c{number}", part.limbs
     assert limbs is not None
     vectors = on_vectors(part, accumulator)
+    if not limbs.power:
+        lost = f"s->{terms_of(limbs.kept)[-1]} = NAN;"
+        taken = polynomial_step(c, part, accumulator, lost)
+        terms = terms_of(limbs.kept)
+        lanes = (
+            polynomial_lanes(c, part, accumulator, terms, terms[: limbs.terms])
+            if vectors
+            else array_lanes(c, part, accumulator)
+        )
+    else:
+        taken = _take(c, limbs) + "\n" + step(c, part, accumulator)
+        lanes = (
+            _vector_lanes(c, part, accumulator) if vectors else array_lanes(c, part, accumulator)
+        )
     return joined(
         [
             _accumulator(c, limbs),
             _mend(f"{c}_t", limbs, "double", "chf_"),
             _scalar(c, limbs),
-            step(c, part, accumulator) + _LIFT.format(c=c),
-            _vector_lanes(c, part, accumulator) if vectors else array_lanes(c, part, accumulator),
+            taken + _LIFT.format(c=c),
+            lanes,
         ]
     )
 
@@ -115,7 +130,7 @@ def _bad(limbs: Limbs) -> list[str]:
 
 
 def _scalar(c: str, limbs: Limbs) -> str:
-    """Return how one double, or an element's power, is added, and two expansions.
+    """Return how one double is added, and two expansions.
 
     What stands behind an expansion's first term is added out of line, as what is rare is.
     """
@@ -124,21 +139,6 @@ def _scalar(c: str, limbs: Limbs) -> str:
     added = indented(cascade("left", first, "s->{}", "now.{}", "double"))
     unpaired = ", 0.0, 0.0" if limbs.paired else ""
     took = " ".join(f"if (b.{t} != 0) {c}_add_more(&a, b.{t});" for t in terms[1:-1])
-    if limbs.paired:
-        taken = f"""\
-    const double size = fabs(y);
-    if (size == 0)
-        return;
-    const double square = y * y;
-    if (!isfinite(size) || (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED)) {{
-        {c}_add(s, square);
-        if (isfinite(size))
-            {c}_add(s, fma(y, y, -square));
-    }} else {{
-        s->{last} = NAN;
-    }}"""
-    else:
-        taken = f"    {c}_add(s, {power('y', limbs)});"
     return f"""\
 static void {c}_add({c}_t *s, double y)
 {{
@@ -163,7 +163,28 @@ static {c}_t {c}_op({c}_t a, {c}_t b)
     else if (b.{last} != 0)
         {c}_add_more(&a, b.{last});
     return a;
-}}
+}}"""
+
+
+def _take(c: str, limbs: Limbs) -> str:
+    """Return how an element, or its square, is added."""
+    last = terms_of(limbs.kept)[-1]
+    if limbs.paired:
+        taken = f"""\
+    const double size = fabs(y);
+    if (size == 0)
+        return;
+    const double square = y * y;
+    if (!isfinite(size) || (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED)) {{
+        {c}_add(s, square);
+        if (isfinite(size))
+            {c}_add(s, fma(y, y, -square));
+    }} else {{
+        s->{last} = NAN;
+    }}"""
+    else:
+        taken = f"    {c}_add(s, {power('y', limbs)});"
+    return f"""\
 static void {c}_take({c}_t *s, double y)
 {{
 {taken}

@@ -19,6 +19,7 @@ from chunkfold.kernels.bake_expansion import (
     vector_step,
 )
 from chunkfold.kernels.bake_lanes import array_lanes
+from chunkfold.kernels.bake_polynomials import integer_step, polynomial_lanes, polynomial_step
 from chunkfold.kernels.bake_texts import assigned, joined
 from chunkfold.kernels.bake_vectors import on_vectors
 from chunkfold.kernels.component import Component
@@ -28,6 +29,10 @@ from chunkfold.kernels.limbs import Limbs
 _LIFT = """
 static {c}_t {c}_lift(value_t v, ulong i) {{ return {c}_zero(); }}"""
 """There is no table yet that a single element could be deposited in."""
+_BEYOND = (
+    "const chf_number parts[] = {{ {parts} }}; chf_deposit_product(s->table, LOW, parts, {count});"
+)
+"""What is done about a monomial that is not some doubles, where limbs begin at 2**LOW."""
 
 
 def exact_component(number: int, part: Component, accumulator: Accumulator) -> str:
@@ -43,6 +48,16 @@ def exact_component(number: int, part: Component, accumulator: Accumulator) -> s
     assert limbs is not None
     if not limbs.terms:
         return _integers(c, part, accumulator, limbs)
+    if not limbs.power:
+        beyond = _BEYOND.replace("LOW", str(limbs.low))
+        text = polynomial_step(c, part, accumulator, beyond)
+        terms = terms_of(limbs.terms)
+        lanes_text = (
+            polynomial_lanes(c, part, accumulator, terms, terms)
+            if on_vectors(part, accumulator)
+            else array_lanes(c, part, accumulator)
+        )
+        return joined([_expansion(c, limbs), text + _LIFT.format(c=c), lanes_text])
     take = _take_square_pair if limbs.paired else _take
     lanes = _vector_lanes if on_vectors(part, accumulator) else array_lanes
     return joined(
@@ -193,19 +208,26 @@ static void {c}_ends(const {c}_states *s, {c}_state *out)
 def _integers(c: str, part: Component, accumulator: Accumulator, limbs: Limbs) -> str:
     """Return the form for devices without float64: every element is deposited from its bits."""
     field = part.fields[0]
-    deposit = f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, y, {limbs.degree - 1});"
+    if limbs.power:
+        deposit = (
+            f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, y, {limbs.power - 1});"
+        )
+        step_text = f"""\
+static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
+{head(c, part, accumulator)}
+    float y;
+{assigned([("y", field.lift)], ONE)}
+    {deposit}
+}}"""
+    else:
+        step_text = integer_step(c, part, accumulator)
     return f"""\
 typedef struct {{ CHF_TABLE table; }} {c}_t;
 typedef {c}_t {c}_state;
 static {c}_t {c}_zero(void) {{ {c}_t z; z.table = 0; return z; }}
 static {c}_t {c}_op({c}_t a, {c}_t b) {{ return a; }}
 static void {c}_keep({c}_t *s) {{}}
-static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
-{head(c, part, accumulator)}
-    float y;
-{assigned([("y", field.lift)], ONE)}
-    {deposit}
-}}
+{step_text}
 static {c}_t {c}_end({c}_state s) {{ return s; }}
 static {c}_t {c}_lift(value_t v, ulong i) {{ return {c}_zero(); }}
 {array_lanes(c, part, accumulator)}"""

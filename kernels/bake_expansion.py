@@ -27,7 +27,7 @@ def terms_of(count: int) -> list[str]:
 
 def power(value: str, limbs: Limbs) -> str:
     """Return what of a value is summed, as an expression."""
-    return value if limbs.degree == 1 else f"{value} * {value}"
+    return value if limbs.power == 1 else f"{value} * {value}"
 
 
 def cascade(error: str, terms: Sequence[str], old: str, new: str, ctype: str) -> list[str]:

@@ -26,6 +26,7 @@ from chunkfold.kernels.bake_texts import joined, named
 from chunkfold.kernels.bake_vectors import mask, named_lanes, on_vectors
 from chunkfold.kernels.component import Component
 from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.limbs import Limbs
 
 LOG_COUNT = 8
@@ -34,13 +35,23 @@ sums put into expansions more often."""
 
 
 def has_grid(accumulator: Accumulator) -> bool:
-    """Whether all exact sums are of vectors of elements, and beside no tables of counters."""
+    """Whether all exact sums are of the first input's elements as vectors, beside no tables."""
     counts = any(part.table and not part.limbs for part in accumulator.components)
     sums = _sums(accumulator)
     apt = all(
-        part.limbs and part.limbs.terms and on_vectors(part, accumulator) for part in sums.values()
+        part.limbs
+        and part.limbs.terms
+        and on_vectors(part, accumulator)
+        and _is_element(part.fields[0].lift)
+        for part in sums.values()
     )
     return bool(sums) and apt and not counts
+
+
+def _is_element(tree: Node) -> bool:
+    """Whether a tree is a float of the first input, or its magnitude: what `chf_bound` looks at."""
+    inner = tree.sources[0] if tree.op == "absolute" else tree
+    return inner.op == "input" and inner.arg == (0, "") and inner.dtype.kind == "f"
 
 
 def cuts_of(limbs: Limbs, *, short: bool) -> list[str]:
@@ -48,7 +59,7 @@ def cuts_of(limbs: Limbs, *, short: bool) -> list[str]:
 
     `short` elements have 24 bits at most.
     """
-    if limbs.degree == 1:
+    if limbs.power == 1:
         return [] if short else [f"top + {3 + LOG_COUNT}"]
     first = f"2 * top + {4 + LOG_COUNT}"
     return [first] if short else [first, f"2 * top - {50 - LOG_COUNT}"]
@@ -56,7 +67,7 @@ def cuts_of(limbs: Limbs, *, short: bool) -> list[str]:
 
 def span_of(limbs: Limbs, *, short: bool) -> int:
     """Return how many powers of two the smallest element may be below the largest."""
-    if limbs.degree == 1:
+    if limbs.power == 1:
         return 29 - LOG_COUNT if short else 51 - 2 * LOG_COUNT
     return (28 if short else 25) - LOG_COUNT
 
@@ -203,7 +214,7 @@ def _step(c: str, part: Component, accumulator: Accumulator) -> str:
     cuts = cuts_of(limbs, short=_short(accumulator))
     if not cuts:
         adds = "    g->low0 += y;"
-    elif limbs.degree == 1:
+    elif limbs.power == 1:
         adds = _cut("y", 0)
     elif len(cuts) == 1:
         adds = f"""\

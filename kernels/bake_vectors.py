@@ -12,6 +12,7 @@ from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
 from chunkfold.kernels.expressions.nodes import Node, walk
 from chunkfold.kernels.expressions.style import LANES, ONE
+from chunkfold.kernels.products import dtypes_of, on_lanes
 
 _MASKS = {"int32": "int", "uint32": "int", "float32": "int"}
 """Type of a mask that selects among values of a field's dtype; long where not named."""
@@ -21,6 +22,9 @@ def on_vectors(part: Component, accumulator: Accumulator) -> bool:
     """Whether a component's inputs let kernels fold whole vectors."""
     if not lanes_readable(accumulator) or (part.table and not part.limbs):
         return False
+    if part.limbs:
+        values, skips = dtypes_of(accumulator.value), part.absent is not None
+        return on_lanes(part.fields[0], values, skips=skips)
     late = part.absent is not None and part.state is not None and bool(part.state.first)
     return not late or begins_as_nan(part, accumulator)
 

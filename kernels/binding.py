@@ -12,7 +12,7 @@ from chunkfold.kernels.accumulate import Accumulate
 from chunkfold.kernels.accumulator import COUNTS, Accumulator, Slot
 from chunkfold.kernels.apart import are_apart, common_time
 from chunkfold.kernels.catalogue import CATALOGUE
-from chunkfold.kernels.checks import check_traced
+from chunkfold.kernels.checks import check_traced, not_summed
 from chunkfold.kernels.component import BoundField, BoundState, Component
 from chunkfold.kernels.dtypes import (
     COUNT,
@@ -25,14 +25,20 @@ from chunkfold.kernels.dtypes import (
     table_entries,
 )
 from chunkfold.kernels.errors import DeviceError, MonoidError
+from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import Node, constant, walk
 from chunkfold.kernels.expressions.operations import guarded
 from chunkfold.kernels.extremes import FLOAT_ENDS
 from chunkfold.kernels.finishes import position
-from chunkfold.kernels.limbs import limbs_of
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.named import is_known
 from chunkfold.kernels.packing import Packing
+from chunkfold.kernels.polynomials import (
+    PolynomialError,
+    in_floats,
+    limbs_for,
+    polynomial,
+)
 from chunkfold.kernels.sharing import shared
 from chunkfold.kernels.statistic import Statistic
 from chunkfold.kernels.tracing import State, Traced, traced
@@ -186,7 +192,15 @@ def _may_be_nothing(monoid: Monoid, value: np.dtype, *, keyed: bool) -> bool:
 
 
 def _rounds(field: BoundField) -> bool:
+    if field.limbs is not None:
+        return any(map(_is_inexact, walk(field.factors)))
     return field.dtype.startswith("float") and field.op not in ("min", "max")
+
+
+def _is_inexact(one: Node) -> bool:
+    """Whether devices may differ in an operation's last bits."""
+    meaning = MEANINGS.get(one.op)
+    return meaning is not None and meaning.ulp[one.dtype == np.float64] > 0
 
 
 def _common(dtypes: Sequence[np.dtype]) -> np.dtype:
@@ -244,11 +258,27 @@ def _castable(given: np.dtype, value: np.dtype) -> bool:
     return kinds[1] == "c" or "c" not in kinds
 
 
-def _field(monoid: Monoid, name: str, trees: Traced, value: np.dtype, fp64: bool) -> BoundField:
+def _exact_field(
+    monoid: Monoid, name: str, tree: Node, values: Sequence[np.dtype], fp64: bool
+) -> BoundField:
+    found = polynomial(tree)  # which `check_traced` has seen to
+    try:
+        limbs = limbs_for(found, values, fp64=fp64)
+    except PolynomialError as error:
+        raise MonoidError(not_summed(monoid.name, name, tree, error)) from None
+    wide = np.dtype(np.float64 if fp64 else np.float32)
+    lift = found[0].factors[0] if limbs.power else in_floats(tree, wide)
+    return BoundField(name, "int64", "0", lift, "add", limbs.entries, limbs, polynomial=found)
+
+
+def _field(
+    monoid: Monoid, name: str, trees: Traced, values: Sequence[np.dtype], fp64: bool
+) -> BoundField:
     assert isinstance(monoid.zero, Mapping)
     rule = monoid.fields[name]
-    limbs = limbs_of(value, EXACT[rule], fp64=fp64) if rule in EXACT else None
-    lift, op = trees.lift[name], trees.op[name]
+    if rule == EXACT:
+        return _exact_field(monoid, name, trees.lift[name], values, fp64)
+    lift, op, value = trees.lift[name], trees.op[name], values[0]
     compares = isinstance(op, Node) and any(n.op in ("minimum", "maximum") for n in walk([op]))
     return BoundField(
         name,
@@ -256,8 +286,7 @@ def _field(monoid: Monoid, name: str, trees: Traced, value: np.dtype, fp64: bool
         number_text(monoid.zero[name]),
         guarded(lift) if compares or op in ("min", "max") else lift,
         op,
-        limbs.entries if limbs else table_entries(rule) or None,
-        limbs,
+        table_entries(rule) or None,
     )
 
 
@@ -295,7 +324,7 @@ def _components(
     # Where no element is skipped partials know their counts: one number, not one for each output.
     counted = absent is not None or keyed
     names = [name for name, rule in monoid.fields.items() if counted or rule != COUNT]
-    fields = [_field(monoid, name, trees, value, fp64) for name in names]
+    fields = [_field(monoid, name, trees, values, fp64) for name in names]
     tables = [component(field) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
     if trees.states:

@@ -14,6 +14,7 @@ from chunkfold.kernels.dtypes import COUNT, EXACT, FIELD, RULES, is_table
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.nodes import Node, constant_value, walk
 from chunkfold.kernels.expressions.shown import shown
+from chunkfold.kernels.polynomials import PolynomialError, polynomial
 from chunkfold.kernels.tracing import COLLECTIVES, State, Traced, kinds_tried, traced
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def check_types(monoid: str, what: str, types: Mapping[str, str]) -> None:
         if not table and dtype not in FIELD and dtype not in RULES:
             raise MonoidError(
                 f"{what} {name!r} of monoid {monoid!r} has dtype {dtype!r}; "
-                f"use one of {', '.join([*FIELD, *RULES, *EXACT])}, or int64[n] for a table of "
+                f"use one of {', '.join([*FIELD, *RULES, EXACT])}, or int64[n] for a table of "
                 "1 to 999999 counters"
             )
 
@@ -167,11 +168,8 @@ def check_rules(
 ) -> None:
     """See that fields that are tables, exact sums or counts are declared as such."""
     for name, dtype in fields.items():
-        if dtype in EXACT and not _is_exact(lift[name]):
-            raise MonoidError(
-                f"lift[{name!r}] of monoid {monoid!r} is {shown(lift[name])}, but exact sums are "
-                "of elements as they are; give x, abs(x), x.real or x.imag"
-            )
+        if dtype == EXACT:
+            _check_polynomial(monoid, name, lift[name])
         if is_table(dtype) and zero[name] != 0:
             raise MonoidError(
                 f"field {name!r} of monoid {monoid!r} is a table, whose zero is 0, not "
@@ -181,9 +179,16 @@ def check_rules(
             _check_count(monoid, name, zero[name], lift[name], op)
 
 
-def _is_exact(tree: Node) -> bool:
-    """Whether a tree is in the range of the elements' dtype, for which limbs are made."""
-    return tree.op == "input" or (tree.op == "absolute" and tree.sources[0].op == "input")
+def _check_polynomial(monoid: str, name: str, tree: Node) -> None:
+    try:
+        polynomial(tree)
+    except PolynomialError as error:
+        raise MonoidError(not_summed(monoid, name, tree, error)) from None
+
+
+def not_summed(monoid: str, name: str, tree: Node, why: PolynomialError) -> str:
+    """Say that an exact sum cannot be of a tree."""
+    return f"lift[{name!r}] of monoid {monoid!r} is {shown(tree)}, but {why}"
 
 
 def _check_count(

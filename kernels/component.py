@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.limbs import Limbs
+from chunkfold.kernels.polynomials import Polynomial
 from chunkfold.kernels.tracing import op_tree
 
 Trees = tuple[tuple[str, Node], ...]
@@ -22,7 +23,8 @@ class BoundField:
     zero: str
     """As `number_text` writes it: 0.0 and -0.0 are two."""
     lift: Node
-    """Of the field's dtype; of a table the number of a counter, of an exact sum what is added."""
+    """Of the field's dtype; of a table the number of a counter. Of an exact sum what each element
+    is the power of; or what is added, in floats, which holds where a part of it is no number."""
     op: str | Node
     """One of COLLECTIVES, or a tree of fields of a and b."""
     entries: int | None = None
@@ -31,11 +33,26 @@ class BoundField:
     """Of an exact sum of what `lift` gives: the table is theirs, if there is one."""
     terms: int = 0
     """Doubles whose sum is the exact one, of an exact sum that has no table."""
+    polynomial: Polynomial = ()
+    """Of an exact sum what is added."""
+
+    @property
+    def factors(self) -> tuple[Node, ...]:
+        """What an exact sum's polynomial is of, each once."""
+        return tuple(dict.fromkeys(one for part in self.polynomial for one in part.factors))
 
     @property
     def op_tree(self) -> Node:
         """Its op as a tree of fields of a and b, also where it is named."""
         return op_tree(self.name, self.dtype, self.op)
+
+    @property
+    def deposits(self) -> int:
+        """Numbers below 2**33 that an element may add to each limb of an exact sum, at most."""
+        if self.limbs is None or self.limbs.power:
+            return 1
+        doubles = (1 << len(one.factors) for one in self.polynomial)
+        return max(1, sum(doubles) // 2)
 
     def with_terms(self) -> BoundField:
         """Return an exact sum as an expansion; others as they are."""
@@ -109,6 +126,7 @@ class Component:
     def trees(self) -> tuple[Node, ...]:
         """Every tree that it is made of."""
         trees = [tree for f in self.fields for tree in (f.lift, f.op) if isinstance(tree, Node)]
+        trees += [factor for field in self.fields for factor in field.factors]
         trees += [] if self.absent is None else [self.absent]
         if self.state is not None:
             parts = (self.state.end, self.state.join, self.state.join_alike)
@@ -118,7 +136,7 @@ class Component:
     @property
     def of_elements(self) -> tuple[Node, ...]:
         """The trees of what takes in elements: `lift`, and a state's."""
-        lifts = tuple(field.lift for field in self.fields)
+        lifts = tuple(tree for field in self.fields for tree in (field.lift, *field.factors))
         masks = () if self.absent is None else (self.absent,)
         return (*lifts, *masks, *(self.state.of_elements if self.state else ()))
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from chunkfold.kernels.dtypes import kind_of
+from chunkfold.kernels.limbs import part_of
+
 Fields = Mapping[str, np.ndarray]
-"""A finished partial as `finish` sees it: one array per field, over the outputs."""
+"""A finished partial as `finish` sees it: one array per field, over the outputs; of exact sums an
+`ExactArray`."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,15 @@ class Context:
     result: np.dtype | None = None
     """Dtype that results will be cast to, if one was asked for."""
 
+    @property
+    def floats(self) -> np.dtype:
+        """Dtype of means and the like: floats keep theirs, and others become float64.
+
+        Of complex numbers it is that of their parts.
+        """
+        part = part_of(self.dtype)
+        return part if kind_of(part) == "f" else np.dtype(np.float64)
+
     def position(self, index: np.ndarray) -> np.ndarray:
         """Turn C-order indices `i` into C-order positions among the reduced axes.
 
@@ -39,5 +53,6 @@ class Context:
         return np.asarray(np.ravel_multi_index(reduced, [self.shape[axis] for axis in self.axes]))
 
 
-Finish = Callable[[Fields, Context], np.ndarray]
-"""Returns one result per output; each may be an array itself, of axes behind the first."""
+Finish = Callable[[Fields, Context], Any]
+"""Returns one result per output; each may be an array itself, of axes behind the first. An
+`ExactArray` is rounded."""

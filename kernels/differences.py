@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels import finishes
+from chunkfold.kernels import exact, finishes
 from chunkfold.kernels.accumulate import Expressions, Part
 from chunkfold.kernels.apart import apart
 from chunkfold.kernels.context import Context, Fields
@@ -238,15 +238,21 @@ def _complex_product(x0: Any, x1: Any) -> Expressions:
     }
 
 
-DOT = Monoid(
+def _exact_complex_product(x0: Any, x1: Any) -> Expressions:
+    return {
+        "re": x0.real * x1.real - x0.imag * x1.imag,
+        "im": x0.real * x1.imag + x0.imag * x1.real,
+    }
+
+
+_EXACT_DOT = Monoid(
     "dot",
     inputs=2,
-    fields={"s": "real"},
+    fields={"s": "exact"},
     zero=0,
-    lift=product,
+    lift=lambda x0, x1: x0 * x1,
     op="add",
-    kinds="biu",
-    finish=finishes.as_float,
+    kinds="f",
 )
 DOT = Monoid(
     "dot",
@@ -257,6 +263,7 @@ DOT = Monoid(
     op="add",
     kinds="f",
     finish=finishes.summed,
+    exact=_EXACT_DOT,
     instead={
         "biu": INTEGER_DOT,
         "c": Monoid(
@@ -268,6 +275,16 @@ DOT = Monoid(
             op="add",
             kinds="c",
             finish=finishes.complex_parts,
+            exact=Monoid(
+                "dot",
+                inputs=2,
+                fields={"re": "exact", "im": "exact"},
+                zero={"re": 0, "im": 0},
+                lift=_exact_complex_product,
+                op="add",
+                kinds="c",
+                finish=exact.complex_sum,
+            ),
         ),
     },
     pair=lambda _: _REAL_DOT,
@@ -281,6 +298,15 @@ SUM_SQ_DIFF = Monoid(
     op="add",
     kinds="f",
     finish=finishes.summed,
+    exact=Monoid(
+        "sum_sq_diff",
+        inputs=2,
+        fields={"s": "exact"},
+        zero=0,
+        lift=lambda x0, x1: (x0 - x1) ** 2,
+        op="add",
+        kinds="f",
+    ),
     instead={"biu": INTEGER_SUM_SQ_DIFF},
     pair=_squared,
 )

@@ -149,13 +149,13 @@ def field_dtype(rule: str, value: np.dtype, fp64: bool) -> str:
     return RULES[rule](value, fp64) if rule in RULES else rule
 
 
-EXACT: Mapping[str, int] = MappingProxyType({"exact": 1, "exact_squares": 2})
-"""Field dtypes that sum without rounding, and the power of what is summed (kernels/limbs.py)."""
+EXACT = "exact"
+"""Dtype of fields that sum without rounding (kernels/polynomials.py)."""
 
 
 def is_table(rule: str) -> bool:
     """Whether a field of this dtype is a table of counters."""
-    return rule in EXACT or table_entries(rule) > 0
+    return rule == EXACT or table_entries(rule) > 0
 
 
 def table_entries(dtype: str) -> int:

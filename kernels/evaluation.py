@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -14,9 +15,10 @@ from chunkfold.kernels.dtypes import literal_value
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.evaluate import compiled
 from chunkfold.kernels.expressions.nodes import INDEX, Node
-from chunkfold.kernels.limbs import SPECIALS, Limbs
+from chunkfold.kernels.limbs import Limbs
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.partial import Partial
+from chunkfold.kernels.polynomials import Monomial
 from chunkfold.kernels.reference import Reference, elements_of
 
 Elements = Mapping[Node, np.ndarray]
@@ -84,7 +86,7 @@ def _folded(part: Component, elements: Elements) -> dict[BoundField, np.ndarray]
     if table is not None:
         rows = zip(lifted[table], there, strict=True)
         if table.limbs is not None:
-            return {table: np.array([_limbs(row[held], table.limbs) for row, held in rows])}
+            return {table: _summed(table, table.limbs, lifted[table], elements, there)}
         return {table: np.array([_counts(row[held], table) for row, held in rows])}
     return _combined(part, lifted, there)
 
@@ -95,19 +97,41 @@ def _counts(numbers: np.ndarray, table: BoundField) -> np.ndarray:
     return np.bincount(inside, minlength=table.entries)
 
 
-def _limbs(values: np.ndarray, limbs: Limbs) -> np.ndarray:
-    """Return the limbs of the exact sum of values, or of their squares, from integers."""
-    whole, specials = 0, [0] * SPECIALS
-    for value in values.tolist():
-        if math.isfinite(value):
-            over, under = value.as_integer_ratio()
-            scaled = over**limbs.degree << (-limbs.low)
-            whole += scaled // under**limbs.degree
-        else:
-            square = value**limbs.degree
-            specials[0 if square != square else 1 if square > 0 else 2] = 1
-    digits = [whole >> 32 * n & 0xFFFFFFFF for n in range(limbs.count - 1)]
-    return np.array([*digits, whole >> 32 * (limbs.count - 1), *specials], np.int64)
+def _summed(
+    field: BoundField, limbs: Limbs, lifted: np.ndarray, elements: Elements, there: np.ndarray
+) -> np.ndarray:
+    """Return the limbs of exact sums: by rationals, but where a factor is no number."""
+    made = compiled(field.factors, list(elements))(*elements.values())
+    factors = {
+        factor: np.broadcast_to(array, there.shape)
+        for factor, array in zip(field.factors, made, strict=True)
+    }
+    odd = np.logical_or.reduce([~np.isfinite(array) for array in factors.values()] or [~there])
+    rows = []
+    for number, plain in enumerate(there & ~odd):
+        held = {factor: array[number][plain].tolist() for factor, array in factors.items()}
+        value = sum((_value(one, held, int(plain.sum())) for one in field.polynomial), Fraction(0))
+        powers = lifted[number][there[number] & odd[number]] ** max(1, limbs.power)
+        rows.append(_limbs(value, limbs, powers))
+    return np.array(rows)
+
+
+def _value(one: Monomial, held: Mapping[Node, Sequence[float]], count: int) -> Fraction:
+    """Return the sum of a monomial of some elements."""
+    if not one.factors:
+        return one.number * count
+    products = zip(*(map(Fraction, held[factor]) for factor in one.factors), strict=True)
+    return one.number * sum(map(math.prod, products), Fraction(0))
+
+
+def _limbs(value: Fraction, limbs: Limbs, odd: np.ndarray) -> np.ndarray:
+    """Return the limbs of a sum, and of what is no number."""
+    whole = value * Fraction(2) ** -limbs.low
+    assert whole.denominator == 1
+    specials = [int(np.any(found)) for found in (np.isnan(odd), odd == np.inf, odd == -np.inf)]
+    number = int(whole)
+    digits = [number >> 32 * n & 0xFFFFFFFF for n in range(limbs.count - 1)]
+    return np.array([*digits, number >> 32 * (limbs.count - 1), *specials], np.int64)
 
 
 def _combined(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -19,18 +17,14 @@ from chunkfold.kernels.finishes import complex_parts
 from chunkfold.kernels.limbs import integers, part_of, specials
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.nearly import Nearly, quotient
+from chunkfold.kernels.pieces import Where, in_threads, pieces_of, slabs_of
 from chunkfold.kernels.rounding import quotients, ratio, root
 from chunkfold.kernels.sums import ExactSums
 
 Fields = Mapping[str, Any]
-"""As other finishes are given, but exact fields are `ExactSums`."""
+"""As finishes are given; exact fields are `ExactArray`."""
 Terms = Sequence[Sequence[np.ndarray]]
 """The terms of each sum."""
-Where = slice | np.ndarray
-"""A slab of outputs, or their numbers."""
-_PIECE, _THREADS = 1 << 16, 4
-"""Outputs that a thread rounds at a time, and how many threads do: others of shorter pieces wait
-for each other longer than they work (16 threads on 16 cores took three times as long)."""
 
 
 def _finished(
@@ -57,16 +51,16 @@ def _finished(
         out[at], sure[at] = quickly(_terms(sums, at), at).rounded(dtype)
 
     if all(one.terms for one in sums):
-        pieces: Sequence[Where] = [slice(n, n + _PIECE) for n in range(0, outputs, _PIECE)]
+        pieces = slabs_of(outputs)
         if leading is not None and dtype != np.float64:
-            _in_threads(try_leading, pieces)
-            pieces = _pieces(np.flatnonzero(~sure))
-        _in_threads(try_quickly, pieces)
+            in_threads(try_leading, pieces)
+            pieces = pieces_of(np.flatnonzero(~sure))
+        in_threads(try_quickly, pieces)
         for one in sums:
             sure[one.wide.at] = False
             odd = np.flatnonzero(~one.finite)
             out[odd], sure[odd] = one.terms[0][odd].astype(dtype), True
-    for few in _pieces(np.flatnonzero(~sure)):
+    for few in pieces_of(np.flatnonzero(~sure)):
         out[few] = exactly(few)
     return out
 
@@ -78,25 +72,6 @@ def _terms(sums: Sequence[ExactSums], at: Where) -> Terms:
 def _each(numbers: np.ndarray, at: Where) -> np.ndarray:
     """Return one for all outputs, where it is the same: conversions and memory take longest."""
     return numbers[:1] if numbers.strides == (0,) else numbers[at]
-
-
-def _pieces(numbers: np.ndarray) -> list[np.ndarray]:
-    return [numbers[n : n + _PIECE] for n in range(0, len(numbers), _PIECE)]
-
-
-def _in_threads(task: Callable[[Where], None], pieces: Sequence[Where]) -> None:
-    """Do something to every piece: NumPy lets other threads run."""
-
-    def quietly(piece: Where) -> None:
-        with np.errstate(all="ignore"):  # what comes of what is no number is not certain
-            task(piece)
-
-    if len(pieces) <= 1:
-        for piece in pieces:
-            quietly(piece)
-        return
-    with ThreadPoolExecutor(min(_THREADS, len(os.sched_getaffinity(0)))) as pool:
-        list(pool.map(quietly, pieces))  # raises what a task raised
 
 
 def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -126,12 +101,13 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _sum(name: str, fields: Fields, context: Context) -> np.ndarray:
-    ones = np.broadcast_to(np.int64(1), fields[name].outputs)
-    return _divided(fields[name], ones, part_of(context.dtype))
+    sums = fields[name].sums
+    ones = np.broadcast_to(np.int64(1), sums.outputs)
+    return _divided(sums, ones, part_of(context.dtype))
 
 
 def _mean(name: str, fields: Fields, context: Context) -> np.ndarray:
-    return _divided(fields[name], fields["n"], part_of(context.dtype))
+    return _divided(fields[name].sums, fields["n"], part_of(context.dtype))
 
 
 def summed(fields: Fields, context: Context) -> np.ndarray:
@@ -144,7 +120,8 @@ def mean(fields: Fields, context: Context) -> np.ndarray:
     return _mean("s", fields, context)
 
 
-def _complex_sum(fields: Fields, context: Context) -> np.ndarray:
+def complex_sum(fields: Fields, context: Context) -> np.ndarray:
+    """Round the exact sums of real and imaginary parts."""
     return complex_parts({name: _sum(name, fields, context) for name in _PARTS}, context)
 
 
@@ -175,7 +152,7 @@ def _spread(
     three times: `rounded` makes it of integers, `near` of reals whose error is known, and `fast`
     of doubles alone.
     """
-    s, q, n = fields["s"], fields["q"], fields["n"]
+    s, q, n = fields["s"].sums, fields["q"].sums, fields["n"]
     dtype, ddof, unit = context.dtype, context.ddof, s.limbs.low
 
     def of_one(n: int, s: int, q: int) -> float:
@@ -216,7 +193,7 @@ def _spread(
 
 def norm2(fields: Fields, context: Context) -> np.ndarray:
     """Return the root of the exact sum of squares `q`."""
-    q, dtype = fields["q"], context.dtype
+    q, dtype = fields["q"].sums, context.dtype
 
     def exactly(at: np.ndarray) -> np.ndarray:
         tables = q.tables(at)
@@ -237,9 +214,9 @@ def _parts_of(x: Any) -> Expressions:
 _PARTS = {"re": "exact", "im": "exact"}
 _ONE: Any = {"zero": 0, "op": "add", "kinds": "f"}
 _MOMENTS: Any = {
-    "fields": {"s": "exact", "q": "exact_squares", "n": "count"},
+    "fields": {"s": "exact", "q": "exact", "n": "count"},
     "zero": {"s": 0, "q": 0, "n": 0},
-    "lift": lambda x: {"s": x, "q": x, "n": 1},
+    "lift": lambda x: {"s": x, "q": x * x, "n": 1},
     "op": "add",
     "kinds": "f",
 }
@@ -252,7 +229,7 @@ EXACT_COMPLEX_SUM = Monoid(
     lift=_parts_of,
     op="add",
     kinds="c",
-    finish=_complex_sum,
+    finish=complex_sum,
 )
 EXACT_MEAN = Monoid(
     "mean",
@@ -275,11 +252,11 @@ EXACT_COMPLEX_MEAN = Monoid(
 EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift=abs, finish=summed, **_ONE)
 EXACT_SUMSQ = Monoid(
     "sumsq",
-    fields={"q": "exact_squares"},
-    lift=lambda x: x,
+    fields={"q": "exact"},
+    lift=lambda x: x * x,
     finish=partial(_sum, "q"),
     **_ONE,
 )
-EXACT_NORM2 = Monoid("norm2", fields={"q": "exact_squares"}, lift=lambda x: x, finish=norm2, **_ONE)
+EXACT_NORM2 = Monoid("norm2", fields={"q": "exact"}, lift=lambda x: x * x, finish=norm2, **_ONE)
 EXACT_VAR = Monoid("var", finish=variance, **_MOMENTS)
 EXACT_STD = Monoid("std", finish=deviation, **_MOMENTS)

@@ -105,7 +105,7 @@ class Fold:
         """Account for a box that a launch folds into what `held` gave it."""
         self._passes.expect(box.elements)
         self._count += box.reduces
-        self._deposits += box.reduces
+        self._deposits += box.reduces * self.accumulator.deposits
 
     def finish(self) -> Partial:
         """Run the passes, read the partial back, and start anew from zero.

@@ -90,7 +90,7 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
         return swept, replace(swept, flat=flat, rows=rows)
     # Compilers are slow on exact sums, and there is little to settle: of what was swept on the same
     # device, one of these was the best or within 5% of it.
-    squares = any(field.limbs and field.limbs.degree > 1 for field in accumulator.sums.values())
+    squares = any(field.limbs and field.limbs.power != 1 for field in accumulator.sums.values())
     width, unroll = (8, 1) if squares or itemsize <= 2 else (4, 2)
     exact = "the best of a sweep of exact sums, or within 5% of it"
     same = loads(_ROWS_LOCAL, 1, width, unroll).because(lanes=exact, unroll=exact)

@@ -13,6 +13,7 @@ from chunkfold.kernels import exact
 from chunkfold.kernels.accumulate import Accumulate, Expressions, Part
 from chunkfold.kernels.context import Context, Fields
 from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.exact_array import ExactArray
 from chunkfold.kernels.expressions.library import (
     high_product,
     lower,
@@ -169,7 +170,10 @@ def rounded(finish: Callable[..., np.ndarray], **sums: Sequence[str]) -> Callabl
     """
 
     def finished(fields: Fields, context: Context) -> np.ndarray:
-        held = {name: of_digits([fields[digit] for digit in of]) for name, of in sums.items()}
+        held = {
+            name: ExactArray(of_digits([fields[digit] for digit in of]))
+            for name, of in sums.items()
+        }
         wide = replace(context, dtype=np.dtype(np.float64))
         return finish({**fields, **held}, wide)
 

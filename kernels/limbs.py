@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from chunkfold.kernels.dtypes import kind_of
-from chunkfold.kernels.errors import MonoidError
 
 SPECIALS = 3
 """Counters behind the limbs: of NaN, infinity, minus infinity."""
 MOST_DEPOSITS = 1 << 30
 """Deposits into one table after which its carries are due."""
+_ROOM = 32
+"""Bits for the number of values, and for how far they are apart."""
 _MASK = 0xFFFFFFFF
 _FEW = 16
 """Tables that are settled one by one."""
@@ -26,17 +27,19 @@ _FEW = 16
 
 @dataclass(frozen=True)
 class Format:
-    """A binary floating-point format (IEEE 754, 3.3)."""
+    """A binary floating-point format (IEEE 754, 3.3), or integers of some bits."""
 
     precision: int
     """Bits of a significand."""
     top: int
-    """Every finite value is below 2**top."""
+    """Every finite value is below 2**top, or of integers not above it."""
+    whole: bool = False
+    """Whether values are integers."""
 
     @property
     def least(self) -> int:
         """Exponent of the least bit that a value may have: a subnormal's."""
-        return 3 - self.top - self.precision
+        return 0 if self.whole else 3 - self.top - self.precision
 
 
 FORMATS = {
@@ -45,14 +48,11 @@ FORMATS = {
     "float32": Format(24, 128),
     "float64": Format(53, 1024),
 }
-_TERMS = {("float16", 1): 1, ("bfloat16", 1): 1, ("float32", 1): 1, ("float64", 1): 2,
-          ("float16", 2): 1, ("bfloat16", 2): 1, ("float32", 2): 2, ("float64", 2): 3}  # fmt: skip
-"""Doubles that hold the sum of ordinary values, or of their squares, without an error left over."""
 
 
 @dataclass(frozen=True)
 class Limbs:
-    """How an exact sum of values, or of their squares, is kept."""
+    """How an exact sum is kept."""
 
     low: int
     """The least bit of the first limb is 2**low."""
@@ -60,8 +60,8 @@ class Limbs:
     """Limbs: enough for 2**63 values; the last one has the sign."""
     terms: int
     """Doubles of the expansion that every element goes through; 0 without float64."""
-    degree: int
-    """1 for values, 2 for squares."""
+    power: int
+    """What is summed of one value: 1 for itself, 2 for its square; 0 for other polynomials."""
 
     @property
     def kept(self) -> int:
@@ -74,7 +74,7 @@ class Limbs:
     @property
     def paired(self) -> bool:
         """Whether what is added may be too long for a double: squares of float64."""
-        return self.degree == 2 and self.low == 2 * FORMATS["float64"].least
+        return self.power == 2 and self.low == 2 * FORMATS["float64"].least
 
     @property
     def entries(self) -> int:
@@ -82,24 +82,24 @@ class Limbs:
         return self.count + SPECIALS
 
 
-def limbs_of(dtype: np.dtype, degree: int, *, fp64: bool = True) -> Limbs:
-    """Return how sums of floats of a dtype, or of parts of complex numbers, are kept.
-
-    Raises
-    ------
-    MonoidError
-        If the dtype is neither.
+def limbs_of(dtype: np.dtype, power: int) -> Limbs:
+    """Return how sums of floats of a dtype, or of their squares, are kept.
 
     >>> limbs_of(np.dtype("float32"), 1)
-    Limbs(low=-149, count=11, terms=1, degree=1)
+    Limbs(low=-149, count=11, terms=1, power=1)
     """
-    name = part_of(dtype).name
-    if name not in FORMATS:
-        raise MonoidError(f"exact sums are of floats and complex numbers, not of {dtype}")
-    form = FORMATS[name]
-    bits = degree * (form.top - form.least) + 64
-    terms = _TERMS[name, degree] if fp64 else 0
-    return Limbs(degree * form.least, -(-bits // 32), terms, degree)
+    form = FORMATS[part_of(dtype).name]
+    return limbs_between(power * form.least, power * form.top, power * form.precision, power)
+
+
+def limbs_between(least: int, top: int, digits: int, power: int) -> Limbs:
+    """Return how sums of multiples of 2**least below 2**top are kept.
+
+    Of ordinary values of so many digits the terms hold the sum without an error left over: they
+    have room for some bits more. No digits: devices have no doubles.
+    """
+    terms = 0 if not digits else 1 if digits <= 24 else -(-(digits + _ROOM) // 53)
+    return Limbs(least, max(2, -(-(top - least + 64) // 32)), terms, power)
 
 
 def part_of(dtype: np.dtype) -> np.dtype:

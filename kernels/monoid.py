@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from chunkfold.kernels.accumulate import Accumulate, Number, Part
 from chunkfold.kernels.context import Context, Fields, Finish
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.exact_array import ExactArray
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.tracing import first_kind, op_tree, traced
 
@@ -30,7 +31,12 @@ KINDS = {
 """NumPy's kinds of elements."""
 
 
-def _single_field(fields: Fields, _context: Context) -> np.ndarray:
+def _single_field(fields: Fields, context: Context) -> np.ndarray:
+    held = cast("Mapping[str, Any]", fields)
+    fields = {
+        name: one.rounded(context.floats) if isinstance(one, ExactArray) else one
+        for name, one in held.items()
+    }
     if len(fields) == 1:
         return next(iter(fields.values()))
     dtype = np.dtype([(name, array.dtype, array.shape[1:]) for name, array in fields.items()])
@@ -64,8 +70,7 @@ class Monoid:
     """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
     "mean", "real", "order", which depend on the elements' dtype; or "count", of elements that were
     not skipped; or a table, whose zero is 0 and whose op is "add": "int64[n]", n counters, or
-    "exact" or "exact_squares", the exact sum of floats or of their squares, of which `lift` gives
-    x, abs(x), x.real or x.imag."""
+    "exact", the exact sum of a polynomial that `lift` gives (docs/monoids.md)."""
     inputs: int = field(default=1, kw_only=True)
     """Number of aligned input arrays."""
     zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.context import Context
 from chunkfold.kernels.errors import MonoidError, RangeError
+from chunkfold.kernels.exact_array import ExactArray
 from chunkfold.kernels.limbs import Limbs
 from chunkfold.kernels.monoid import Monoid
 from chunkfold.kernels.partial import Partial
@@ -60,7 +61,7 @@ class Statistic:
             If a result does not fit its dtype.
         """
         fields: dict[str, Any] = {
-            name: exact_sums(partial, slot, self.limbs[name])
+            name: ExactArray(exact_sums(partial, slot, self.limbs[name]))
             if name in self.limbs
             else partial.arrays[slot]
             for name, slot in self.slots.items()
@@ -70,7 +71,10 @@ class Statistic:
         fields |= dict.fromkeys(self.counted, counts)
         try:
             context = Context(self.value, shape, axes, self.ddof, self.result)
-            done = np.asarray(self.monoid.finish(fields, context))
+            found = self.monoid.finish(fields, context)
+            if isinstance(found, ExactArray):
+                found = found.rounded(context.floats)
+            done = np.asarray(found)
         except (MonoidError, RangeError):
             raise
         except Exception as error:

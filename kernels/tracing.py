@@ -34,7 +34,7 @@ from chunkfold.kernels.expressions.nodes import (
 )
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 from chunkfold.kernels.expressions.verify import verify
-from chunkfold.kernels.limbs import limbs_of
+from chunkfold.kernels.polynomials import is_summable
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid import Monoid
@@ -55,7 +55,11 @@ class Fields:
 
     def __init__(self, holder: str, dtypes: Mapping[str, str]) -> None:
         self.__dict__.update(
-            {name: Symbol(field_node(holder, name, np.dtype(d))) for name, d in dtypes.items()}
+            {
+                name: Symbol(field_node(holder, name, np.dtype(d)))
+                for name, d in dtypes.items()
+                if d != EXACT
+            }
         )
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -80,7 +84,7 @@ class Traced:
     """A monoid as trees, for inputs of some dtypes."""
 
     dtypes: Mapping[str, str]
-    """Of each field; of a table that of its counters, of an exact sum that of what is added."""
+    """Of each field; of a table that of its counters, of an exact sum "exact"."""
     lift: Trees
     op: Mapping[str, str | Node]
     """Names of ops, or trees of fields of a and b."""
@@ -171,10 +175,11 @@ class _Trace:
         self.dtypes = {name: self._dtype(rule) for name, rule in monoid.fields.items()}
 
     def _dtype(self, rule: str) -> str:
-        if rule in EXACT:
-            value = self._value
-            limbs_of(value, EXACT[rule])  # refuses what is no float, before its trees are looked at
-            return f"float{4 * value.itemsize}" if value.kind == "c" else value_dtype(value).name
+        if rule == EXACT:
+            unfit = next((one for one in self._values if not is_summable(one)), None)
+            if unfit is not None:
+                raise self._error(f"exact sums are of numbers, not of {unfit}")
+            return EXACT
         return "int64" if is_table(rule) else field_dtype(rule, self._value, self._fp64)
 
     def traced(self) -> Traced:
@@ -318,8 +323,15 @@ class _Trace:
             if isinstance(one, str):
                 raise self._error(f"{what} gives {name!r} {one!r}, {_TEXT}")
             with self._errors(f"{what} of {name!r}"):
-                made[name] = as_symbol(one, np.dtype(dtype)).node
+                made[name] = _converted(one, dtype).node
         return made
+
+
+def _converted(one: Symbol | float, dtype: str) -> Symbol:
+    """Return a value as a field takes it; what is summed exactly stays what it is."""
+    if dtype == EXACT:
+        return one if isinstance(one, Symbol) else as_symbol(one, np.dtype(np.float64))
+    return as_symbol(one, np.dtype(dtype))
 
 
 def _parameters(function: Callable[..., Any]) -> int:
@@ -353,6 +365,7 @@ def op_tree(name: str, dtype: str, op: str | Node) -> Node:
     """Return a field's op as a tree; min and max that are named drop NaN."""
     if isinstance(op, Node):
         return op
-    a, b = (field_node(side, name, np.dtype(dtype)) for side in "ab")
+    number = np.dtype(np.float64 if dtype == EXACT else dtype)
+    a, b = (field_node(side, name, number) for side in "ab")
     known = _FLOAT_OPS if dtype.startswith("float") else _OPS
     return BY_NAME[known[op]](a, b)

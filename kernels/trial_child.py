@@ -245,7 +245,7 @@ def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np
     plain = (
         slot.field.entries is None
         and not slot.term
-        and (slot.field.limbs is None or slot.field.limbs.degree == 1)
+        and (slot.field.limbs is None or slot.field.limbs.power == 1)
         and isinstance(slot.field.op, str)
     )
     if element is None or not plain or value in ("time", "bfloat16"):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels import (
         Accumulate,
         Device,
+        ExactArray,
         Monoid,
         bits,
         devices,
@@ -77,6 +78,7 @@ _HOMES = {
     "chunkfold.kernels": (
         "Accumulate",
         "Device",
+        "ExactArray",
         "Monoid",
         "bits",
         "devices",
@@ -112,6 +114,7 @@ __all__ = [
     "ClusterError",
     "Device",
     "DeviceError",
+    "ExactArray",
     "IncompleteError",
     "JobError",
     "LocalOpenCLCluster",

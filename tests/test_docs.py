@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,12 @@ def test_the_page_on_declarations_runs(tmp_path: Path, monkeypatch: pytest.Monke
     apart = np.sqrt(np.mean((sample.astype("f8") - model) ** 2, 0))
     pair = [temperature, "model.zarr/temperature"]
     np.testing.assert_allclose(cf.reduce(pair, names["rmse"], axis=0), apart, rtol=1e-12)
+    assert names["kurtosis"].evaluate(names["heights"]) == 2.0209626342802727
+    there = [Fraction(float(x)) for x in sample.ravel()]
+    mean = sum(there) / len(there)
+    fourth, second = (sum((x - mean) ** n for x in there) for n in (4, 2))
+    wanted = np.float32(float(fourth / second**2 * len(there)))
+    assert cf.reduce(temperature, names["kurtosis"]) == wanted
     total = cf.reduce(temperature, names["compensated"])
     np.testing.assert_allclose(total, sample.sum(dtype="f8"), rtol=1e-15)
 

@@ -81,7 +81,8 @@ def _of_any_size(fields: Fields, context: Context) -> np.ndarray:
     if context.dtype.kind in "mM":
         with suppress(RangeError):
             fields = {**fields, "n": np.ones(1), "nat": np.zeros(1)}
-            return as_monoid("max_abs_diff").for_dtype(context.dtype).finish(fields, context)
+            far = as_monoid("max_abs_diff").for_dtype(context.dtype)
+            return np.asarray(far.finish(fields, context))
         found[0] = None
     return found
 

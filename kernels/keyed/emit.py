@@ -161,7 +161,7 @@ def _end(word: int, number: int, field: BoundField) -> str:
 
 def _look(f: int, field: BoundField) -> str:
     assert field.limbs is not None
-    power = "y * y" if field.limbs.degree == 2 else "y"
+    power = "y * y" if field.limbs.power == 2 else "y"
     return f"{_lifted('double', 'y', field)}\n    tops[{f}] = max(tops[{f}], chf_top({power}));"
 
 
@@ -176,7 +176,7 @@ def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
     value = _lifted("double", "y", field)
     place = f"digits->scale[{f}], digits->base"
     if not of.paired:
-        power = "y" if of.degree == 1 else "y * y"
+        power = "y" if of.power == 1 else "y * y"
         first = f"chf_first_digit(z0, {place}, d)"
         fits = first if digits_of(part) == 1 else f"chf_digits(z0, {place}, digits->windows, d)"
         made = (

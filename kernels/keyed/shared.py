@@ -10,7 +10,7 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.component import BoundField, Component
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.expressions.nodes import constant_value
-from chunkfold.kernels.limbs import FORMATS
+from chunkfold.kernels.limbs import FORMATS, Format, Limbs
 
 WINDOWS = 3
 """Digits of an exact sum, at most: CHF_WINDOWS in kernels/keyed/digits.clh."""
@@ -26,7 +26,7 @@ def is_shared(device: Device, part: Component) -> bool:
     A state of its own does not matter: it is a faster way to the same.
     """
     if part.limbs is not None:
-        return part.limbs.terms > 0
+        return part.limbs.terms > 0 and _form(part.limbs) is not None
     if part.table is not None:
         return False
     extended = "cl_khr_int64_extended_atomics" in device.extensions
@@ -111,9 +111,17 @@ def digits_of(part: Component) -> int:
     """Return how many digits hold an ordinary value of an exact sum."""
     limbs = part.limbs
     assert limbs is not None
+    form = _form(limbs)
+    assert form is not None
+    return min(WINDOWS, -(-limbs.power * form.precision // _BITS))
+
+
+def _form(limbs: Limbs) -> Format | None:
+    """Return the format whose values, or squares, are summed; None for other polynomials."""
     forms = FORMATS.values()
-    form = next(form for form in forms if limbs.degree * form.least == limbs.low)
-    return min(WINDOWS, -(-limbs.degree * form.precision // _BITS))
+    return next(
+        (form for form in forms if limbs.power and limbs.power * form.least == limbs.low), None
+    )
 
 
 def divided(device: Device, accumulator: Accumulator) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
+from tests.exactly import nearest
 
 pytestmark = pytest.mark.unoptimised
 TOLERANCE = 1e-11
@@ -191,6 +194,151 @@ def test_statistics_of_two_arrays(dtypes: tuple[str, str], *, skipna: bool):
     }
     for name, value in expected.items():
         np.testing.assert_allclose(results[name], value, rtol=TOLERANCE)
+
+
+# The same without rounding, but once in the end.
+
+
+def exactly(
+    name: str,
+    lift: Callable[..., dict[str, Any]],
+    finish: Callable[[Mapping[str, Any], Any], Any],
+    inputs: int = 1,
+) -> cf.Monoid:
+    fields = list(lift(*[1] * inputs))
+    return cf.Monoid(
+        name,
+        inputs=inputs,
+        fields={"n": "count", **dict.fromkeys(fields, "exact")},
+        zero=dict.fromkeys(["n", *fields], 0),
+        lift=lambda *x: {"n": 1, **lift(*x)},
+        op="add",
+        finish=finish,
+    )
+
+
+def sums_of_powers(most: int) -> Callable[[Any], dict[str, Any]]:
+    return lambda x: {f"p{order}": x**order for order in range(1, most + 1)}
+
+
+def sums_of_products(x: Any, y: Any) -> dict[str, Any]:
+    return {"x": x, "y": y, "xy": x * y, "xx": x * x, "yy": y * y}
+
+
+def far(fields: Mapping[str, Any], one: str, other: str) -> Any:
+    """n times the sum of products of deviations."""
+    return fields["n"] * fields[one + other] - fields[one] * fields[other]
+
+
+EXACT = [
+    exactly(
+        "skewness",
+        sums_of_powers(3),
+        lambda fields, _: about_the_mean(fields, 3) / about_the_mean(fields, 2) ** 1.5,
+    ),
+    exactly(
+        "kurtosis",
+        sums_of_powers(4),
+        lambda fields, _: about_the_mean(fields, 4) / about_the_mean(fields, 2) ** 2 - 3,
+    ),
+]
+EXACT_PAIRS = [
+    exactly(
+        "covariance",
+        sums_of_products,
+        lambda fields, context: (
+            far(fields, "x", "y") / (fields["n"] * (fields["n"] - context.ddof))
+        ),
+        inputs=2,
+    ),
+    exactly(
+        "correlation",
+        sums_of_products,
+        lambda fields, _: (
+            far(fields, "x", "y") / np.sqrt(far(fields, "x", "x") * far(fields, "y", "y"))
+        ),
+        inputs=2,
+    ),
+    exactly(
+        "rmse",
+        lambda x, y: {"far": (x - y) ** 2},
+        lambda fields, _: np.sqrt(fields["far"] / fields["n"]),
+        inputs=2,
+    ),
+]
+
+
+def root_of(value: Fraction, dtype: str) -> float:
+    """The float nearest to a root, of the square that has its sign: by an integer root of it."""
+    digits = {"float32": 24, "float64": 53}[dtype]
+    size = abs(value)
+    shift = 2 * digits + 64 + max(0, size.denominator.bit_length() - size.numerator.bit_length())
+    whole = math.isqrt(int(size * 4**shift))
+    # Odd where it is no root: then rounding is as that of the root itself.
+    root = Fraction(whole | (whole * whole != size * 4**shift), 2**shift)
+    near = float(nearest(root, dtype))
+    return -near if value < 0 else near
+
+
+def moment(row: list[Fraction], order: int) -> Fraction:
+    mean = sum(row) / len(row)
+    return sum((x - mean) ** order for x in row) / len(row)
+
+
+def joint(x: list[Fraction], y: list[Fraction]) -> Fraction:
+    means = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - means[0]) * (b - means[1]) for a, b in zip(x, y, strict=True))
+
+
+def squared_skewness(row: list[Fraction]) -> Fraction:
+    third = moment(row, 3)
+    return third * abs(third) / moment(row, 2) ** 3
+
+
+def squared_correlation(x: list[Fraction], y: list[Fraction]) -> Fraction:
+    both = joint(x, y)
+    return both * abs(both) / (joint(x, x) * joint(y, y))
+
+
+def squared_distance(x: list[Fraction], y: list[Fraction]) -> Fraction:
+    return sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) / len(x)
+
+
+def rationals_of(array: np.ndarray, axis: int | None) -> list[list[Fraction]]:
+    """Each output's elements that are there."""
+    rows = array.reshape(1, -1) if axis is None else np.moveaxis(array, axis, -1).reshape(-1, 31)
+    return [[Fraction(x) for x in row if x == x] for row in rows.tolist()]
+
+
+@pytest.mark.parametrize(("dtype", "axis"), [("int16", None), ("float32", 1), ("float64", None)])
+def test_moments_are_exact_and_rounded_once(dtype: str, axis: int | None):
+    array = heavy(dtype)
+    if axis is not None and dtype != "int16":
+        array[np.random.default_rng(1).random(SHAPE) < 0.3] = np.nan
+    results = cf.reduce(stored(array), EXACT, axis=axis, skipna=axis is not None)
+    to = "float32" if dtype == "float32" else "float64"
+    rows = rationals_of(array, axis)
+    skews = [root_of(squared_skewness(row), to) for row in rows]
+    tails = [float(nearest(moment(row, 4) / moment(row, 2) ** 2 - 3, to)) for row in rows]
+    assert np.ravel(results["skewness"]).tolist() == skews
+    assert np.ravel(results["kurtosis"]).tolist() == tails
+
+
+@pytest.mark.parametrize(("dtypes", "axis"), [(("uint8", "int16"), None), (("float32",) * 2, 1)])
+def test_statistics_of_two_arrays_are_exact_and_rounded_once(
+    dtypes: tuple[str, str], axis: int | None
+):
+    one = heavy("float64").clip(0, 200).astype(dtypes[0])
+    other = (one * 0.5 + heavy("float64", seed=1)).astype(dtypes[1])
+    results = cf.reduce([stored(one), stored(other)], EXACT_PAIRS, axis=axis, ddof=1)
+    to = "float32" if dtypes[0] == "float32" else "float64"
+    pairs = list(zip(rationals_of(one, axis), rationals_of(other, axis), strict=True))
+    covariances = [float(nearest(joint(x, y) / (len(x) - 1), to)) for x, y in pairs]
+    assert np.ravel(results["covariance"]).tolist() == covariances
+    squares = {"correlation": squared_correlation, "rmse": squared_distance}
+    for name, square in squares.items():
+        want = [root_of(square(x, y), to) for x, y in pairs]
+        assert np.ravel(results[name]).tolist() == want, name
 
 
 # Where something is.

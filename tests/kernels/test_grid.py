@@ -79,7 +79,7 @@ def check(opened: OpenedDevice, bound: Bound, data: np.ndarray, *, skipping: boo
             assert field.limbs is not None
             at = np.array([n - numbers[0] for n in finite if n in numbers], int)
             held = exact_sums(partial, name, field.limbs).tables(at)
-            want = [powers[n][field.limbs.degree - 1] for n in finite if n in numbers]
+            want = [powers[n][field.limbs.power - 1] for n in finite if n in numbers]
             unit = Fraction(2) ** field.limbs.low
             for n, got, wanted in zip(at, integers(held), want, strict=True):
                 assert got * unit == wanted, (name, array.shape, axis, n, float(wanted))

@@ -15,7 +15,6 @@ from chunkfold.kernels.accumulate import Accumulate, Number, Part
 from chunkfold.kernels.context import Context, Fields, Finish
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.exact_array import ExactArray
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.tracing import first_kind, op_tree, traced
 
@@ -32,6 +31,8 @@ KINDS = {
 
 
 def _single_field(fields: Fields, context: Context) -> np.ndarray:
+    from chunkfold.kernels.exact_array import ExactArray
+
     held = cast("Mapping[str, Any]", fields)
     fields = {
         name: one.rounded(context.floats) if isinstance(one, ExactArray) else one

@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections import deque
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyopencl as cl
 
@@ -15,17 +15,13 @@ from chunkfold.kernels.accumulator import Accumulator
 from chunkfold.kernels.assemble import assemble, located
 from chunkfold.kernels.bake import needs_fp64
 from chunkfold.kernels.binaries import built
+from chunkfold.kernels.build_options import build_options, language_pragmas
 from chunkfold.kernels.caches import cache_in_slot, keep_launchers_in_memory
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.here import QueueHere, runs_here
 from chunkfold.kernels.host import all_devices, handle_of
 from chunkfold.kernels.tuning import KEYED, Tuning
-from chunkfold.kernels.variant import build_options, language_pragmas
-
-if TYPE_CHECKING:
-    from chunkfold.kernels.in_place import Place
-    from chunkfold.kernels.landing import Landing
 
 _KEPT = 4
 """Pieces of memory kept that nobody has."""
@@ -49,9 +45,9 @@ class OpenedDevice:
         self.handle = handle_of(device)
         with device_errors(device, "opening the device"):
             self.context = cl.Context([self.handle])
-        self.landings: deque[Landing] = deque(maxlen=_KEPT)
+        self.landings: deque[Any] = deque(maxlen=_KEPT)
         """Memory for results that nobody has: see `kernels.landing`."""
-        self.places: deque[Place] = deque(maxlen=_KEPT)
+        self.places: deque[Any] = deque(maxlen=_KEPT)
         """Buffers for results that nobody has: see `kernels.in_place`."""
         self._programs: dict[object, cl.Program] = {}
         self._lock = threading.Lock()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.kernels.accumulator import Accumulator
+from chunkfold.kernels.build_options import build_options
 from chunkfold.kernels.caches import child_environment, seal, why_no_room
 from chunkfold.kernels.device import Device
 from chunkfold.kernels.entries import read_entry, write_entry
@@ -28,7 +29,6 @@ from chunkfold.kernels.law_samples import telling
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.trial_process import ChildEndedError, TrialProcesses
 from chunkfold.kernels.tuning import Tuning
-from chunkfold.kernels.variant import build_options
 
 TRIAL_DEADLINE_S = 120.0
 """Longest time for one request in the child, in seconds."""

@@ -9,9 +9,9 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.bench.timing import Timed
+from chunkfold.kernels.build_options import language_options
 from chunkfold.kernels.launch import wait
 from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.variant import language_options
 
 
 def read_kernels(

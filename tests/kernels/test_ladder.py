@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 from chunkfold.kernels import OpenedDevice, as_monoid, bind, box
+from chunkfold.kernels.build_options import language_options
 from chunkfold.kernels.ladder import LADDER, Rung, RungFold
-from chunkfold.kernels.variant import language_options
 from tests.conftest import ALL_SHAPES, DEVICES
 from tests.kernels.test_fold import LENGTHS, upload, values
 

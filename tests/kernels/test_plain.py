@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels import Device, DeviceError, as_monoid, bind, box
 from chunkfold.kernels.bounds import sum_bound
+from chunkfold.kernels.build_options import language_options
 from chunkfold.kernels.dtypes import FIELD, from_order, literal, order_field, stored_name
 from chunkfold.kernels.profile import LaunchTimes, measured, merged
-from chunkfold.kernels.variant import forced, language_options, tiers, why_not
+from chunkfold.kernels.variant import forced, tiers, why_not
 from chunkfold.kernels.work_groups import work_group_size
 from tests.conftest import DEVICES
 

@@ -10,13 +10,13 @@ import pyopencl as cl
 import pytest
 
 from chunkfold.kernels import Combiner, OpenedDevice, Partial, as_monoid, bind, choose, histogram
+from chunkfold.kernels.build_options import language_options
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.ladder import LADDER
 from chunkfold.kernels.opened import program_source
 from chunkfold.kernels.partial import zero_partial
 from chunkfold.kernels.signature import Signature, signature
 from chunkfold.kernels.trial import kernel_files
-from chunkfold.kernels.variant import language_options
 
 
 def kernels_of(kernel_file: str) -> list[str]:

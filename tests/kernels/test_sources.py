@@ -13,9 +13,9 @@ import pytest
 from chunkfold.kernels import OpenedDevice, as_monoid, bind, histogram
 from chunkfold.kernels.assemble import assemble, located
 from chunkfold.kernels.bake import header
+from chunkfold.kernels.build_options import language_options
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.trial import kernel_files
-from chunkfold.kernels.variant import language_options
 
 FOLDER = Path(str(resources.files("chunkfold.kernels")))
 

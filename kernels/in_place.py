@@ -44,7 +44,8 @@ def lent(opened: OpenedDevice, nbytes: int) -> cl.Buffer:
     pyopencl.Error
         If there is no memory.
     """
-    if place := idle(opened.places, nbytes):
+    place: Place | None = idle(opened.places, nbytes)
+    if place:
         return place.buffer
     return cl.Buffer(opened.context, cl.mem_flags.READ_WRITE, nbytes)
 

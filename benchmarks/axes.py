@@ -18,7 +18,7 @@ import numpy as np
 import pyopencl as cl
 from cases import CASES, OPS, Case, arrays_of, prepared
 
-from chunkfold.kernels import OpenedDevice, devices
+from chunkfold.kernels import DeviceContext, devices
 from chunkfold.kernels.bench.measure import best_read
 from chunkfold.kernels.bench.timing import Timed, medians
 
@@ -43,7 +43,7 @@ def in_numpy(case: Case, arrays: Sequence[np.ndarray]) -> list[Any]:
 
 
 @lru_cache(maxsize=1)
-def ceiling(opened: OpenedDevice, buffer: cl.Buffer) -> Timed:
+def ceiling(opened: DeviceContext, buffer: cl.Buffer) -> Timed:
     """Return what reads a buffer fastest."""
     return best_read(opened, buffer, buffer.size // 64 * 64)
 
@@ -60,7 +60,7 @@ def main() -> None:
     nbytes = options.mib << 20
     print(f"{'device':14}{'case':48}{'GB/s':>8}{'ceiling':>9}{'NumPy':>8}{'share':>7}")
     for device in devices(options.device):
-        opened = OpenedDevice(device)
+        opened = DeviceContext(device)
         for case in CASES:
             if not re.search(options.only, case.name):
                 continue

@@ -19,7 +19,7 @@ import time
 
 import numpy as np
 
-from chunkfold.kernels import OpenedDevice, as_monoid, bind, choose, devices
+from chunkfold.kernels import DeviceContext, as_monoid, bind, choose, devices
 
 OPS = ["sum", "max", "var", "sum+min+max+mean+std", "nanmean+nanmin+nanmax+nanstd+nanargmin"]
 KERNELS = ["flat", "rows", "columns", "short_rows"]
@@ -28,7 +28,7 @@ KERNELS = ["flat", "rows", "columns", "short_rows"]
 def prepare(spec: str, op: str, kernel: str) -> list[float]:
     """Choose a tuning for an exact reduction of float32, and build what it launches."""
     (device, *_) = devices(spec)
-    opened = OpenedDevice(device)
+    opened = DeviceContext(device)
     bound = bind([as_monoid(name) for name in op.split("+")], [np.dtype("f4")], exact=True)
     accumulator = bound.accumulator.for_outputs(1 if kernel == "flat" else 1000)
     began = time.perf_counter()

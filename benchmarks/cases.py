@@ -12,9 +12,9 @@ import pyopencl as cl
 
 from chunkfold.kernels import (
     Box,
+    DeviceContext,
     Fold,
     Monoid,
-    OpenedDevice,
     Packing,
     as_monoid,
     bind,
@@ -150,7 +150,7 @@ def _flat(dtype: str, nbytes: int, nans: bool, _number: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=2)
-def _placed(opened: OpenedDevice, *flat: Any) -> cl.Buffer:
+def _placed(opened: DeviceContext, *flat: Any) -> cl.Buffer:
     return placed(opened, _flat(*flat))
 
 
@@ -193,7 +193,7 @@ class Prepared:
         return sum(launches.run_ns for launches in self.fold.profile().values())
 
 
-def prepared(opened: OpenedDevice, case: Case, nbytes: int) -> Prepared:
+def prepared(opened: DeviceContext, case: Case, nbytes: int) -> Prepared:
     """Place the arrays of a case, which fill so many bytes together, and choose its kernels."""
     dtypes = [np.dtype(case.dtype)] * case.inputs
     packings = [case.packing] if case.packing else ()

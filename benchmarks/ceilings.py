@@ -16,9 +16,9 @@ import argparse
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
+from chunkfold.kernels import DeviceContext, Fold, as_monoid, bind, box, choose, devices
 from chunkfold.kernels.bench.peers import placed, repeated
-from chunkfold.kernels.race import device_seconds
+from chunkfold.kernels.tuning.autotuning import device_seconds
 
 DTYPES = ["float32", "float64", "float16", "int64", "int32", "int8", "complex64"]
 OPS = ["sum", "prod", "min", "max", "minmax", "argmin", "mean", "var", "sumsq", "norm1", "norm2",
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--dtype", action="append", choices=DTYPES, help="all by default")
     options = parser.parse_args()
     (device, *_) = devices(options.device)
-    opened = OpenedDevice(device)
+    opened = DeviceContext(device)
     print(f"GB/s on {device}: of {options.mib} MiB in memory, and of {options.cached_mib} in cache")
     print(f"{'dtype':10} {'op':14}" + "".join(f"{name:>10}" for name in COLUMNS))
     best = 0.0

@@ -20,7 +20,7 @@ from typing import Any
 from cases import CASES, Prepared, prepared
 
 import chunkfold
-from chunkfold.kernels import OpenedDevice, devices
+from chunkfold.kernels import DeviceContext, devices
 
 _LEAST_FOLDS = 3
 
@@ -30,7 +30,7 @@ class Folder:
 
     def __init__(self, spec: str, nbytes: int) -> None:
         (device,) = devices(spec)
-        self._opened, self._nbytes = OpenedDevice(device), nbytes
+        self._opened, self._nbytes = DeviceContext(device), nbytes
         self._cases = {case.name: case for case in CASES}
         self._kept: dict[str, Prepared] = {}
 

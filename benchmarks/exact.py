@@ -9,7 +9,7 @@ import argparse
 
 import numpy as np
 
-from chunkfold.kernels import OpenedDevice, devices
+from chunkfold.kernels import DeviceContext, devices
 from chunkfold.kernels.bench.measure import best_read
 from chunkfold.kernels.bench.peers import ours, placed, repeated
 from chunkfold.kernels.bench.timing import medians
@@ -52,7 +52,7 @@ def main() -> None:
         f"{'exact':>9}{'of ceiling':>12}{'of fast':>9}"
     )
     for device in devices(options.device):
-        opened = OpenedDevice(device)
+        opened = DeviceContext(device)
         for dtype in ("float32", "float64"):
             count = options.mib * 2**20 // np.dtype(dtype).itemsize
             for made in (ordinary, wild):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose, devices
+from chunkfold.kernels import DeviceContext, Fold, as_monoid, bind, box, choose, devices
 from chunkfold.kernels.bench.peers import folding, placed, reduction_kernel
 from chunkfold.kernels.bench.timing import medians
 
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     (device, *_) = devices(options.device)
-    opened, nbytes = OpenedDevice(device), options.gib << 30
+    opened, nbytes = DeviceContext(device), options.gib << 30
     print(f"TB/s, sum of {options.gib} GiB on {device}; wall time, and (device time)")
     for dtype in DTYPES:
         array = np.resize(np.arange(1 << 22).astype(dtype), nbytes // np.dtype(dtype).itemsize)

@@ -16,9 +16,9 @@ import pyopencl as cl
 
 from chunkfold.kernels import (
     Box,
+    DeviceContext,
     Fold,
     KeyedFold,
-    OpenedDevice,
     as_monoid,
     bind,
     box,
@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
     (device, *_) = devices(options.device)
-    opened, count = OpenedDevice(device), 1 << options.log2
+    opened, count = DeviceContext(device), 1 << options.log2
     print(f"GB/s of values, {count:,} of them by label on {device}")
     for dtype in options.dtype or DTYPES:
         array = values(count, dtype)

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chunkfold.kernels.lazily import loader
+from chunkfold.kernels.lazy_imports import loader
 
 if TYPE_CHECKING:
-    from chunkfold.kernels.accumulate import Accumulate
-    from chunkfold.kernels.accumulator import Accumulator
-    from chunkfold.kernels.binding import Bound, bind, is_defined
-    from chunkfold.kernels.catalogue import CATALOGUE
-    from chunkfold.kernels.choice import choose
-    from chunkfold.kernels.combine import Combiner
-    from chunkfold.kernels.device import Device
+    from chunkfold.kernels.accumulator.accumulator import Accumulator
+    from chunkfold.kernels.accumulator.exact_array import ExactArray
+    from chunkfold.kernels.accumulator.packing import Packing
+    from chunkfold.kernels.accumulator.partial import Partial
+    from chunkfold.kernels.binding.binding import Bound, bind, is_defined
+    from chunkfold.kernels.catalogue.catalogue import CATALOGUE
+    from chunkfold.kernels.catalogue.histograms import histogram
+    from chunkfold.kernels.catalogue.named import as_monoid
+    from chunkfold.kernels.device.device import Device
+    from chunkfold.kernels.device.host import all_devices, default_devices, devices, split
     from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
-    from chunkfold.kernels.exact_array import ExactArray
     from chunkfold.kernels.expressions.library import (
         bits,
         first,
@@ -38,38 +40,36 @@ if TYPE_CHECKING:
         where,
         wide,
     )
-    from chunkfold.kernels.fold import Fold
+    from chunkfold.kernels.fold.combine import Combiner
+    from chunkfold.kernels.fold.fold import Fold
+    from chunkfold.kernels.fold.keyed.fold import KeyedFold
+    from chunkfold.kernels.fold.keyed.layout import KeyedBox, keyed_box
     from chunkfold.kernels.geometry import Box, box
-    from chunkfold.kernels.histograms import histogram
-    from chunkfold.kernels.host import all_devices, default_devices, devices, split
-    from chunkfold.kernels.keyed.fold import KeyedFold
-    from chunkfold.kernels.keyed.layout import KeyedBox, keyed_box
-    from chunkfold.kernels.monoid import Monoid
-    from chunkfold.kernels.named import as_monoid
-    from chunkfold.kernels.opened import OpenedDevice
-    from chunkfold.kernels.packing import Packing
-    from chunkfold.kernels.partial import Partial
-    from chunkfold.kernels.tuning import VARIANTS, Tuning
+    from chunkfold.kernels.monoid.accumulate import Accumulate
+    from chunkfold.kernels.monoid.monoid import Monoid
+    from chunkfold.kernels.program.device_context import DeviceContext
+    from chunkfold.kernels.program.options import VARIANTS, Tuning
+    from chunkfold.kernels.tuning.choice import choose
 
 _HOMES = {
-    "chunkfold.kernels.accumulate": ("Accumulate",),
-    "chunkfold.kernels.accumulator": ("Accumulator",),
-    "chunkfold.kernels.binding": (
+    "chunkfold.kernels.monoid.accumulate": ("Accumulate",),
+    "chunkfold.kernels.accumulator.accumulator": ("Accumulator",),
+    "chunkfold.kernels.binding.binding": (
         "Bound",
         "bind",
         "is_defined",
     ),
-    "chunkfold.kernels.catalogue": ("CATALOGUE",),
-    "chunkfold.kernels.choice": ("choose",),
-    "chunkfold.kernels.combine": ("Combiner",),
-    "chunkfold.kernels.device": ("Device",),
+    "chunkfold.kernels.catalogue.catalogue": ("CATALOGUE",),
+    "chunkfold.kernels.tuning.choice": ("choose",),
+    "chunkfold.kernels.fold.combine": ("Combiner",),
+    "chunkfold.kernels.device.device": ("Device",),
     "chunkfold.kernels.errors": (
         "BuildError",
         "ChunkfoldError",
         "DeviceError",
         "MonoidError",
     ),
-    "chunkfold.kernels.exact_array": ("ExactArray",),
+    "chunkfold.kernels.accumulator.exact_array": ("ExactArray",),
     "chunkfold.kernels.expressions.library": (
         "bits",
         "first",
@@ -89,29 +89,29 @@ _HOMES = {
         "where",
         "wide",
     ),
-    "chunkfold.kernels.fold": ("Fold",),
+    "chunkfold.kernels.fold.fold": ("Fold",),
     "chunkfold.kernels.geometry": (
         "Box",
         "box",
     ),
-    "chunkfold.kernels.histograms": ("histogram",),
-    "chunkfold.kernels.host": (
+    "chunkfold.kernels.catalogue.histograms": ("histogram",),
+    "chunkfold.kernels.device.host": (
         "all_devices",
         "default_devices",
         "devices",
         "split",
     ),
-    "chunkfold.kernels.keyed.fold": ("KeyedFold",),
-    "chunkfold.kernels.keyed.layout": (
+    "chunkfold.kernels.fold.keyed.fold": ("KeyedFold",),
+    "chunkfold.kernels.fold.keyed.layout": (
         "KeyedBox",
         "keyed_box",
     ),
-    "chunkfold.kernels.named": ("as_monoid",),
-    "chunkfold.kernels.monoid": ("Monoid",),
-    "chunkfold.kernels.opened": ("OpenedDevice",),
-    "chunkfold.kernels.packing": ("Packing",),
-    "chunkfold.kernels.partial": ("Partial",),
-    "chunkfold.kernels.tuning": (
+    "chunkfold.kernels.catalogue.named": ("as_monoid",),
+    "chunkfold.kernels.monoid.monoid": ("Monoid",),
+    "chunkfold.kernels.program.device_context": ("DeviceContext",),
+    "chunkfold.kernels.accumulator.packing": ("Packing",),
+    "chunkfold.kernels.accumulator.partial": ("Partial",),
+    "chunkfold.kernels.program.options": (
         "VARIANTS",
         "Tuning",
     ),
@@ -133,7 +133,7 @@ __all__ = [
     "KeyedFold",
     "Monoid",
     "MonoidError",
-    "OpenedDevice",
+    "DeviceContext",
     "Packing",
     "Partial",
     "Tuning",

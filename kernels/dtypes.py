@@ -150,7 +150,7 @@ def field_dtype(rule: str, value: np.dtype, fp64: bool) -> str:
 
 
 EXACT = "exact"
-"""Dtype of fields that sum without rounding (kernels/polynomials.py)."""
+"""Dtype of fields that sum without rounding (kernels/exact/polynomials.py)."""
 
 
 def is_table(rule: str) -> bool:

@@ -95,7 +95,7 @@ class Box:
         return "rows", "neighbours in memory go into the same output"
 
     def words(self) -> np.ndarray:
-        """Lay the dims out as kernels/place.clh reads them: uint64, kept before reduced."""
+        """Lay the dims out as kernels/cl/place.clh reads them: uint64, kept before reduced."""
         unit = Dim(1, 0, 0)
         kept, reduced = self.kept or (unit,), self.reduced or (unit,)
         words = [len(kept), len(reduced)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from chunkfold.kernels.lazily import loader
+from chunkfold.kernels.lazy_imports import loader
 
 if TYPE_CHECKING:
     from chunkfold.api import plan, reduce, submit

@@ -18,8 +18,8 @@ from chunkfold.errors import LawsWarning, PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Device, Monoid, all_devices, devices
-from chunkfold.kernels.laws import depends_on_order_of
-from chunkfold.kernels.variant import forced
+from chunkfold.kernels.binding.laws import depends_on_order_of
+from chunkfold.kernels.tuning.variant import forced
 from chunkfold.on_cluster import OnCluster
 from chunkfold.packed import not_applied
 from chunkfold.planned import Plan

@@ -10,7 +10,7 @@ from typing import Any
 from chunkfold.blocks import Block
 from chunkfold.flight import Requests, flight
 from chunkfold.kernels import Combiner, Partial, Tuning
-from chunkfold.kernels.profile import merged
+from chunkfold.kernels.fold.profile import merged
 from chunkfold.lawful import try_on_data
 from chunkfold.metrics import count_block
 from chunkfold.missed import missed_of

@@ -10,8 +10,8 @@ import numpy as np
 from chunkfold.blocks import Block
 from chunkfold.errors import ChunkfoldError, MonoidError
 from chunkfold.kernels import Packing
-from chunkfold.kernels.law_samples import MOST
-from chunkfold.kernels.laws import depends_on_order_of, try_laws
+from chunkfold.kernels.binding.law_samples import MOST
+from chunkfold.kernels.binding.laws import depends_on_order_of, try_laws
 from chunkfold.work import Work
 from chunkfold.worker import WorkerDevice
 

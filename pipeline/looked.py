@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from chunkfold.blocks import Block
 from chunkfold.errors import DeviceError
 from chunkfold.kernels import Box, Device, all_devices, box, devices
-from chunkfold.kernels.choice import Choice, chosen
-from chunkfold.kernels.explained import Reason, explained
-from chunkfold.kernels.listing import listing
-from chunkfold.kernels.programs import programs
+from chunkfold.kernels.fold.programs import programs
+from chunkfold.kernels.listing.listing import listing
+from chunkfold.kernels.tuning.choice import Choice, chosen
+from chunkfold.kernels.tuning.explained import Reason, explained
 from chunkfold.parts import Missed
 from chunkfold.planned import Plan
 from chunkfold.reads import Window, boxes_of, kernels_of, reads_of, shares_of

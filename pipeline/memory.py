@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from chunkfold.kernels import Accumulator
-from chunkfold.kernels.combine import SLAB_BYTES
-from chunkfold.kernels.shapes import split_bytes
+from chunkfold.kernels.fold.combine import SLAB_BYTES
+from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.layout import Layout
 from chunkfold.source import Source
 from chunkfold.tree import Tree

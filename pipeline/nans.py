@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from chunkfold.kernels.limbs import SPECIALS
-from chunkfold.kernels.partial import Partial
-from chunkfold.kernels.statistic import Statistic
-from chunkfold.kernels.sums import exact_sums
+from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.sums import exact_sums
+from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.kernels.exact.limbs import SPECIALS
 
 _OF_NAN_ALONE = ("min", "max", "minmax", "norminf", "norm1", "norm2", "sumsq")
 """Of anything else these are numbers, or infinite."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from chunkfold.blocks import Block
 from chunkfold.gaps import ListingTerms, Stored, with_objects
 from chunkfold.kernels import Accumulator, Device, Packing
-from chunkfold.kernels.indices import takes_first
+from chunkfold.kernels.accumulator.indices import takes_first
 from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
 from chunkfold.memory import Memory
@@ -25,7 +25,7 @@ from chunkfold.tree import Tree
 from chunkfold.units import size_text
 
 if TYPE_CHECKING:
-    from chunkfold.kernels.explained import Reason
+    from chunkfold.kernels.tuning.explained import Reason
 
 _MENTIONED = 1.05
 """How many times chunks are decoded, at least, if that is said."""

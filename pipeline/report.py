@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from chunkfold.bad_chunks import Skipped, together
 from chunkfold.flight import Requests
 from chunkfold.kernels import Device
-from chunkfold.kernels.profile import Profile, merged
+from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.missed import Missed
 from chunkfold.missed import together as missed_together
 from chunkfold.units import size_text

@@ -19,7 +19,7 @@ from chunkfold.errors import ChunkError, LawsWarning, MissingWarning, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.flight import Requests
 from chunkfold.kernels import Bound, Device
-from chunkfold.kernels.partial import Partial, assembled
+from chunkfold.kernels.accumulator.partial import Partial, assembled
 from chunkfold.nans import since_elements_are
 from chunkfold.planned import Plan
 from chunkfold.report import Attempts, DeviceReport, Report, merge, told_apart

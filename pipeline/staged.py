@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chunkfold.kernels.staging import Ready, StagingBuffer
+from chunkfold.kernels.fold.staging import Ready, StagingBuffer
 from chunkfold.objects import decode_clock
 from chunkfold.reads import Read
 from chunkfold.source import Source

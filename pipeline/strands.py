@@ -24,9 +24,9 @@ from chunkfold.cells import InTurn, ahead
 from chunkfold.direct import Region
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
+from chunkfold.kernels.fold.launch import wait_watched
+from chunkfold.kernels.fold.profile import Profile
 from chunkfold.kernels.geometry import Box, Dim
-from chunkfold.kernels.launch import wait_watched
-from chunkfold.kernels.profile import Profile
 from chunkfold.lots import Lot, lots_of
 from chunkfold.objects import decode_clock
 from chunkfold.reads import Read, Window, all_in_turn, reads_of

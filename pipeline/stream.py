@@ -10,7 +10,7 @@ import numpy as np
 from chunkfold.blocks import Block
 from chunkfold.flight import flight
 from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
-from chunkfold.kernels.power import Powers
+from chunkfold.kernels.fold.power import Powers
 from chunkfold.reads import Window, kernels_of, shares_of
 from chunkfold.ring import Ring
 from chunkfold.strands import Strands

@@ -8,8 +8,8 @@ import numpy as np
 
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Partial
-from chunkfold.kernels.partial import assembled
-from chunkfold.kernels.sums import any_lost, restored
+from chunkfold.kernels.accumulator.partial import assembled
+from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.memory import AGAIN_BYTES
 from chunkfold.parts import Place
 from chunkfold.reads import Share, Window, windows_by_cell

@@ -11,7 +11,7 @@ from typing import Any
 from chunkfold import staged
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.errors import CancelledError
-from chunkfold.kernels.profile import Profile
+from chunkfold.kernels.fold.profile import Profile
 from chunkfold.work import Watch
 
 TELL_EVERY_S = 0.25

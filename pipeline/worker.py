@@ -21,14 +21,14 @@ from chunkfold.errors import CancelledError, DeviceError, WorkerLostError
 from chunkfold.kernels import (
     Accumulator,
     Device,
-    OpenedDevice,
+    DeviceContext,
     Tuning,
     choose,
     default_devices,
     devices,
 )
+from chunkfold.kernels.fold.staging import StagingBuffer
 from chunkfold.kernels.geometry import FOLDS
-from chunkfold.kernels.staging import StagingBuffer
 from chunkfold.readers import Readers
 from chunkfold.staffing import readers_each
 
@@ -45,7 +45,7 @@ RESOURCE = "chunkfold-device"
 class WorkerDevice:
     """A device that a process has opened, and the tunings that were seen to work on it."""
 
-    opened: OpenedDevice
+    opened: DeviceContext
     readers: int
     """Threads that read and decode for all its blocks."""
     process: int = field(default_factory=os.getpid)
@@ -168,7 +168,7 @@ class DevicePlugin(WorkerPlugin):
             # To look for garbage among all that was imported would stop a block for 0.1 s.
             gc.freeze()
         try:
-            self.owned = WorkerDevice(OpenedDevice(self.device), self.readers)
+            self.owned = WorkerDevice(DeviceContext(self.device), self.readers)
         except DeviceError as error:
             self.failure = str(error)
 
@@ -196,7 +196,7 @@ def process_device(spec: str | None = None) -> WorkerDevice:
     with _process_lock:
         device = (default_devices()[0] if spec is None else devices(spec))[0]
         if device.identity not in _of_process:
-            _of_process[device.identity] = WorkerDevice(OpenedDevice(device), readers_each(1))
+            _of_process[device.identity] = WorkerDevice(DeviceContext(device), readers_each(1))
         return _of_process[device.identity]
 
 

@@ -17,11 +17,11 @@ os.environ.setdefault("CHUNKFOLD_CACHE", _CACHE.name)
 # Measurements are for one test of their own; elsewhere they would cost minutes.
 os.environ["CHUNKFOLD_TIES"] = "table"
 
-from chunkfold.kernels import Accumulator, Device, OpenedDevice, Tuning, all_devices  # noqa: E402
-from chunkfold.kernels.choice import settled  # noqa: E402
+from chunkfold.kernels import Accumulator, Device, DeviceContext, Tuning, all_devices  # noqa: E402
 from chunkfold.kernels.geometry import FOLDS  # noqa: E402
-from chunkfold.kernels.tuning import VARIANTS  # noqa: E402
-from chunkfold.kernels.variant import forced, why_not  # noqa: E402
+from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
+from chunkfold.kernels.tuning.choice import settled  # noqa: E402
+from chunkfold.kernels.tuning.variant import forced, why_not  # noqa: E402
 
 settings.register_profile(
     "suite",
@@ -128,13 +128,13 @@ def pytest_pyfunc_call() -> Generator[None, object, object]:
         os.environ["PYTEST_CURRENT_TEST"] = name
 
 
-_opened: dict[str, OpenedDevice] = {}
+_opened: dict[str, DeviceContext] = {}
 
 
 @pytest.fixture
-def opened(device: Device) -> OpenedDevice:
+def opened(device: Device) -> DeviceContext:
     if device.uuid not in _opened:
-        _opened[device.uuid] = OpenedDevice(device)
+        _opened[device.uuid] = DeviceContext(device)
     return _opened[device.uuid]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkfold.kernels import trial
+from chunkfold.kernels.tuning import trial
 
 BIN = Path(sys.executable).parent
 

@@ -14,9 +14,7 @@ from chunkfold.api import submit
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
-from chunkfold.kernels.accumulate import Part
-from chunkfold.kernels.context import Context, Fields
-from chunkfold.kernels.differences import (
+from chunkfold.kernels.catalogue.differences import (
     alike,
     equal,
     far_as_float,
@@ -24,9 +22,11 @@ from chunkfold.kernels.differences import (
     largest,
     same_of,
 )
+from chunkfold.kernels.catalogue.integer_products import distance
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
-from chunkfold.kernels.integer_products import distance
+from chunkfold.kernels.monoid.accumulate import Part
+from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
 

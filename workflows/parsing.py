@@ -14,7 +14,7 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
-from chunkfold.kernels.histograms import MOST_BINS
+from chunkfold.kernels.catalogue.histograms import MOST_BINS
 from chunkfold.units import integer, number
 
 MONOIDS = "chunkfold.monoids"

@@ -14,8 +14,8 @@ import zarr
 from chunkfold.axes import axis_names
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
-from chunkfold.kernels.finishes import BIN
-from chunkfold.kernels.named import is_known
+from chunkfold.kernels.catalogue.finishes import BIN
+from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planned import Plan
 from chunkfold.request import Op
 from chunkfold.source import Source

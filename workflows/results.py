@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chunkfold.bad_chunks import Skipped
 from chunkfold.events import Event, RunFinished
 from chunkfold.kernels import Device
-from chunkfold.kernels.capabilities import CAPABILITIES
+from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.planned import Plan
 from chunkfold.report import DeviceReport
 from chunkfold.run import Run

@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from chunkfold.bad_chunks import Skipped
-from chunkfold.kernels.explained import Reason
-from chunkfold.kernels.finishes import BIN
+from chunkfold.kernels.catalogue.finishes import BIN
+from chunkfold.kernels.tuning.explained import Reason
 from chunkfold.printable import printable
 from chunkfold.report import DeviceReport, told_apart
 from chunkfold.units import size_text

@@ -9,13 +9,13 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.bench.timing import Timed
-from chunkfold.kernels.build_options import language_options
-from chunkfold.kernels.launch import wait
-from chunkfold.kernels.opened import OpenedDevice, device_errors
+from chunkfold.kernels.fold.launch import wait
+from chunkfold.kernels.program.build_options import language_options
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
 
 def read_kernels(
-    opened: OpenedDevice, buffer: cl.Buffer, nbytes: int
+    opened: DeviceContext, buffer: cl.Buffer, nbytes: int
 ) -> Iterator[tuple[str, Timed]]:
     """Yield shapes of a kernel that reads the first `nbytes` of a buffer, by name.
 
@@ -25,7 +25,7 @@ def read_kernels(
         If the device refuses one.
     """
     device, queue = opened.device, opened.queue()
-    text = resources.files("chunkfold.kernels").joinpath("bench/read.cl").read_text()
+    text = resources.files("chunkfold.kernels").joinpath("cl/bench/read.cl").read_text()
     strip = device.kind == "cpu"
     locals_ = (1,) if strip else (256, 512, 1024)
     for local in locals_:

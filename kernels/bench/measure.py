@@ -20,12 +20,12 @@ from chunkfold.kernels.bench.peers import (
     rung,
 )
 from chunkfold.kernels.bench.timing import Timed, medians
-from chunkfold.kernels.binding import bind
-from chunkfold.kernels.device import Device
+from chunkfold.kernels.binding.binding import bind
+from chunkfold.kernels.catalogue.named import as_monoid
+from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.ladder import LADDER
-from chunkfold.kernels.named import as_monoid
-from chunkfold.kernels.opened import OpenedDevice
+from chunkfold.kernels.program.device_context import DeviceContext
 
 OURS, NUMPY, REDUCTION_KERNEL, CEILING = "chunkfold", "numpy", "ReductionKernel", "read ceiling"
 IN_CACHE = "in a cache"
@@ -67,7 +67,7 @@ def bench_kernels(
     """
     for op, dtype in itertools.product(ops, map(_measurable, dtypes)):
         bind([as_monoid(name) for name in op.split("+")], [dtype])
-    opened = OpenedDevice(device)
+    opened = DeviceContext(device)
     for dtype in dtypes:
         array, buffer = _data(opened, dtype, nbytes)
         ceiling = best_read(opened, buffer, array.nbytes)
@@ -84,7 +84,7 @@ def bench_kernels(
 
 def bench_ladder(device: Device, op: str, dtype: str, nbytes: int, rounds: int) -> Row:
     """Measure every rung of the ladder beside the production kernel; raises as `bench_kernels`."""
-    opened = OpenedDevice(device)
+    opened = DeviceContext(device)
     array, buffer = _data(opened, dtype, nbytes)
     contenders: dict[str, Timed | None] = {}
     left_out = {}
@@ -104,7 +104,7 @@ def bench_ladder(device: Device, op: str, dtype: str, nbytes: int, rounds: int) 
 
 def crossover(device: Device, op: str, dtype: str, rounds: int) -> int | None:
     """Return the bytes from which a device is faster than NumPy, data in place; None if never."""
-    opened = OpenedDevice(device)
+    opened = DeviceContext(device)
     least, (nbytes, most) = None, CROSSOVER_BYTES
     for size in (most >> halvings for halvings in range((most // nbytes).bit_length())):
         array, buffer = _data(opened, dtype, size)
@@ -131,7 +131,7 @@ def _row(
     return Row(device.spec, op, array.dtype.name, array.nbytes, rates, left_out)
 
 
-def best_read(opened: OpenedDevice, buffer: cl.Buffer, nbytes: int) -> Timed:
+def best_read(opened: DeviceContext, buffer: cl.Buffer, nbytes: int) -> Timed:
     """Return the fastest of the read kernels, and of our own xor of 8-byte words.
 
     The latter is the most that a compiler made of reading on Intel's runtime.
@@ -143,7 +143,7 @@ def best_read(opened: OpenedDevice, buffer: cl.Buffer, nbytes: int) -> Timed:
     return kernels[min(seconds, key=lambda name: seconds[name])]
 
 
-def _data(opened: OpenedDevice, dtype: str, nbytes: int) -> tuple[np.ndarray, cl.Buffer]:
+def _data(opened: DeviceContext, dtype: str, nbytes: int) -> tuple[np.ndarray, cl.Buffer]:
     """Return small whole numbers in host memory, and a buffer of them."""
     device = opened.device
     if nbytes > device.max_alloc_bytes:

@@ -10,15 +10,15 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.bench.timing import Timed
-from chunkfold.kernels.binding import bind
-from chunkfold.kernels.choice import choose, settled
+from chunkfold.kernels.binding.binding import bind
+from chunkfold.kernels.catalogue.named import as_monoid
+from chunkfold.kernels.device.pages import page_aligned
 from chunkfold.kernels.errors import BuildError
-from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.geometry import Box, box
 from chunkfold.kernels.ladder import Rung, RungFold
-from chunkfold.kernels.named import as_monoid
-from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.pages import page_aligned
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+from chunkfold.kernels.tuning.choice import choose, settled
 
 _CACHED_BYTES = 256 << 10
 """Of a run that stays in a cache; it is folded so often at least that reading it is little."""
@@ -41,7 +41,7 @@ def repeated(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(array.reshape(shape))
 
 
-def placed(opened: OpenedDevice, array: np.ndarray) -> cl.Buffer:
+def placed(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
     """Put an array where the device reads it fastest: where it is, if the device shares memory."""
     shared = opened.device.unified_memory
     flags = cl.mem_flags.USE_HOST_PTR if shared else cl.mem_flags.COPY_HOST_PTR
@@ -50,7 +50,7 @@ def placed(opened: OpenedDevice, array: np.ndarray) -> cl.Buffer:
 
 
 def ours(
-    opened: OpenedDevice,
+    opened: DeviceContext,
     op: str,
     array: np.ndarray,
     buffer: cl.Buffer,
@@ -74,7 +74,7 @@ def ours(
     return folding(Fold(opened, accumulator, tuning, outputs=whole.outputs), buffer, whole)
 
 
-def in_cache(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer) -> Timed | None:
+def in_cache(opened: DeviceContext, op: str, array: np.ndarray, buffer: cl.Buffer) -> Timed | None:
     """Fold as many elements with the same loops and loads, of a few that stay in a cache.
 
     So fast is the arithmetic by itself, or faster. None if the array is not much larger than those
@@ -99,7 +99,7 @@ def in_cache(opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer
 
 
 def rung(
-    opened: OpenedDevice, step: Rung, op: str, array: np.ndarray, buffer: cl.Buffer
+    opened: DeviceContext, step: Rung, op: str, array: np.ndarray, buffer: cl.Buffer
 ) -> Timed | str:
     """Fold the whole buffer with a rung of the ladder; or say why it cannot be."""
     bound = bind([as_monoid(op)], [array.dtype], fp64=opened.device.fp64)
@@ -139,7 +139,7 @@ def numpy_of(op: str, array: np.ndarray) -> Timed | None:
 
 
 def reduction_kernel(
-    opened: OpenedDevice, op: str, array: np.ndarray, buffer: cl.Buffer
+    opened: DeviceContext, op: str, array: np.ndarray, buffer: cl.Buffer
 ) -> Timed | None:
     """`pyopencl.reduction.ReductionKernel`, in the accumulator that ours has.
 

@@ -11,15 +11,15 @@ import pyopencl as cl
 
 from chunkfold.kernels.bench.peers import folding, placed, repeated
 from chunkfold.kernels.bench.timing import Timed, medians
-from chunkfold.kernels.binding import bind
-from chunkfold.kernels.choice import choose
-from chunkfold.kernels.device import Device
-from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.binding.binding import bind
+from chunkfold.kernels.catalogue.named import as_monoid
+from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.fold.fold import Fold
+from chunkfold.kernels.fold.launch import wait
+from chunkfold.kernels.fold.staging import pinned
 from chunkfold.kernels.geometry import box
-from chunkfold.kernels.launch import wait
-from chunkfold.kernels.named import as_monoid
-from chunkfold.kernels.opened import OpenedDevice, device_errors
-from chunkfold.kernels.staging import pinned
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+from chunkfold.kernels.tuning.choice import choose
 
 IN_PLACE = "in place"
 Move = Callable[[], cl.Buffer]
@@ -48,7 +48,7 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
     DeviceError
         If the device cannot hold `nbytes`.
     """
-    opened = OpenedDevice(device)
+    opened = DeviceContext(device)
     memory = repeated(np.arange(1024, dtype=np.float32), (nbytes // 4,))
     with device_errors(device, f"pinning {memory.nbytes} bytes"):
         fast = pinned(opened, opened.queue(), memory.nbytes)
@@ -86,7 +86,7 @@ def bench_transfer(device: Device, nbytes: int, rounds: int) -> Transfer:
     )
 
 
-def _copied(opened: OpenedDevice, memory: np.ndarray) -> Move:
+def _copied(opened: DeviceContext, memory: np.ndarray) -> Move:
     """Copy from memory as it is into the device's."""
     queue, buffer = opened.queue(), _room(opened, memory.nbytes)
 
@@ -100,7 +100,7 @@ def _copied(opened: OpenedDevice, memory: np.ndarray) -> Move:
     return move
 
 
-def _mapped(opened: OpenedDevice, memory: np.ndarray) -> Move:
+def _mapped(opened: DeviceContext, memory: np.ndarray) -> Move:
     """Let the driver map the device's memory, copy into that, and give it back."""
     queue, buffer = opened.queue(), _room(opened, memory.nbytes)
     flags: Any = cl.map_flags.WRITE_INVALIDATE_REGION
@@ -121,7 +121,7 @@ def _mapped(opened: OpenedDevice, memory: np.ndarray) -> Move:
     return move
 
 
-def _shown(opened: OpenedDevice, memory: np.ndarray) -> Move:
+def _shown(opened: DeviceContext, memory: np.ndarray) -> Move:
     """Make a buffer over the memory, anew each time: it is to show what the memory holds then."""
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
 
@@ -132,6 +132,6 @@ def _shown(opened: OpenedDevice, memory: np.ndarray) -> Move:
     return move
 
 
-def _room(opened: OpenedDevice, nbytes: int) -> cl.Buffer:
+def _room(opened: DeviceContext, nbytes: int) -> cl.Buffer:
     with device_errors(opened.device, f"allocating {nbytes} bytes"):
         return cl.Buffer(opened.context, cl.mem_flags.READ_ONLY, nbytes)

@@ -16,7 +16,7 @@ _SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
 
 @dataclass(frozen=True)
 class Style:
-    """Writes types, conversions and comparisons of one value, or of lanes (kernels/lanes.clh)."""
+    """Writes types, conversions and comparisons of one value, or lanes (kernels/cl/vectors.clh)."""
 
     lanes: bool
 

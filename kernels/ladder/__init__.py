@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 import pyopencl as cl
 
-from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.device import Device
-from chunkfold.kernels.fold import Fold
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.fold.fold import Fold
+from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.launch import Input
-from chunkfold.kernels.opened import OpenedDevice
-from chunkfold.kernels.tuning import Loads, Tuning
-from chunkfold.kernels.variant import why_not
-from chunkfold.kernels.work_groups import work_group_size
+from chunkfold.kernels.program.device_context import DeviceContext
+from chunkfold.kernels.program.options import Loads, Tuning
+from chunkfold.kernels.tuning.variant import why_not
+from chunkfold.kernels.tuning.work_groups import work_group_size
 
 _LOCAL = 256
 
@@ -72,7 +72,7 @@ class RungFold(Fold):
     """Folds one flat box with a rung's kernel, and its accumulators with the production passes."""
 
     def __init__(
-        self, opened: OpenedDevice, accumulator: Accumulator, rung: Rung, count: int
+        self, opened: DeviceContext, accumulator: Accumulator, rung: Rung, count: int
     ) -> None:
         device = opened.device
         size = work_group_size(device, accumulator, rung.variant, _LOCAL)

@@ -10,9 +10,9 @@ import pytest
 
 from chunkfold.kernels import (
     Device,
+    DeviceContext,
     DeviceError,
     Fold,
-    OpenedDevice,
     as_monoid,
     bind,
     box,
@@ -23,9 +23,9 @@ from chunkfold.kernels.bench.ceiling import read_kernels
 from chunkfold.kernels.bench.peers import in_cache, repeated
 from chunkfold.kernels.bench.timing import medians
 from chunkfold.kernels.bench.transfer import IN_PLACE, bench_transfer
+from chunkfold.kernels.device.pages import PAGE, page_aligned
 from chunkfold.kernels.ladder import LADDER
-from chunkfold.kernels.pages import PAGE, page_aligned
-from tests.kernels.test_fold import upload
+from tests.kernels.fold.test_fold import upload
 
 
 def test_contenders_take_turns_and_each_follows_every_other():
@@ -38,7 +38,7 @@ def test_contenders_take_turns_and_each_follows_every_other():
     assert min(follows.values()) >= 3
 
 
-def test_read_kernels_read(opened: OpenedDevice):
+def test_read_kernels_read(opened: DeviceContext):
     kernels = dict(read_kernels(opened, upload(opened, np.arange(1024)), 8192))
     assert len(kernels) >= 2
     for run in kernels.values():
@@ -61,7 +61,7 @@ def test_a_row_has_every_contender(device: Device):
     assert row.share() == row.rates["chunkfold"] / row.rates["read ceiling"]
 
 
-def test_arithmetic_is_measured_on_elements_that_stay_in_a_cache(opened: OpenedDevice):
+def test_arithmetic_is_measured_on_elements_that_stay_in_a_cache(opened: DeviceContext):
     """The same fold, and of what it says: runs of 256 KiB, each 64 elements behind the last."""
     array = (np.arange(1 << 20) * 37 % 1009).astype("float32")
     run = in_cache(opened, "sum", array, upload(opened, array))
@@ -110,7 +110,7 @@ def test_every_way_to_a_device_is_measured(device: Device):
 
 
 @pytest.mark.parametrize("way", ["_copied", "_mapped", "_shown"])
-def test_what_is_moved_is_what_is_folded(opened: OpenedDevice, way: str):
+def test_what_is_moved_is_what_is_folded(opened: DeviceContext, way: str):
     memory = page_aligned(4000).view(np.float32)
     move = getattr(transfer, way)(opened, memory)
     bound = bind([as_monoid("sum")], [memory.dtype])

@@ -10,18 +10,18 @@ import pytest
 from chunkfold.kernels import (
     Accumulator,
     Combiner,
+    DeviceContext,
     Fold,
-    OpenedDevice,
     Tuning,
     as_monoid,
     bind,
     box,
 )
-from chunkfold.kernels import combine as combine_module
-from chunkfold.kernels.sums import exact_sums, rewritten
+from chunkfold.kernels.accumulator.sums import exact_sums, rewritten
+from chunkfold.kernels.fold import combine as combine_module
 from tests.conftest import DEVICES, SHAPES, ran, reading, tried
 from tests.exactly import expected
-from tests.kernels.test_exact import (
+from tests.kernels.catalogue.test_exact_sums import (
     COUNT,
     KINDS,
     bits,
@@ -32,7 +32,7 @@ from tests.kernels.test_exact import (
     rows_of,
     same,
 )
-from tests.kernels.test_fold import upload
+from tests.kernels.fold.test_fold import upload
 
 _FORMS = [
     pytest.param("float16", marks=pytest.mark.unoptimised),
@@ -43,7 +43,7 @@ _FORMS = [
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_of_kernel_gives_the_same_bits(opened: OpenedDevice, shape: str):
+def test_every_shape_of_kernel_gives_the_same_bits(opened: DeviceContext, shape: str):
     dtype = "float32" if shape in ("tree-64", "vectors") else "float64"
     bound = bind([as_monoid("var")], [np.dtype(dtype)], exact=True)  # of two exact sums
     forms = bound.accumulator, bound.accumulator.for_outputs(2)
@@ -79,7 +79,7 @@ def ties(dtype: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", _FORMS)
-def test_expansions_have_the_form_that_limbs_give_them(opened: OpenedDevice, dtype: str):
+def test_expansions_have_the_form_that_limbs_give_them(opened: DeviceContext, dtype: str):
     """Of each value there is one form, whoever made it."""
     bound = every(dtype)
     accumulator = bound.accumulator.for_outputs(2)
@@ -99,7 +99,7 @@ def test_expansions_have_the_form_that_limbs_give_them(opened: OpenedDevice, dty
 
 @pytest.mark.parametrize("dtype", _FORMS)
 def test_expansions_beside_others_have_the_form_that_they_have_alone(
-    opened: OpenedDevice, dtype: str
+    opened: DeviceContext, dtype: str
 ):
     """CPUs settle those of neighbouring outputs together, if none of them is odd."""
     form = every(dtype).accumulator.for_outputs(2)
@@ -127,7 +127,7 @@ def test_expansions_beside_others_have_the_form_that_they_have_alone(
 
 
 @pytest.mark.parametrize("dtype", _FORMS[1:])
-def test_expansions_combine_to_one_form(opened: OpenedDevice, dtype: str):
+def test_expansions_combine_to_one_form(opened: DeviceContext, dtype: str):
     """Of three cuts, one has sums that expansions do not hold, but what all make may be held."""
     bound = every(dtype)
     accumulator = bound.accumulator.for_outputs(2)
@@ -146,7 +146,7 @@ def test_expansions_combine_to_one_form(opened: OpenedDevice, dtype: str):
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("slabs", [1, 4, COUNT])
-def test_large_partials_are_combined_slab_by_slab(opened: OpenedDevice, monkeypatch, slabs: int):
+def test_large_partials_are_combined_slab_by_slab(opened: DeviceContext, monkeypatch, slabs: int):
     bound = every("float32")
     nbytes = 9 * bound.accumulator.nbytes * COUNT
     monkeypatch.setattr(combine_module, "SLAB_BYTES", nbytes // slabs)
@@ -164,10 +164,10 @@ def test_large_partials_are_combined_slab_by_slab(opened: OpenedDevice, monkeypa
     assert same(whole, [expected("mean", column, "float32") for column in data.T.tolist()]).all()
 
 
-def test_a_launch_without_vectors_is_as_exact(opened: OpenedDevice):
+def test_a_launch_without_vectors_is_as_exact(opened: DeviceContext):
     bound = every("float64")
 
-    def plain(opened: OpenedDevice, form: Accumulator, kernel: str) -> Tuning:
+    def plain(opened: DeviceContext, form: Accumulator, kernel: str) -> Tuning:
         return reading(chosen(opened, form, kernel).plain(), local_size=1)
 
     data = rows_of("cancelling", "float64", 9)

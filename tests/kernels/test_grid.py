@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Bound, OpenedDevice, as_monoid, bind
-from chunkfold.kernels.bake_grid import LOG_COUNT, cuts_of, span_of
-from chunkfold.kernels.limbs import integers, limbs_of
-from chunkfold.kernels.sums import exact_sums
+from chunkfold.kernels import Bound, DeviceContext, as_monoid, bind
+from chunkfold.kernels.accumulator.sums import exact_sums
+from chunkfold.kernels.exact.limbs import integers, limbs_of
+from chunkfold.kernels.program.pre_rounding import LOG_COUNT, cuts_of, span_of
 from tests.conftest import some
 from tests.exactly import expected, moments
-from tests.kernels.test_exact import folded, same
+from tests.kernels.catalogue.test_exact_sums import folded, same
 
 _FORMS = [
     pytest.param("float32", marks=pytest.mark.unoptimised),
@@ -63,7 +63,7 @@ def changing(dtype: str, seed: int) -> np.ndarray:
     return np.stack(rows)
 
 
-def check(opened: OpenedDevice, bound: Bound, data: np.ndarray, *, skipping: bool = False) -> None:
+def check(opened: DeviceContext, bound: Bound, data: np.ndarray, *, skipping: bool = False) -> None:
     """Compare sums before they are rounded, and results, with rationals, in every layout."""
     rows = data.astype(float).tolist()
     if skipping:
@@ -98,13 +98,13 @@ def bound_to(ops: list[str], dtype: str) -> Bound:
 
 
 @pytest.mark.parametrize(("dtype", "op"), some(["float32", "float64"], ["sum", "sumsq"]))
-def test_sums_are_exact_however_far_elements_are_apart(opened: OpenedDevice, dtype: str, op: str):
+def test_sums_are_exact_however_far_elements_are_apart(opened: DeviceContext, dtype: str, op: str):
     most = 2 + span_of(limbs_of(np.dtype(dtype), 1 + (op == "sumsq")), short=dtype == "float32")
     check(opened, bound_to([op], dtype), far_apart(dtype, most))
 
 
 @pytest.mark.parametrize("dtype", _FORMS)
-def test_grids_change_with_the_data(opened: OpenedDevice, dtype: str):
+def test_grids_change_with_the_data(opened: DeviceContext, dtype: str):
     check(opened, bound_to(["sum", "var", "min"], dtype), changing(dtype, 2))
 
 
@@ -117,20 +117,20 @@ def test_grids_change_with_the_data(opened: OpenedDevice, dtype: str):
         (77, "float64"),
     ],
 )
-def test_short_rows_begin_on_a_grid_of_rows_before(opened: OpenedDevice, dtype: str, length: int):
+def test_short_rows_begin_on_a_grid_of_rows_before(opened: DeviceContext, dtype: str, length: int):
     rows = changing(dtype, length)[:6, : 48 * length].reshape(-1, length)
     check(opened, bound_to(["sum", "var", "min", "count_nonzero"], dtype), rows[:250])
 
 
 @pytest.mark.unoptimised
-def test_absent_elements_are_on_every_grid(opened: OpenedDevice):
+def test_absent_elements_are_on_every_grid(opened: DeviceContext):
     data = changing("float32", 3)
     data[np.random.default_rng(4).random(data.shape) < 0.1] = np.nan
     check(opened, bound_to(["nansum", "nanvar", "nanmin"], "float32"), data, skipping=True)
 
 
 @pytest.mark.unoptimised
-def test_elements_absent_from_one_sum_are_in_another(opened: OpenedDevice):
+def test_elements_absent_from_one_sum_are_in_another(opened: DeviceContext):
     data = np.abs(changing("float32", 5)[1:6])
     data[::2, 1000] = np.nan
     both = bound_to(["sum", "nansum"], "float32")

@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box
+from chunkfold.kernels import DeviceContext, Fold, as_monoid, bind, box
 from tests.conftest import ALL_SHAPES, SHAPES, shaped, tried
-from tests.kernels.test_fold import PLAIN, upload
+from tests.kernels.fold.test_fold import PLAIN, upload
 
 pytestmark = pytest.mark.unoptimised
 
@@ -94,7 +94,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("dtype", "shape"), CASES)
-def test_what_identities_are_is_found(opened: OpenedDevice, dtype: str, shape: str):
+def test_what_identities_are_is_found(opened: DeviceContext, dtype: str, shape: str):
     kind = kind_of(dtype)
     array = rows_of(kind)
     ops = (

@@ -9,18 +9,18 @@ import pyopencl as cl
 import pytest
 from hypothesis import given
 
-from chunkfold.kernels import OpenedDevice, as_monoid, bind, box
-from chunkfold.kernels.build_options import language_options
+from chunkfold.kernels import DeviceContext, as_monoid, bind, box
 from chunkfold.kernels.ladder import LADDER, Rung, RungFold
+from chunkfold.kernels.program.build_options import language_options
 from tests.conftest import ALL_SHAPES, DEVICES
-from tests.kernels.test_fold import LENGTHS, upload, values
+from tests.kernels.fold.test_fold import LENGTHS, upload, values
 
 _ran: set[int] = set()
 
 
 @pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.kernel)
 @pytest.mark.parametrize("turn", [0, 1] if ALL_SHAPES else [0])
-def test_a_rung_is_right_for_every_length(opened: OpenedDevice, rung: Rung, turn: int):
+def test_a_rung_is_right_for_every_length(opened: DeviceContext, rung: Rung, turn: int):
     # Each rung with one of the dtypes, another on the next device; `make test-shapes` runs both.
     dtype = ("int32", "float16")[(rung.number + DEVICES.index(opened.device) + turn) % 2]
     if rung.variant != "tree":
@@ -52,8 +52,8 @@ def test_every_rung_ran_somewhere():
 
 
 @pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.kernel)
-def test_a_rung_compiles_alone(opened: OpenedDevice, rung: Rung):
-    folder = Path(__file__).parents[2] / "kernels"
+def test_a_rung_compiles_alone(opened: DeviceContext, rung: Rung):
+    folder = Path(__file__).parents[2] / "kernels" / "cl"
     options = [*language_options(opened.device), "-I", str(folder)]
     if rung.variant != "tree":
         accumulator = bind([as_monoid("sum")], [np.dtype("f4")]).accumulator
@@ -65,6 +65,6 @@ def test_a_rung_compiles_alone(opened: OpenedDevice, rung: Rung):
 
 
 def test_every_file_is_a_rung():
-    folder = Path(__file__).parents[2] / "kernels"
+    folder = Path(__file__).parents[2] / "kernels" / "cl"
     files = {f"ladder/{path.name}" for path in (folder / "ladder").glob("*.cl")}
     assert files == {rung.file for rung in LADDER}

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import Device, DeviceError, as_monoid, bind, box
-from chunkfold.kernels.bounds import sum_bound
-from chunkfold.kernels.build_options import language_options
 from chunkfold.kernels.dtypes import FIELD, from_order, literal, order_field, stored_name
-from chunkfold.kernels.profile import LaunchTimes, measured, merged
-from chunkfold.kernels.variant import forced, tiers, why_not
-from chunkfold.kernels.work_groups import work_group_size
+from chunkfold.kernels.fold.profile import LaunchTimes, measured, merged
+from chunkfold.kernels.monoid.bounds import sum_bound
+from chunkfold.kernels.program.build_options import language_options
+from chunkfold.kernels.tuning.variant import forced, tiers, why_not
+from chunkfold.kernels.tuning.work_groups import work_group_size
 from tests.conftest import DEVICES
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator

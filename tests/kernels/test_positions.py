@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chunkfold.kernels import Fold, Monoid, OpenedDevice, Tuning, as_monoid, bind, box, choose
-from chunkfold.kernels.accumulator import Accumulator
-from chunkfold.kernels.bake import header
-from chunkfold.kernels.bake_positions import has_positions
+from chunkfold.kernels import DeviceContext, Fold, Monoid, Tuning, as_monoid, bind, box, choose
+from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.expressions.library import first
-from tests.kernels.test_fold import upload
+from chunkfold.kernels.program.header import header
+from chunkfold.kernels.program.positions import has_positions
+from tests.kernels.fold.test_fold import upload
 
 CASES = [
     pytest.param("float32", ["argmin"]),
@@ -71,7 +71,7 @@ def striding(tuning: Tuning) -> Tuning:
 
 
 def positions(
-    opened: OpenedDevice,
+    opened: DeviceContext,
     ops: list[str],
     array: np.ndarray,
     axes: tuple[int, ...],
@@ -105,7 +105,7 @@ def wanted(op: str, array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_the_first_extreme_is_found_wherever_it_is(
-    opened: OpenedDevice,
+    opened: DeviceContext,
     dtype: str,
     ops: list[str],
     shape: tuple[int, ...],
@@ -121,7 +121,7 @@ def test_the_first_extreme_is_found_wherever_it_is(
 
 
 @pytest.mark.unoptimised
-def test_where_all_is_absent_there_is_none(opened: OpenedDevice):
+def test_where_all_is_absent_there_is_none(opened: DeviceContext):
     array = np.full((3, 20_001), np.nan, "f4")
     array[1, 15_000:15_002] = np.inf
     got = positions(opened, ["nanargmin", "nanargmax"], array, (1,))
@@ -135,7 +135,7 @@ def test_where_all_is_absent_there_is_none(opened: OpenedDevice):
 @pytest.mark.parametrize("tuned", [as_chosen, striding])
 @pytest.mark.parametrize(("op", "far"), [("nanargmin", 2**63 - 1), ("nanargmax", 1 - 2**63)])
 def test_the_farthest_of_all_times_is_found_behind_absent_ones(
-    opened: OpenedDevice, op: str, far: int, tuned: Callable[[Tuning], Tuning]
+    opened: DeviceContext, op: str, far: int, tuned: Callable[[Tuning], Tuning]
 ):
     """It is as far as where nothing was found."""
     array = np.full(200_000, np.iinfo("i8").min)

@@ -12,16 +12,16 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import Fold, OpenedDevice, as_monoid, bind, box, choose
-from chunkfold.kernels.work_groups import work_group_size
+from chunkfold.kernels import DeviceContext, Fold, as_monoid, bind, box, choose
+from chunkfold.kernels.tuning.work_groups import work_group_size
 from tests.conftest import SHAPES, tried
-from tests.kernels.test_fold import upload
+from tests.kernels.fold.test_fold import upload
 
 # Of floats: sums of integers carry, which no built-in does.
 SUM = bind([as_monoid("sum")], [np.dtype("f4")])
 
 
-def ours(opened: OpenedDevice, count: int, shape: str) -> int | None:
+def ours(opened: DeviceContext, count: int, shape: str) -> int | None:
     """Sum ones with a shape of ours; None where the device cannot do it."""
     tuning = tried(opened.device, SUM.accumulator, shape, kernels=("flat",))
     if tuning is None:
@@ -31,7 +31,7 @@ def ours(opened: OpenedDevice, count: int, shape: str) -> int | None:
     return int(SUM.statistics[0].finish(fold.finish())[0])
 
 
-def published(opened: OpenedDevice, body: str, count: int, local: int, groups: int) -> int:
+def published(opened: DeviceContext, body: str, count: int, local: int, groups: int) -> int:
     """Sum ones with a published body in one launch, and its groups' results on the host."""
     source = f"""
     __kernel void published(__global const int *src, __global int *dst, int n, __local int *t)
@@ -83,7 +83,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_published_form_is_wrong_and_ours_is_right(opened: OpenedDevice, fault: str):
+def test_the_published_form_is_wrong_and_ours_is_right(opened: DeviceContext, fault: str):
     body, count, local, groups = FAULTS[fault]
     assert published(opened, body, count, local, groups) != count
     for shape in SHAPES:
@@ -91,14 +91,14 @@ def test_the_published_form_is_wrong_and_ours_is_right(opened: OpenedDevice, fau
             assert ours(opened, near, shape) in (near, None), shape
 
 
-def test_a_tail_without_barriers_assumes_a_lockstep_that_cpus_do_not_have(opened: OpenedDevice):
+def test_a_tail_without_barriers_assumes_a_lockstep_that_cpus_do_not_have(opened: DeviceContext):
     wrong = published(opened, LOAD + LEVELS % "", 256, 256, 1)
     assert wrong != 256 or opened.device.kind == "gpu"
     assert published(opened, LOAD + TREE, 256, 256, 1) == 256  # with them, the same is right
     assert {ours(opened, 256, shape) for shape in SHAPES} <= {256, None}
 
 
-def test_length_one_and_none_read_nothing_that_nobody_wrote(opened: OpenedDevice):
+def test_length_one_and_none_read_nothing_that_nobody_wrote(opened: DeviceContext):
     tuning = choose(opened.device, SUM.accumulator, kernels=("flat",))
     for _ in range(20):  # other memory each time
         fold = Fold(opened, SUM.accumulator, tuning)
@@ -107,7 +107,7 @@ def test_length_one_and_none_read_nothing_that_nobody_wrote(opened: OpenedDevice
         assert SUM.statistics[0].finish(fold.finish()) == [7]
 
 
-def test_the_work_group_is_clamped_to_the_first_dimension(opened: OpenedDevice):
+def test_the_work_group_is_clamped_to_the_first_dimension(opened: DeviceContext):
     narrow = replace(opened.device, max_work_item_size=8)
     assert narrow.max_work_group_size > 8
     assert work_group_size(narrow, SUM.accumulator, "tree", 256) == 8

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chunkfold.kernels import Bound, Fold, OpenedDevice, Tuning, as_monoid, bind, box, choose
-from chunkfold.kernels.choice import settled
+from chunkfold.kernels import Bound, DeviceContext, Fold, Tuning, as_monoid, bind, box, choose
 from chunkfold.kernels.geometry import SHORT_RUN, SHORT_RUNS, c_strides
-from chunkfold.kernels.tuning import Loads
-from chunkfold.kernels.variant import forced
+from chunkfold.kernels.program.options import Loads
+from chunkfold.kernels.tuning.choice import settled
+from chunkfold.kernels.tuning.variant import forced
 from tests.conftest import some
-from tests.kernels.test_fold import upload
+from tests.kernels.fold.test_fold import upload
 
 pytestmark = pytest.mark.unoptimised
 
@@ -58,7 +58,7 @@ def expected(op: str, array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("ops", "dtype"), some(OPS, DTYPES))
-def test_short_rows_equal_numpy(opened: OpenedDevice, ops: str, dtype: str):
+def test_short_rows_equal_numpy(opened: DeviceContext, ops: str, dtype: str):
     kind = np.dtype(dtype)
     if ops.startswith("nan") and kind.kind != "f":
         ops = "var"
@@ -72,7 +72,7 @@ def test_short_rows_equal_numpy(opened: OpenedDevice, ops: str, dtype: str):
     ("ops", "dtype"),
     [("var", "float32"), ("nanmean+nanmin", ">f2"), ("sum+min+argmax", "int32"), ("prod", "int64")],
 )
-def test_staged_rows_equal_numpy(opened: OpenedDevice, ops: str, dtype: str):
+def test_staged_rows_equal_numpy(opened: DeviceContext, ops: str, dtype: str):
     """As a GPU folds them that stages them in local memory, on every device."""
     bound = bind([as_monoid(op) for op in OPS[ops]], [np.dtype(dtype)])
     accumulator = bound.accumulator.for_outputs(SHORT_RUNS)
@@ -86,7 +86,7 @@ def test_staged_rows_equal_numpy(opened: OpenedDevice, ops: str, dtype: str):
     check_with_numpy(opened, bound, tuning, ops)
 
 
-def check_with_numpy(opened: OpenedDevice, bound: Bound, tuning: Tuning, ops: str) -> None:
+def check_with_numpy(opened: DeviceContext, bound: Bound, tuning: Tuning, ops: str) -> None:
     """Fold short rows, wherever they lie, all at once and not."""
     accumulator = bound.accumulator.for_outputs(SHORT_RUNS)
     kind = np.dtype(accumulator.stored[0])
@@ -132,7 +132,7 @@ def check_with_numpy(opened: OpenedDevice, bound: Bound, tuning: Tuning, ops: st
     check()
 
 
-def test_short_rows_of_exact_sums_are_those_of_long_ones(opened: OpenedDevice):
+def test_short_rows_of_exact_sums_are_those_of_long_ones(opened: DeviceContext):
     """Bit by bit, on the grid and off it."""
     bound = bind([as_monoid("sum"), as_monoid("norm2")], [np.dtype("float64")], exact=True)
     accumulator = bound.accumulator.for_outputs(SHORT_RUNS)
@@ -150,7 +150,7 @@ def test_short_rows_of_exact_sums_are_those_of_long_ones(opened: OpenedDevice):
     assert answers[0] == answers[1]
 
 
-def test_short_rows_are_folded_as_long_ones_where_that_is_better(opened: OpenedDevice):
+def test_short_rows_are_folded_as_long_ones_where_that_is_better(opened: DeviceContext):
     """What has tables or two numbers an element; on a GPU also what has little to put together."""
     cpu = opened.device.kind == "cpu"
     for op, dtype, short in (

@@ -10,18 +10,18 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from chunkfold.kernels import OpenedDevice, as_monoid, bind, histogram
-from chunkfold.kernels.assemble import assemble, located
-from chunkfold.kernels.bake import header
-from chunkfold.kernels.build_options import language_options
+from chunkfold.kernels import DeviceContext, as_monoid, bind, histogram
 from chunkfold.kernels.geometry import FOLDS
-from chunkfold.kernels.trial import kernel_files
+from chunkfold.kernels.program.assemble import assemble, located
+from chunkfold.kernels.program.build_options import language_options
+from chunkfold.kernels.program.header import header
+from chunkfold.kernels.tuning.trial import kernel_files
 
-FOLDER = Path(str(resources.files("chunkfold.kernels")))
+FOLDER = Path(str(resources.files("chunkfold.kernels") / "cl"))
 
 
 @pytest.mark.parametrize("file", kernel_files(FOLDS))
-def test_a_kernel_file_compiles_alone(opened: OpenedDevice, file: str):
+def test_a_kernel_file_compiles_alone(opened: DeviceContext, file: str):
     source = (FOLDER / file).read_text()
     options = [*language_options(opened.device), "-I", str(FOLDER)]
     assert cl.Program(opened.context, source).build(options).all_kernels()
@@ -57,7 +57,7 @@ def test_physical_lines_lead_back_to_their_files(file: str):
 
 
 def test_the_generated_header_defines_what_the_example_does():
-    """kernels/monoid.clh documents the joint; the generated one must have every name of it."""
+    """kernels/cl/monoid.clh documents the joint; the generated one must have every name of it."""
     example = (FOLDER / "monoid.clh").read_text()
     both = [as_monoid("sum"), histogram([0, 1])]
     made = header(bind(both, [np.dtype("f4")]).accumulator)

@@ -13,11 +13,11 @@ import chunkfold as cf
 from chunkfold import blocks, planning, run, tile, worker
 from chunkfold.errors import DeviceError
 from chunkfold.joining import connect
-from chunkfold.kernels import host
-from chunkfold.kernels.partial import Partial, assembled
+from chunkfold.kernels.accumulator.partial import Partial, assembled
+from chunkfold.kernels.device import host
 from tests.conftest import DEVICES
 from tests.exactly import expected
-from tests.kernels.test_exact import bits
+from tests.kernels.catalogue.test_exact_sums import bits
 from tests.pipeline.test_reduce import stored
 
 OPS = ["sum", "mean", "var", "std", "sumsq", "norm1", "norm2"]

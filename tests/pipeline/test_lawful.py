@@ -12,7 +12,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import LawsWarning
-from chunkfold.kernels.law_samples import MOST
+from chunkfold.kernels.binding.law_samples import MOST
 from chunkfold.lawful import _extents, _spread
 
 pytestmark = pytest.mark.unoptimised

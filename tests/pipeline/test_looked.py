@@ -12,8 +12,9 @@ import zarr
 import chunkfold as cf
 from chunkfold import looked
 from chunkfold.errors import DeviceError
-from chunkfold.kernels import Device, opened
-from chunkfold.kernels.opened import program_options, program_source
+from chunkfold.kernels import Device
+from chunkfold.kernels.program import device_context as opened
+from chunkfold.kernels.program.device_context import program_options, program_source
 from chunkfold.worker import _of_process
 from tests.conftest import DEVICES
 

@@ -16,8 +16,8 @@ from numcodecs import GZip, Zstd
 from chunkfold import PlanError, blocks, plan, planning
 from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select
 from chunkfold.kernels import as_monoid, bind, histogram
-from chunkfold.kernels.combine import SLAB_BYTES
-from chunkfold.kernels.shapes import MOST_GROUPS, SPLIT_BYTES
+from chunkfold.kernels.fold.combine import SLAB_BYTES
+from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
 from chunkfold.layout import Layout
 from chunkfold.memory import ring_slots
 from chunkfold.opening import open_source

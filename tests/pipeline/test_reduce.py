@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold import blocks, planning
 from chunkfold.events import BlockProgress, RunFinished, RunStarted
-from tests.kernels.test_fold import PLAIN
+from tests.kernels.fold.test_fold import PLAIN
 from tests.pipeline.test_plain import entries
 
 pytestmark = pytest.mark.unoptimised

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold import backend, blocks, lots, staged, strands, totals, worker
 from chunkfold.kernels import Fold
+from chunkfold.kernels.device.callers_queue import CallersQueue, runs_here
 from chunkfold.kernels.errors import DeviceError
-from chunkfold.kernels.here import QueueHere, runs_here
-from chunkfold.kernels.launch import Launcher
+from chunkfold.kernels.fold.launch import Launcher
 from chunkfold.source import Source
 from chunkfold.strands import InTurnStrand, Strand, Strands
 
@@ -95,7 +95,7 @@ def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, l
 def test_no_other_thread_folds_if_the_device_can_do_without(tmp_path: Path, device, ran):
     cf.reduce(stored(tmp_path / "a", wild()), "sum")
     queues = {type(strand._fold.launcher.queue) for strand in ran}
-    assert queues == {QueueHere if runs_here(device) else cl.CommandQueue}
+    assert queues == {CallersQueue if runs_here(device) else cl.CommandQueue}
 
 
 @given(st.data())

@@ -19,18 +19,18 @@ from chunkfold.kernels import (
     Accumulator,
     Bound,
     Combiner,
+    DeviceContext,
     Fold,
-    OpenedDevice,
     all_devices,
     as_monoid,
     bind,
     box,
 )
-from chunkfold.kernels.histograms import histogram
+from chunkfold.kernels.accumulator.partial import zero_partial
+from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.ladder import LADDER, RungFold
-from chunkfold.kernels.partial import zero_partial
-from chunkfold.kernels.tuning import Loads
-from chunkfold.kernels.variant import forced
+from chunkfold.kernels.program.options import Loads
+from chunkfold.kernels.tuning.variant import forced
 
 OPS = ["sum", "min", "max", "mean", "prod", "var", "norm2"]
 EXACT = ["norm1", "var"]
@@ -62,7 +62,7 @@ def filled_by_copy(
     return cl.enqueue_copy(queue, buffer, values, dst_offset=offset, is_blocking=True)
 
 
-def fold_everything(opened: OpenedDevice) -> int:
+def fold_everything(opened: DeviceContext) -> int:
     """Fold every box in every shape that suits a device without built-ins; return how many."""
     monoids = [*(as_monoid(op) for op in OPS), histogram(EDGES)]
     single, double = (
@@ -79,7 +79,7 @@ def fold_everything(opened: OpenedDevice) -> int:
     )
 
 
-def fold_short_rows(opened: OpenedDevice) -> int:
+def fold_short_rows(opened: DeviceContext) -> int:
     """Fold boxes of short rows, of whole blocks and not; return how many."""
     done = 0
     for names, dtype, exact, scales in (
@@ -97,7 +97,7 @@ def fold_short_rows(opened: OpenedDevice) -> int:
 
 
 def fold_boxes(
-    opened: OpenedDevice,
+    opened: DeviceContext,
     bound: Bound,
     accumulator: Accumulator,
     boxes: list,
@@ -160,7 +160,7 @@ def numpy_of(op: str, array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return np.asarray(getattr(np, op)(array, axis=axes)).ravel()
 
 
-def climb_ladder(opened: OpenedDevice) -> int:
+def climb_ladder(opened: DeviceContext) -> int:
     """Fold every length with every rung that needs no built-ins; return how many."""
     bound = bind([as_monoid(op) for op in ("sum", "argmin")], [np.dtype("int32")])
     done = 0
@@ -180,7 +180,7 @@ def climb_ladder(opened: OpenedDevice) -> int:
     return done
 
 
-def run_file(opened: OpenedDevice, path: Path) -> None:
+def run_file(opened: DeviceContext, path: Path) -> None:
     """Run the first kernel of a file."""
     (kernel,) = cl.Program(opened.context, path.read_text()).build().all_kernels()
     data = np.ones(64, "i4")
@@ -195,7 +195,7 @@ if __name__ == "__main__":
     cl.Buffer = kept_for_good(cl.Buffer)
     cl.enqueue_fill_buffer = filled_by_copy
     (device,) = [device for device in all_devices() if "Oclgrind" in device.name]
-    opened = OpenedDevice(device)
+    opened = DeviceContext(device)
     if sys.argv[1:] == ["short_rows"]:
         print(f"folded {fold_short_rows(opened)} ways")
     elif len(sys.argv) > 1:

@@ -129,7 +129,7 @@ def test_reduce_several_devices_selection_and_profile(store: Path):
 
 def test_every_variant_can_be_forced_where_it_exists(store: Path, here: Callable):
     from chunkfold.kernels import VARIANTS
-    from chunkfold.kernels.variant import why_not
+    from chunkfold.kernels.tuning.variant import why_not
     from tests.kernels.test_plain import SUM
 
     for device in DEVICES:

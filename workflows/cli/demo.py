@@ -11,8 +11,8 @@ import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import PlanError
-from chunkfold.kernels.bounds import sum_bound
-from chunkfold.kernels.folders import cache_folder
+from chunkfold.kernels.cache.folders import cache_folder
+from chunkfold.kernels.monoid.bounds import sum_bound
 from chunkfold.run import Run
 from chunkfold.source import AnyArray
 from chunkfold.units import size_text

@@ -18,9 +18,9 @@ from chunkfold.kernels import (
     default_devices,
 )
 from chunkfold.kernels import devices as find
-from chunkfold.kernels.capabilities import CAPABILITIES
-from chunkfold.kernels.choice import chosen
-from chunkfold.kernels.host import all_devices
+from chunkfold.kernels.device.capabilities import CAPABILITIES
+from chunkfold.kernels.device.host import all_devices
+from chunkfold.kernels.tuning.choice import chosen
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.consoles import lines, out

@@ -9,12 +9,12 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels import Device
-from chunkfold.kernels.bake_texts import library
+from chunkfold.kernels.device.host import handle_of
 from chunkfold.kernels.expressions.emit import emitted, tables
 from chunkfold.kernels.expressions.nodes import BOOL, Node, input_node, node
 from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.host import handle_of
+from chunkfold.kernels.program.texts import library
 
 DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
           "float32", "float64")  # fmt: skip
@@ -80,7 +80,7 @@ def on_device(
     head = ["#pragma OPENCL FP_CONTRACT OFF", f"#define CHF_LANES {lanes}",
             f"#define CHF_WIDTH {lanes}",
             "#define CHF_CPU 1", "#define CHF_ALIGNED 0", "#define CHF_PASTE_(a, b) a##b",
-            "#define CHF_PASTE(a, b) CHF_PASTE_(a, b)", library("lanes.clh"),
+            "#define CHF_PASTE(a, b) CHF_PASTE_(a, b)", library("vectors.clh"),
             tables(held)]  # fmt: skip
     body = "\n    ".join(
         [f"const size_t at = get_global_id(0) * {lanes};", *loads, *lines, *stores]

@@ -1,0 +1,151 @@
+"""The smallest part of an accumulator that folds by itself: fields, and how elements get there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from chunkfold.kernels.exact.limbs import Limbs
+from chunkfold.kernels.exact.polynomials import Polynomial
+from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.monoid.tracing import op_tree
+
+Trees = tuple[tuple[str, Node], ...]
+"""Fields, and the tree of each."""
+
+
+@dataclass(frozen=True)
+class BoundField:
+    """A field with its dtype decided."""
+
+    name: str
+    dtype: str
+    zero: str
+    """As `number_text` writes it: 0.0 and -0.0 are two."""
+    lift: Node
+    """Of the field's dtype; of a table the number of a counter. Of an exact sum what each element
+    is the power of; or what is added, in floats, which holds where a part of it is no number."""
+    op: str | Node
+    """One of COLLECTIVES, or a tree of fields of a and b."""
+    entries: int | None = None
+    """Of a table of counters, to one of which `lift` adds 1; None for a scalar."""
+    limbs: Limbs | None = None
+    """Of an exact sum of what `lift` gives: the table is theirs, if there is one."""
+    terms: int = 0
+    """Doubles whose sum is the exact one, of an exact sum that has no table."""
+    polynomial: Polynomial = ()
+    """Of an exact sum what is added."""
+
+    @property
+    def factors(self) -> tuple[Node, ...]:
+        """What an exact sum's polynomial is of, each once."""
+        return tuple(dict.fromkeys(one for part in self.polynomial for one in part.factors))
+
+    @property
+    def op_tree(self) -> Node:
+        """Its op as a tree of fields of a and b, also where it is named."""
+        return op_tree(self.name, self.dtype, self.op)
+
+    @property
+    def deposits(self) -> int:
+        """Numbers below 2**33 that an element may add to each limb of an exact sum, at most."""
+        if self.limbs is None or self.limbs.power:
+            return 1
+        doubles = (1 << len(one.factors) for one in self.polynomial)
+        return max(1, sum(doubles) // 2)
+
+    def with_terms(self) -> BoundField:
+        """Return an exact sum as an expansion; others as they are."""
+        if self.limbs is None or not self.limbs.terms:
+            return self
+        return replace(self, dtype="float64", entries=None, terms=self.limbs.kept)
+
+    def with_limbs(self) -> BoundField:
+        """Return an exact sum as a table of limbs; others as they are."""
+        if self.limbs is None:
+            return self
+        return replace(self, dtype="int64", entries=self.limbs.entries, terms=0)
+
+
+@dataclass(frozen=True)
+class BoundState:
+    """An `Accumulate` as trees, with its dtypes decided."""
+
+    fields: tuple[tuple[str, str, str], ...]
+    """Name, dtype and start of each state field."""
+    step: Trees
+    """Each state field but those of `first`, of the state s and an element."""
+    end: Trees
+    """Each field of the accumulator, of the state s."""
+    first: Trees = ()
+    """State fields that the first element sets, before its `step`."""
+    carry: Trees = ()
+    """State fields, now and then after `step`."""
+    join: Trees = ()
+    """State fields of states a and b; empty if they only end."""
+    join_alike: Trees = ()
+    """The same of two that one first element began, without what that set."""
+
+    @property
+    def dtypes(self) -> Mapping[str, str]:
+        """Dtype of each state field."""
+        return {name: dtype for name, dtype, _ in self.fields}
+
+    @property
+    def of_elements(self) -> tuple[Node, ...]:
+        """The trees of what takes in elements."""
+        return tuple(tree for _, tree in (*self.first, *self.step, *self.carry))
+
+
+@dataclass(frozen=True)
+class Component:
+    """The smallest part of an accumulator that folds by itself."""
+
+    origin: str
+    """The monoid it came from, for messages."""
+    fields: tuple[BoundField, ...]
+    state: BoundState | None = None
+    absent: Node | None = None
+    """Of an element whether it counts as absent; None if none does."""
+    rtol: float | None = None
+    """Tolerance within which its laws must hold; None if they are known to."""
+
+    @property
+    def identity(self) -> object:
+        """What two components must share to be one."""
+        return (self.fields, self.state, self.absent)
+
+    @property
+    def stream(self) -> object:
+        """What two components must share for one state to do for both; None if it has none."""
+        if self.state is None:
+            return None
+        return (replace(self.state, end=()), self.absent)
+
+    @property
+    def trees(self) -> tuple[Node, ...]:
+        """Every tree that it is made of."""
+        trees = [tree for f in self.fields for tree in (f.lift, f.op) if isinstance(tree, Node)]
+        trees += [factor for field in self.fields for factor in field.factors]
+        trees += [] if self.absent is None else [self.absent]
+        if self.state is not None:
+            parts = (self.state.end, self.state.join, self.state.join_alike)
+            trees += [*self.state.of_elements, *(tree for part in parts for _, tree in part)]
+        return tuple(trees)
+
+    @property
+    def of_elements(self) -> tuple[Node, ...]:
+        """The trees of what takes in elements: `lift`, and a state's."""
+        lifts = tuple(tree for field in self.fields for tree in (field.lift, *field.factors))
+        masks = () if self.absent is None else (self.absent,)
+        return (*lifts, *masks, *(self.state.of_elements if self.state else ()))
+
+    @property
+    def limbs(self) -> Limbs | None:
+        """How its exact sum is kept, if it is one."""
+        return self.fields[0].limbs
+
+    @property
+    def table(self) -> BoundField | None:
+        """The table that it is, of counters or of limbs, if it is one."""
+        return self.fields[0] if self.fields[0].entries is not None else None

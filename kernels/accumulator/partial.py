@@ -1,0 +1,163 @@
+"""A partial: accumulators of some outputs, on the host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator
+from chunkfold.kernels.accumulator.indices import reads_index
+from chunkfold.kernels.dtypes import literal_value
+from chunkfold.kernels.exact.limbs import settled
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Limbs of some outputs."""
+
+    at: np.ndarray
+    """The outputs, int64, ascending."""
+    tables: np.ndarray
+    """Settled limbs of each, (outputs, entries)."""
+
+
+@dataclass(frozen=True)
+class Partial:
+    """One array per slot of an accumulator: (outputs,), or (outputs, entries) of a table."""
+
+    arrays: Mapping[str, np.ndarray]
+    wide: Mapping[str, Wide] = field(default_factory=dict)
+    """The exact sums that their expansions do not hold, by the name of the sum."""
+    count: int | np.ndarray = 0
+    """Elements folded into each output, skipped ones among them: int64 of shape (outputs,), or one
+    number where it is the same for all."""
+
+    @property
+    def outputs(self) -> int:
+        """Number of accumulators."""
+        return len(next(iter(self.arrays.values())))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        rows = sum(wide.at.nbytes + wide.tables.nbytes for wide in self.wide.values())
+        return rows + sum(array.nbytes for array in self.arrays.values())
+
+    def part(self, outputs: slice) -> Partial:
+        """View a run of the outputs."""
+        wide = {}
+        for name, rows in self.wide.items():
+            some = slice(*np.searchsorted(rows.at, (outputs.start, outputs.stop)))
+            if some.start < some.stop:
+                wide[name] = Wide(rows.at[some] - outputs.start, rows.tables[some])
+        arrays = {name: array[outputs] for name, array in self.arrays.items()}
+        count = self.count[outputs] if isinstance(self.count, np.ndarray) else self.count
+        return Partial(arrays, wide, count)
+
+
+def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
+    """View the bytes that kernels write (slot behind slot) as a partial's scalars.
+
+    `raw` has dtype uint8 and shape (accumulator.scalar_bytes * outputs,).
+    """
+    arrays, offset = {}, 0
+    for slot in accumulator.scalars:
+        size = slot.dtype.itemsize * outputs
+        arrays[slot.name] = raw[offset : offset + size].view(slot.dtype)
+        offset += size
+    return Partial(arrays)
+
+
+def packed_bytes(accumulator: Accumulator, partials: Sequence[Partial]) -> int:
+    """Return the bytes that `pack` writes."""
+    return accumulator.scalar_bytes * sum(partial.outputs for partial in partials)
+
+
+def pack(accumulator: Accumulator, partials: Sequence[Partial], raw: np.ndarray) -> None:
+    """Lay partials of equal outputs out in `raw`, uint8, as splits of one: slot behind slot."""
+    size, offset = sum(partial.outputs for partial in partials), 0
+    for slot in accumulator.scalars:
+        nbytes = size * slot.dtype.itemsize
+        into = raw[offset : offset + nbytes].view(slot.dtype)
+        np.concatenate([partial.arrays[slot.name] for partial in partials], out=into)
+        offset += nbytes
+
+
+def with_tables(accumulator: Accumulator, scalars: Partial, counts: Partial) -> Partial:
+    """Join a partial's scalars with its tables, as `table_counts` lays them out."""
+    rows = counts.arrays[COUNTS.slots[0].name].reshape(-1, accumulator.entries)
+    arrays, offset = dict(scalars.arrays), 0
+    for slot in accumulator.tables:
+        arrays[slot.name] = rows[:, offset : offset + slot.entries]
+        offset += slot.entries
+    return replace(scalars, arrays=arrays)
+
+
+def table_counts(accumulator: Accumulator, partial: Partial) -> Partial:
+    """Lay a partial's tables out as kernels do: those of an output behind one another."""
+    rows = np.concatenate([partial.arrays[slot.name] for slot in accumulator.tables], axis=1)
+    return Partial({COUNTS.slots[0].name: rows.reshape(-1)})
+
+
+def settled_partial(accumulator: Accumulator, partial: Partial) -> Partial:
+    """Propagate the carries of limbs: equal sums are then equal bytes."""
+    exact = {slot.name for slot in accumulator.tables if slot.field.limbs}
+    arrays = partial.arrays.items()
+    return replace(partial, arrays={name: settled(a) if name in exact else a for name, a in arrays})
+
+
+def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
+    """Return the partial of nothing: the zero element for every output."""
+    return Partial(
+        {
+            slot.name: np.full(
+                slot.shape(outputs), literal_value(slot.field.zero, slot.field.dtype), slot.dtype
+            )
+            for slot in accumulator.slots
+        }
+    )
+
+
+def without_indices(accumulator: Accumulator, partial: Partial) -> Partial:
+    """Return a partial as if what reads the index had seen no element."""
+    nothing = zero_partial(accumulator, partial.outputs).arrays
+    indexed = {n for n, part in enumerate(accumulator.components) if reads_index(part)}
+    told = {s.name: nothing[s.name] for s in accumulator.slots if s.component in indexed}
+    return replace(partial, arrays={**partial.arrays, **told})
+
+
+def assembled(
+    accumulator: Accumulator,
+    outputs: tuple[int, ...],
+    tiles: Iterable[tuple[tuple[slice, ...], Partial]],
+) -> Partial:
+    """Put partials, each of a box of the outputs, together to one of all of them."""
+    tiles = list(tiles)
+    if len(tiles) == 1 and tiles[0][1].outputs == math.prod(outputs):
+        return tiles[0][1]
+    whole = zero_partial(accumulator, math.prod(outputs))
+    rows: dict[str, list[Wide]] = {}
+    counts = np.zeros(outputs, np.int64)
+    for place, partial in tiles:
+        shape = tuple(along.stop - along.start for along in place)
+        counts[place] = np.broadcast_to(partial.count, partial.outputs).reshape(shape)
+        for name, array in partial.arrays.items():
+            grid = whole.arrays[name].reshape(outputs + array.shape[1:])
+            grid[place] = array.reshape(shape + array.shape[1:])
+        for name, wide in partial.wide.items():
+            within = np.unravel_index(wide.at, shape)
+            at = [n + along.start for n, along in zip(within, place, strict=True)]
+            moved = np.ravel_multi_index(at, outputs)
+            rows.setdefault(name, []).append(Wide(np.asarray(moved), wide.tables))
+    wides = {name: joined(several) for name, several in rows.items()}
+    return Partial(whole.arrays, wides, counts.reshape(-1))
+
+
+def joined(several: Sequence[Wide]) -> Wide:
+    """Put rows of different outputs in order."""
+    at = np.concatenate([wide.at for wide in several])
+    order = np.argsort(at)
+    return Wide(at[order], np.concatenate([wide.tables for wide in several])[order])

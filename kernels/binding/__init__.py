@@ -1,0 +1,1 @@
+"""Monoids bound to dtypes: statistics over one accumulator, their laws, and NumPy's evaluation."""

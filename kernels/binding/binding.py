@@ -1,0 +1,345 @@
+"""Bind monoids to dtypes: one accumulator for several statistics, shared where they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator, Slot
+from chunkfold.kernels.accumulator.component import BoundField, BoundState, Component
+from chunkfold.kernels.accumulator.packing import Packing
+from chunkfold.kernels.binding.sharing import shared
+from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.kernels.catalogue.apart import are_apart, common_time
+from chunkfold.kernels.catalogue.catalogue import CATALOGUE
+from chunkfold.kernels.catalogue.extremes import FLOAT_ENDS
+from chunkfold.kernels.catalogue.finishes import position
+from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.kernels.dtypes import (
+    COUNT,
+    EXACT,
+    field_dtype,
+    is_table,
+    kind_of,
+    number_text,
+    stored_name,
+    table_entries,
+)
+from chunkfold.kernels.errors import DeviceError, MonoidError
+from chunkfold.kernels.exact.polynomials import (
+    PolynomialError,
+    in_floats,
+    limbs_for,
+    polynomial,
+)
+from chunkfold.kernels.expressions.meanings import MEANINGS
+from chunkfold.kernels.expressions.nodes import Node, constant, walk
+from chunkfold.kernels.expressions.operations import guarded
+from chunkfold.kernels.monoid.accumulate import Accumulate
+from chunkfold.kernels.monoid.checks import check_traced, not_summed
+from chunkfold.kernels.monoid.monoid import Monoid
+from chunkfold.kernels.monoid.tracing import State, Traced, traced
+
+_UNPACKED = ("float32", "float64")
+"""Dtypes that packed values are made, if one is asked for."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Monoids bound to dtypes: what devices fold, and how each result is read off it."""
+
+    accumulator: Accumulator
+    statistics: tuple[Statistic, ...]
+
+
+def bind(
+    monoids: Sequence[Monoid],
+    dtypes: Sequence[np.dtype],
+    *,
+    dtype: np.dtype | None = None,
+    fp64: bool = True,
+    ddof: float = 0,
+    exact: bool = False,
+    packings: Sequence[Packing | None] = (),
+    keyed: bool = False,
+) -> Bound:
+    """Decide every dtype and lay several monoids over one accumulator.
+
+    Parameters
+    ----------
+    monoids
+        Reductions of the same inputs, folded in one pass.
+    dtypes
+        Element dtype of each input.
+    dtype
+        Cast elements to this first, and results at the end, as NumPy's `dtype=` does. `object`
+        leaves elements as they are, and makes Python's integers of what is one of any size.
+    fp64
+        Whether every device of the run has float64.
+    ddof
+        Delta degrees of freedom of variances.
+    exact
+        Whether sums of floats are exact and rounded once.
+    packings
+        For each input how values are made of its elements; none: they are the values.
+    keyed
+        Whether elements are folded by key: then accumulators count their own.
+
+    Raises
+    ------
+    MonoidError
+        If the number of inputs, or an element's kind, differs from what a monoid takes; or packed
+        values are to be anything but floats.
+    DeviceError
+        If a dtype is not supported.
+    """
+    whole = dtype is not None and dtype.kind == "O"
+    packings = tuple(packings) or (None,) * len(dtypes)
+    pairs = list(zip(dtypes, packings, strict=True))
+    dtypes = [packing.stored_dtype(given) if packing else given for given, packing in pairs]
+    unpacked = [packing.value_dtype(given) if packing else given for given, packing in pairs]
+    native = [given.newbyteorder("=") for given in unpacked]
+    apart = (dtype is None or whole) and are_apart(native) and any(one.pair for one in monoids)
+    common = _common_of_pair if apart else _common
+    value = dtype.newbyteorder("=") if dtype is not None and not whole else common(native)
+    values = native if apart else [value] * len(native)
+    packings = tuple(packing if packing and packing.makes_floats else None for packing in packings)
+    for given, packing, wanted in zip(dtypes, packings, values, strict=True):
+        _check_cast(given, packing, wanted)
+    split = []
+    for named in monoids:
+        if named.inputs != len(dtypes):
+            raise MonoidError(
+                f"{named.name!r} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
+                f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
+            )
+        one = named.for_pair(native) if apart else named
+        monoid = one.for_dtype(value, exact=exact)
+        if whole and not monoid.unbounded:
+            raise MonoidError(
+                f"dtype=object is for sums, products and differences of integers, not for "
+                f"{named.name!r} of {value}"
+            )
+        inputs = native if apart else [value] * len(native)
+        parts = _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed)
+        split.append((monoid, parts))
+    every = [part for _, parts in split for part in parts]
+    components, numbers = shared(every, _together(value, fp64))
+    statistics = []
+    for monoid, parts in split:
+        may_be_nothing = _may_be_nothing(monoid, value, keyed=keyed)
+        own_parts = parts[:-1] if may_be_nothing else parts
+        fields = [field for part in own_parts for field in part.fields]
+        own, numbers = numbers[: len(parts)], numbers[len(parts) :]
+        homes = zip(own, own_parts, strict=False)
+        slots = {field.name: Slot(n, field).name for n, part in homes for field in part.fields}
+        limbs = {field.name: field.limbs for field in fields if field.limbs}
+        counted = tuple(name for name in monoid.fields if name not in slots)
+        result = dtype if monoid.casts or whole else None
+        rounds = any(map(_rounds, fields))
+        present = Slot(own[-1], _PRESENT).name if may_be_nothing else None
+        statistics.append(
+            Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds, present)
+        )
+    accumulator = Accumulator(
+        stored=tuple(stored_name(given) for given in dtypes),
+        value=tuple(map(stored_name, values)),
+        # Kernels fold something, and say how many elements they saw.
+        components=components or COUNTS.components,
+        swapped=tuple(not given.isnative for given in dtypes),
+        packings=packings,
+    )
+    return Bound(accumulator, tuple(statistics))
+
+
+def is_defined(
+    monoid: Monoid, dtypes: Sequence[np.dtype], packings: Sequence[Packing | None] = ()
+) -> bool:
+    """Whether a monoid reduces inputs of these dtypes, or what is packed in them."""
+    try:
+        bind([monoid], dtypes, packings=packings)
+    except (MonoidError, DeviceError):
+        return False
+    return True
+
+
+@lru_cache
+def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
+    """Return the components of what takes in elements for several at once.
+
+    Not the ends of halves that may be absent: on an H100 that took up to 1.5 times as long.
+    """
+    if kind_of(value) != "f":
+        return ()
+    skipping = [FLOAT_ENDS.skipping()] if value.itemsize > 2 else []
+    return tuple(_components(one, [value], fp64) for one in (FLOAT_ENDS, *skipping))
+
+
+_PRESENT = BoundField("n", "int64", "0", constant(1, np.dtype(np.int64)), "add")
+"""Counts elements, as the rule "count" does."""
+
+
+def _may_be_nothing(monoid: Monoid, value: np.dtype, *, keyed: bool) -> bool:
+    """Whether a condition or keys may leave nothing, of which there is no result that says so.
+
+    Floats have NaN, times NaT, and positions -1.
+    """
+    kinds = (keyed or monoid.where is not None) and kind_of(value) in "biu"
+    return kinds and monoid.on_empty == "error" and monoid.finish is not position
+
+
+def _rounds(field: BoundField) -> bool:
+    if field.limbs is not None:
+        return any(map(_is_inexact, walk(field.factors)))
+    return field.dtype.startswith("float") and field.op not in ("min", "max")
+
+
+def _is_inexact(one: Node) -> bool:
+    """Whether devices may differ in an operation's last bits."""
+    meaning = MEANINGS.get(one.op)
+    return meaning is not None and meaning.ulp[one.dtype == np.float64] > 0
+
+
+def _common(dtypes: Sequence[np.dtype]) -> np.dtype:
+    """Return the dtype that holds the values of every input, as NumPy promotes them."""
+    for given in dtypes:
+        stored_name(given)
+    try:
+        common = np.result_type(*dtypes).newbyteorder("=")
+        stored_name(common)
+    except (TypeError, DeviceError):
+        names = " and ".join(map(str, dtypes))
+        raise MonoidError(f"no dtype holds both {names}; give one with dtype=") from None
+    return common
+
+
+def _common_of_pair(dtypes: Sequence[np.dtype]) -> np.dtype:
+    """Return what stands for the dtypes of two inputs that are apart: their values keep theirs."""
+    if dtypes[0].kind not in "mM":
+        return np.dtype(np.int64)
+    try:
+        return common_time(dtypes)
+    except (TypeError, OverflowError):
+        names = " and ".join(map(str, dtypes))
+        raise MonoidError(f"no unit holds both {names}: cast one of them first") from None
+
+
+def _check_cast(given: np.dtype, packing: Packing | None, value: np.dtype) -> None:
+    """See that kernels can make values of elements."""
+    if packing and value.name not in _UNPACKED and value != packing.value_dtype(given):
+        raise MonoidError(
+            f"packed values are made floats, not {value}: give dtype {' or '.join(_UNPACKED)}, "
+            "or none"
+        )
+    if not _castable(given, value):
+        raise MonoidError(f"elements of {given} cannot be cast to {value}")
+
+
+def _of_inputs(inputs: int) -> list[str]:
+    """Return the names of reductions of so many arrays; of one array there are too many."""
+    names = [name for name, monoid in CATALOGUE.items() if monoid.inputs == inputs]
+    return names if inputs > 1 else ["those of one array"]
+
+
+def _counted(inputs: int) -> str:
+    return "one array" if inputs == 1 else f"{inputs} arrays together"
+
+
+def _castable(given: np.dtype, value: np.dtype) -> bool:
+    """Whether kernels can make values of elements: numbers only, no part of them lost."""
+    if given.newbyteorder("=") == value:
+        return True
+    kinds = kind_of(given), kind_of(value)
+    if value.name == "bfloat16" or set(kinds) & set("mM"):
+        return False
+    return kinds[1] == "c" or "c" not in kinds
+
+
+def _exact_field(
+    monoid: Monoid, name: str, tree: Node, values: Sequence[np.dtype], fp64: bool
+) -> BoundField:
+    found = polynomial(tree)  # which `check_traced` has seen to
+    try:
+        limbs = limbs_for(found, values, fp64=fp64)
+    except PolynomialError as error:
+        raise MonoidError(not_summed(monoid.name, name, tree, error)) from None
+    wide = np.dtype(np.float64 if fp64 else np.float32)
+    lift = found[0].factors[0] if limbs.power else in_floats(tree, wide)
+    return BoundField(name, "int64", "0", lift, "add", limbs.entries, limbs, polynomial=found)
+
+
+def _field(
+    monoid: Monoid, name: str, trees: Traced, values: Sequence[np.dtype], fp64: bool
+) -> BoundField:
+    assert isinstance(monoid.zero, Mapping)
+    rule = monoid.fields[name]
+    if rule == EXACT:
+        return _exact_field(monoid, name, trees.lift[name], values, fp64)
+    lift, op, value = trees.lift[name], trees.op[name], values[0]
+    compares = isinstance(op, Node) and any(n.op in ("minimum", "maximum") for n in walk([op]))
+    return BoundField(
+        name,
+        "int64" if is_table(rule) else field_dtype(rule, value, fp64),
+        number_text(monoid.zero[name]),
+        guarded(lift) if compares or op in ("min", "max") else lift,
+        op,
+        table_entries(rule) or None,
+    )
+
+
+def _state(given: Accumulate, trees: State) -> BoundState:
+    return BoundState(
+        fields=tuple(
+            (name, dtype, number_text(given.start[name])) for name, dtype in trees.dtypes.items()
+        ),
+        step=tuple(trees.step.items()),
+        end=tuple(trees.end.items()),
+        first=tuple(trees.first.items()),
+        carry=tuple(trees.carry.items()),
+        join=tuple(trees.join.items()),
+        join_alike=tuple(trees.join_alike.items()),
+    )
+
+
+def _components(
+    monoid: Monoid,
+    values: Sequence[np.dtype],
+    fp64: bool,
+    *,
+    known: bool = True,
+    keyed: bool = False,
+) -> list[Component]:
+    """Split a monoid where its fields do not depend on each other; `known`: it is one."""
+    trees, value = traced(monoid, values, fp64=fp64), values[0]
+    check_traced(monoid, trees)
+    rtol = None if known else monoid.rtol
+    absent = trees.absent
+
+    def component(*fields: BoundField, state: BoundState | None = None) -> Component:
+        return Component(monoid.name, fields, state, absent, rtol)
+
+    # Where no element is skipped partials know their counts: one number, not one for each output.
+    counted = absent is not None or keyed
+    names = [name for name, rule in monoid.fields.items() if counted or rule != COUNT]
+    fields = [_field(monoid, name, trees, values, fp64) for name in names]
+    tables = [component(field) for field in fields if field.entries]
+    scalars = [field for field in fields if not field.entries]
+    if trees.states:
+        ended = [
+            component(
+                *(field for field in scalars if field.name in state.end),
+                state=_state(given, state),
+            )
+            for given, state in zip(monoid.accumulates, trees.states, strict=True)
+        ]
+        ends = {name for state in trees.states for name in state.end}
+        apart = [component(field) for field in scalars if field.name not in ends]
+        return [*ended, *apart, *tables]
+    if all(isinstance(field.op, str) for field in fields):  # also if there is none
+        parts = [component(field) for field in fields]
+    else:
+        parts = [component(*scalars), *tables]
+    return [*parts, component(_PRESENT)] if _may_be_nothing(monoid, value, keyed=keyed) else parts

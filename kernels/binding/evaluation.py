@@ -1,0 +1,165 @@
+"""Evaluate a reduction by NumPy alone: what kernels must give, from what the monoid declares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from chunkfold.kernels.accumulator.accumulator import Slot
+from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.binding.binding import bind
+from chunkfold.kernels.binding.reference import Reference, elements_of
+from chunkfold.kernels.dtypes import literal_value
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.exact.limbs import Limbs
+from chunkfold.kernels.exact.polynomials import Monomial
+from chunkfold.kernels.expressions.evaluate import compiled
+from chunkfold.kernels.expressions.nodes import INDEX, Node
+from chunkfold.kernels.monoid.monoid import Monoid
+
+Elements = Mapping[Node, np.ndarray]
+"""Arrays of shape (outputs, elements of each)."""
+
+
+def evaluate(
+    monoid: Monoid,
+    arrays: Sequence[np.ndarray],
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: np.dtype | None = None,
+    ddof: float = 0,
+    exact: bool = True,
+) -> np.ndarray:
+    """Return what a reduction of arrays in memory gives; parameters as `Monoid.evaluate`."""
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    axes = _axes(axis, len(shape))
+    bound = bind([monoid], [array.dtype for array in arrays], dtype=dtype, ddof=ddof, exact=exact)
+    accumulator = bound.accumulator.with_limbs()
+    kept = tuple(n for n in range(len(shape)) if n not in axes)
+    outputs = math.prod(shape[n] for n in kept)
+    count = math.prod(shape[n] for n in axes)
+    if not count and monoid.on_empty == "error":
+        raise MonoidError(f"{monoid.name!r} of no elements has no value")
+
+    def in_rows(array: np.ndarray) -> np.ndarray:
+        return array.reshape(shape).transpose(*kept, *axes).reshape(outputs, count)
+
+    flat = [np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1) for array in arrays]
+    elements = {leaf: in_rows(held) for leaf, held in elements_of(accumulator, flat).items()}
+    with np.errstate(all="ignore"):
+        found = {
+            Slot(number, field).name: column
+            for number, part in enumerate(accumulator.components)
+            for field, column in _folded(part, elements).items()
+        }
+    partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
+    done = bound.statistics[0].finish(partial, shape, axes)
+    return done.reshape((*(shape[n] for n in kept), *done.shape[1:]))
+
+
+def _axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(given, ndim)))
+
+
+def _folded(part: Component, elements: Elements) -> dict[BoundField, np.ndarray]:
+    """Return an array for each field of a component: (outputs,), or (outputs, entries)."""
+    there = np.ones(elements[INDEX].shape, bool)
+    if part.absent is not None:
+        (absent,) = compiled([part.absent], list(elements))(*elements.values())
+        there &= ~absent
+    lifted = {
+        field: np.broadcast_to(array, there.shape)
+        for field, array in zip(
+            part.fields,
+            compiled([f.lift for f in part.fields], list(elements))(*elements.values()),
+            strict=True,
+        )
+    }
+    table = part.table
+    if table is not None:
+        rows = zip(lifted[table], there, strict=True)
+        if table.limbs is not None:
+            return {table: _summed(table, table.limbs, lifted[table], elements, there)}
+        return {table: np.array([_counts(row[held], table) for row, held in rows])}
+    return _combined(part, lifted, there)
+
+
+def _counts(numbers: np.ndarray, table: BoundField) -> np.ndarray:
+    assert table.entries is not None
+    inside = numbers[(numbers >= 0) & (numbers < table.entries)]
+    return np.bincount(inside, minlength=table.entries)
+
+
+def _summed(
+    field: BoundField, limbs: Limbs, lifted: np.ndarray, elements: Elements, there: np.ndarray
+) -> np.ndarray:
+    """Return the limbs of exact sums: by rationals, but where a factor is no number."""
+    made = compiled(field.factors, list(elements))(*elements.values())
+    factors = {
+        factor: np.broadcast_to(array, there.shape)
+        for factor, array in zip(field.factors, made, strict=True)
+    }
+    odd = np.logical_or.reduce([~np.isfinite(array) for array in factors.values()] or [~there])
+    rows = []
+    for number, plain in enumerate(there & ~odd):
+        held = {factor: array[number][plain].tolist() for factor, array in factors.items()}
+        value = sum((_value(one, held, int(plain.sum())) for one in field.polynomial), Fraction(0))
+        powers = lifted[number][there[number] & odd[number]] ** max(1, limbs.power)
+        rows.append(_limbs(value, limbs, powers))
+    return np.array(rows)
+
+
+def _value(one: Monomial, held: Mapping[Node, Sequence[float]], count: int) -> Fraction:
+    """Return the sum of a monomial of some elements."""
+    if not one.factors:
+        return one.number * count
+    products = zip(*(map(Fraction, held[factor]) for factor in one.factors), strict=True)
+    return one.number * sum(map(math.prod, products), Fraction(0))
+
+
+def _limbs(value: Fraction, limbs: Limbs, odd: np.ndarray) -> np.ndarray:
+    """Return the limbs of a sum, and of what is no number."""
+    whole = value * Fraction(2) ** -limbs.low
+    assert whole.denominator == 1
+    specials = [int(np.any(found)) for found in (np.isnan(odd), odd == np.inf, odd == -np.inf)]
+    number = int(whole)
+    digits = [number >> 32 * n & 0xFFFFFFFF for n in range(limbs.count - 1)]
+    return np.array([*digits, number >> 32 * (limbs.count - 1), *specials], np.int64)
+
+
+def _combined(
+    part: Component, lifted: Mapping[BoundField, np.ndarray], there: np.ndarray
+) -> dict[BoundField, np.ndarray]:
+    """Fold accumulators pair by pair."""
+    by = Reference(part)
+    held = {field.name: np.where(there, array, _zero(field)) for field, array in lifted.items()}
+    count = there.shape[1]
+    if not count:
+        held = {f.name: np.full((len(there), 1), _zero(f), f.dtype) for f in part.fields}
+    while count > 1:
+        even = {name: array[:, : count - count % 2] for name, array in held.items()}
+        both = by.op(
+            {name: array[:, ::2] for name, array in even.items()},
+            {name: array[:, 1::2] for name, array in even.items()},
+        )
+        half = (len(there), count // 2)
+        held = {
+            name: np.concatenate(
+                [np.broadcast_to(both[name], half), array[:, count - count % 2 :]], axis=1
+            )
+            for name, array in held.items()
+        }
+        count = count // 2 + count % 2
+    return {field: held[field.name][:, 0] for field in part.fields}
+
+
+def _zero(field: BoundField) -> np.generic:
+    zero: np.generic = np.dtype(field.dtype).type(literal_value(field.zero, field.dtype))
+    return zero

@@ -1,0 +1,120 @@
+"""Fold elements by NumPy in the ways that laws compare: triples of accumulators, many orders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.binding.law_samples import ENDS
+from chunkfold.kernels.binding.reference import Reference
+from chunkfold.kernels.expressions.nodes import INDEX, Node
+
+PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
+           "op(zero, a)", "op(a, zero)", "a by accumulate", "a by join",
+           "a by join_alike")  # fmt: skip
+"""What is made of each triple, in the order of rows."""
+EVERY = 16
+"""Steps of a sequence of which one is looked at, for how large accumulators grow on the way."""
+
+
+def triples_of(
+    by: Reference, elements: Mapping[Node, np.ndarray], triples: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the fields of PLACES for each triple, (places, triples).
+
+    Accumulator 0 is zero, 1 to `count` are those of single elements, the others op's of two of
+    these: all can occur in a fold.
+    """
+    single = by.lift(elements)
+    zero = by.zero(1)
+    every = {name: np.concatenate([zero[name], array]) for name, array in single.items()}
+    count = len(elements[INDEX])
+    first, second = np.divmod(triples, count + 1)
+
+    def reached(column: int) -> dict[str, np.ndarray]:
+        one, other = ({n: a[side[:, column]] for n, a in every.items()} for side in (first, second))
+        both = by.op(one, other)
+        alone = first[:, column] == 0
+        return {name: np.where(alone, other[name], both[name]) for name in both}
+
+    a, b, c = map(reached, range(3))
+    none = by.zero(len(triples))
+    ab = by.op(a, b)
+    places = [a, b, c, ab, by.op(b, a), by.op(ab, c), by.op(a, by.op(b, c)), by.op(none, a),
+              by.op(a, none), *_streamed(by, elements, first[:, 0], second[:, 0])]  # fmt: skip
+    return {name: np.stack([np.broadcast_to(p[name], len(triples)) for p in places]) for name in a}
+
+
+def _streamed(
+    by: Reference, elements: Mapping[Node, np.ndarray], first: np.ndarray, second: np.ndarray
+) -> list[Mapping[str, np.ndarray]]:
+    """Return accumulators of up to two elements by one stream, by two, and by two parts of one."""
+    state = by.part.state
+    if state is None:
+        return [by.zero(len(first))] * 3
+
+    def taken(held: dict[str, np.ndarray], begun: np.ndarray, which: np.ndarray) -> Any:
+        there = which > 0
+        some = {leaf: array[np.maximum(which, 1) - 1] for leaf, array in elements.items()}
+        now, begins = by.step(held, begun, some)
+        return {n: np.where(there, now[n], held[n]) for n in held}, np.where(there, begins, begun)
+
+    nothing, none = by.start(len(first)), np.zeros(len(first), bool)
+    one, begun = taken(nothing, none, first)
+    both, _ = taken(one, begun, second)
+    streamed = by.end(both)
+    joined = alike = streamed
+    if state.join:
+        joined = by.end(by.join(one, taken(nothing, none, second)[0]))
+    if state.join_alike:
+        names = [name for name, _ in state.first]
+        began = {**nothing, **{name: one[name] for name in names}}
+        other, _ = taken(began, begun, second)
+        whole = by.join(one, other, alike=True)
+        # What the first element of either set is set in both.
+        whole |= {name: np.where(begun, one[name], other[name]) for name in names}
+        alike = by.end(whole)
+    return [streamed, joined, alike]
+
+
+def folded(
+    by: Reference, elements: Mapping[Node, np.ndarray], taken: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Fold elements in many orders, each in parts: a place each.
+
+    An order names the elements, and by its highest bit those that end a part, which is folded by
+    itself and then put to the parts before it. Returns of each order what the part and all before
+    it were after every `EVERY` elements, and in the end the result: by op, and by streams.
+    """
+    count, length = taken.shape
+    numbers, ends = (taken & ~ENDS).astype(np.int64), (taken & ENDS) != 0
+    lifted = by.lift(elements)
+    part, total, streamed = (by.zero(count) for _ in range(3))
+    stream = by.part.state is not None
+    nothing = by.start(count) if stream else {}
+    state, begun = nothing, np.zeros(count, bool)
+    looks: list[Mapping[str, np.ndarray]] = []
+    for at in range(length):
+        taken, last = numbers[:, at], ends[:, at]
+        part = by.op(part, {name: array[taken] for name, array in lifted.items()})
+        if stream:
+            some = {leaf: array[taken] for leaf, array in elements.items()}
+            state, begun = by.step(state, begun, some)
+        if (at + 1) % EVERY == 0:
+            looks += [part, total]
+        if last.any():
+            total = _where(last, by.op(total, part), total)
+            part = _where(last, by.zero(count), part)
+            if stream:
+                streamed = _where(last, by.op(streamed, by.end(state)), streamed)
+                state, begun = _where(last, nothing, state), begun & ~last
+    looks += [total, streamed]
+    return {name: np.stack([np.broadcast_to(o[name], count) for o in looks]) for name in total}
+
+
+def _where(
+    places: np.ndarray, yes: Mapping[str, np.ndarray], no: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    return {name: np.where(places, yes[name], no[name]) for name in no}

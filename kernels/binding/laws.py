@@ -1,0 +1,336 @@
+"""See that a monoid is one: op commutes and associates, zero is its identity, streams agree.
+
+Tried by NumPy in three ways: triples of accumulators that a fold can reach, made of small
+dyadic numbers, whose sums and products are exact in floats; the same of telling elements
+(`law_samples.telling`), where what rounding makes of a few additions is let pass; and sequences of
+these, folded in many orders and partitions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.component import Component
+from chunkfold.kernels.binding.law_folds import EVERY, PLACES, folded, triples_of
+from chunkfold.kernels.binding.law_samples import (
+    EACH,
+    ENDS,
+    SEQUENCE,
+    SHORT,
+    Rows,
+    extremes,
+    is_float,
+    missing,
+    orders,
+    sequences,
+    small,
+    telling,
+)
+from chunkfold.kernels.binding.reference import Reference, elements_of
+from chunkfold.kernels.expressions.nodes import walk
+
+_TRIPLES = 2048
+_ORDER = (
+    ("op is not commutative", "op(a, b)", "op(b, a)"),
+    ("op is not associative", "op(op(a, b), c)", "op(a, op(b, c))"),
+)
+"""Laws that hold for named ops, however their sums are rounded."""
+_IDENTITY = (
+    ("zero is not op's identity", "op(zero, a)", "a"),
+    ("zero is not op's identity", "op(a, zero)", "a"),
+)
+"""Laws that depend on what lift can reach: 0 is a maximum's identity where nothing is negative."""
+_STREAMS = (
+    ("accumulate and op disagree", "a by accumulate", "a"),
+    ("accumulate.join and op disagree", "a by join", "a"),
+    ("accumulate.join_alike and op disagree", "a by join_alike", "a"),
+)
+"""Laws of those that fold elements into a state of their own; `carry` is part of each step."""
+_REMEDIES = {
+    "None": "mend them, or give rtol if rounding is all the difference",
+    "nan": "where data hold NaN results depend on their order: use skipna=True, or mend it",
+    "-0.0": "where data hold -0.0 the sign of zeros depends on their order",
+}
+"""What helps, by the value that was tried."""
+_TRIPLE_STEPS = 8
+"""Operations, at most, between two places of a triple: each may round."""
+_SHOWN = 6
+"""Elements of a sequence that a counter-example shows."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of trying the laws of a reduction."""
+
+    broken: str = ""
+    """Which law a component breaks, with the counter-example; empty if none was found."""
+    unmoved: tuple[str, ...] = ()
+    """Monoids with a component whose laws are not plain from the names of its ops, and which no
+    element that was tried changes: that proves nothing."""
+
+
+def try_laws(accumulator: Accumulator, data: Sequence[np.ndarray] | None = None) -> Tried:
+    """Try the laws of the components whose laws are not known to hold.
+
+    Parameters
+    ----------
+    data
+        For each input as many elements as they stand in memory, of which none is missing; without
+        them only those are tried that the monoid's own numbers suggest.
+    """
+    doubted = _doubted(accumulator)
+    if not doubted:
+        return Tried()
+    tried = _Tried(replace(accumulator, components=doubted))
+    if data is None:
+        tried = _Tried(_of_values(tried.accumulator))
+        broken = tried.triples(small(tried.accumulator), rounds=False)
+        if broken:
+            return Tried(broken)
+        broken = tried.triples(extremes(tried.accumulator), rounds=True, near_ends=True)
+        if broken:
+            return Tried(broken)
+    rows = telling(tried.accumulator, data)
+    broken = tried.triples(rows, rounds=True) or tried.sequences(rows)
+    return Tried(broken, tried.unmoved)
+
+
+def depends_on_order_of(accumulator: Accumulator, value: float) -> str:
+    """Say how results depend on the order of elements where some are NaN, or -0.0; else "".
+
+    Only components are tried whose laws are not known to hold.
+    """
+    doubted = _doubted(accumulator)
+    if not doubted or not any(map(is_float, accumulator.stored)) or any(accumulator.packings):
+        return ""
+    tried = _Tried(replace(accumulator, components=doubted))
+    return tried.triples(missing(tried.accumulator, value), rounds=True, of=value)
+
+
+def _doubted(accumulator: Accumulator) -> tuple[Component, ...]:
+    """Return the components whose laws are not known to hold; tables add, which is lawful."""
+    parts = accumulator.components
+    return tuple(part for part in parts if part.rtol is not None and part.table is None)
+
+
+def _of_values(accumulator: Accumulator) -> Accumulator:
+    """Return the accumulator of unpacked values: missing ones, which are NaN, are no samples."""
+    packings, pairs = accumulator.packings, zip(accumulator.stored, accumulator.value, strict=True)
+    stored = (pair[packing is not None] for pair, packing in zip(pairs, packings, strict=True))
+    return replace(accumulator, stored=tuple(stored), packings=(None,) * len(packings))
+
+
+class _Tried:
+    """The components of an accumulator that are tried, and whether they ever moved."""
+
+    def __init__(self, accumulator: Accumulator) -> None:
+        self.accumulator = accumulator
+        self._moved = [False] * len(accumulator.components)
+
+    @property
+    def unmoved(self) -> tuple[str, ...]:
+        """Monoids of components that no element has changed so far."""
+        pairs = zip(self.accumulator.components, self._moved, strict=True)
+        return tuple(
+            dict.fromkeys(
+                part.origin
+                for part, moved in pairs
+                if not moved and (part.state is not None or not _named(part))
+            )
+        )
+
+    def triples(
+        self, rows: Rows, *, rounds: bool, near_ends: bool = False, of: float | None = None
+    ) -> str:
+        """Try triples of accumulators of these elements; say what is wrong.
+
+        Near the ends of the dtypes only what is of integers alone is tried: floats may overflow, or
+        underflow, on the way. `of` looks for nothing but results that are NaN in one order, or
+        zeros of one sign, and something else in another.
+        """
+        count = len(rows[0])
+        rng = np.random.default_rng(0)
+        triples = rng.integers(0, (count + 1) ** 2, (_TRIPLES, 3), np.uint64)
+        triples[: _TRIPLES // 2] %= count + 1  # half of them of single elements
+        elements = elements_of(self.accumulator, rows)
+        for number, part in enumerate(self.accumulator.components):
+            with np.errstate(all="ignore"):
+                fields = triples_of(Reference(part), elements, triples)
+            self._moved[number] |= _tells(fields)
+            laws = (() if _named(part) else _ORDER) + _IDENTITY + (_STREAMS if part.state else ())
+            largest = {name: _largest(array) for name, array in fields.items()}
+            least, plain = part.rtol or 0.0, _is_plain(part)
+            if near_ends and any(one.dtype.kind == "f" for one in walk(part.trees)):
+                continue
+            laws = laws if of is None else _ORDER if not _named(part) else ()
+            for law, left, right in laws:
+                u, v = (
+                    {name: array[PLACES.index(place)] for name, array in fields.items()}
+                    for place in (left, right)
+                )
+                differ = np.zeros(_TRIPLES, bool)
+                for name, (one, other) in _pairs(u, v):
+                    if of is not None:
+                        differ |= _differ_oddly(one, other, of)
+                        continue
+                    rounding = _TRIPLE_STEPS * _eps(one) if rounds or plain else 0.0
+                    rtol = max(least, rounding)
+                    differ |= _differ(one, other, rtol * largest[name])
+                    if (law, left, right) in _IDENTITY and one.dtype.kind == "f":
+                        differ &= ~np.isnan(other)  # which ops that are named drop
+                    if rounds and one.dtype.kind == "f":
+                        differ &= np.isfinite(largest[name])
+                found = np.flatnonzero(differ)
+                if found.size:
+                    shown = _counter_example(part, fields, law, left, right, int(found[0]))
+                    return f"{shown}; {_REMEDIES[str(of)]}"
+        return ""
+
+    def sequences(self, rows: Rows) -> str:
+        """Fold sequences of these elements in many orders; say what is wrong."""
+        elements = sequences(rows)
+        return self._orders(elements, SHORT) or self._orders(elements, SEQUENCE)
+
+    def _orders(self, elements: Rows, length: int) -> str:
+        taken = orders(length)
+        looks = 2 * (length // EVERY)
+        leaves = elements_of(self.accumulator, elements)
+        for number, part in enumerate(self.accumulator.components):
+            with np.errstate(all="ignore"):
+                fields = folded(Reference(part), leaves, taken)
+            self._moved[number] |= _tells(fields)
+            for first in range(0, len(taken), EACH):
+                some = {name: array[:, first : first + EACH] for name, array in fields.items()}
+                for way in range(looks, looks + 1 + bool(part.state)):
+                    order = _other_result(part, some, looks, way, length)
+                    if order is not None:
+                        results = {n: (a[looks, 0], a[way, order]) for n, a in some.items()}
+                        numbers = taken[first + order] & ~ENDS
+                        how = "by accumulate, " if way > looks else ""
+                        return _disagreement(part, elements[0][numbers], results, how)
+        return ""
+
+
+def _other_result(
+    part: Component, fields: Mapping[str, np.ndarray], plain: int, way: int, length: int
+) -> int | None:
+    """Return an order whose result, by one way, is not that of the first order, by op.
+
+    Orders in which anything overflows are passed over.
+    """
+    largest = {name: _largest(array) for name, array in fields.items()}
+    usable = np.logical_and.reduce([np.isfinite(one) for one in largest.values()])
+    differ = np.zeros(usable.shape, bool)
+    for name, array in fields.items():
+        rtol = max(part.rtol or 0.0, length * _eps(array))
+        most = rtol * np.maximum(largest[name], largest[name][0])
+        differ |= _differ(array[plain, 0], array[way], most)
+    found = np.flatnonzero(differ & usable & usable[0])
+    return int(found[0]) if found.size else None
+
+
+def _disagreement(
+    part: Component,
+    elements: np.ndarray,
+    results: Mapping[str, tuple[np.generic, np.generic]],
+    how: str,
+) -> str:
+    shown = ", ".join(map(str, elements[:_SHOWN]))
+    one, other = (
+        ", ".join(f"{name}={pair[side].item()!r}" for name, pair in results.items())
+        for side in (0, 1)
+    )
+    return (
+        f"monoid {part.origin!r}: its result depends on the order of elements: {len(elements):,} "
+        f"of them (x is {shown}, ...) give ({one}) one after another, but ({other}) {how}in "
+        "another order and in parts; mend them, or give rtol if rounding is all the difference"
+    )
+
+
+def _named(part: Component) -> bool:
+    """Whether its ops commute and associate whatever elements are: `add`, `min`, `max`."""
+    return all(isinstance(field.op, str) for field in part.fields)
+
+
+_PLAIN = {
+    "opaque",
+    "constant", "input", "field", "index", "add", "subtract", "multiply", "negative", "absolute",
+    "minimum", "maximum", "fmin", "fmax", "fma", "select", "cast", "less", "less_equal", "greater",
+    "greater_equal", "equal", "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "invert",
+}  # fmt: skip
+"""What rounds as `+`, `-` and `*` do, or not at all: no division, no function."""
+
+
+def _tells(fields: Mapping[str, np.ndarray]) -> bool:
+    """Whether accumulators differ enough to tell something: of zero and one other nothing is told.
+
+    But where fields are integers there may be no others, as of truths.
+    """
+    floats = [array for array in fields.values() if array.dtype.kind == "f"]
+    most = max(len(np.unique(array)) for array in floats or fields.values())
+    return most > 2 or (most == 2 and not floats)
+
+
+def _is_plain(part: Component) -> bool:
+    """Whether its ops do nothing but add, subtract, multiply and compare."""
+    return all(one.op in _PLAIN for one in walk([f.op_tree for f in part.fields]))
+
+
+def _pairs(
+    u: Mapping[str, np.ndarray], v: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
+    return ((name, (u[name], v[name])) for name in u)
+
+
+def _eps(values: np.ndarray) -> float:
+    """Return what one rounding may change, relative; 0 of integers."""
+    return float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
+
+
+def _largest(values: np.ndarray) -> np.ndarray:
+    """Return the largest magnitude met on the way, as float64; NaN where one is NaN."""
+    largest: np.ndarray = np.abs(values.astype(np.float64)).max(axis=0)
+    return largest
+
+
+def _differ(u: np.ndarray, v: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return where two differ by more than that; NaN equals NaN."""
+    differ = np.asarray((u != v) & ~((u != u) & (v != v)))
+    if u.dtype.kind == "f":
+        with np.errstate(invalid="ignore", over="ignore"):
+            differ &= ~(np.abs(u.astype(np.float64) - v.astype(np.float64)) <= most)
+    return differ
+
+
+def _differ_oddly(one: np.ndarray, other: np.ndarray, of: float) -> np.ndarray:
+    """Return where one result is NaN and the other not; or both are 0, of unlike signs."""
+    if one.dtype.kind != "f":
+        return one != other if of != of else np.zeros(one.shape, bool)
+    if of != of:
+        return np.asarray(np.isnan(one) != np.isnan(other))
+    return np.asarray((one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other)))
+
+
+def _counter_example(
+    part: Component,
+    fields: Mapping[str, np.ndarray],
+    law: str,
+    left: str,
+    right: str,
+    triple: int,
+) -> str:
+    def shown(place: str) -> str:
+        row = PLACES.index(place)
+        return ", ".join(f"{name}={array[row, triple].item()!r}" for name, array in fields.items())
+
+    used = sorted(set(re.findall(r"\b[abc]\b", f"{left} {right}")))
+    known = "; ".join(f"{name} is ({shown(name)})" for name in used)
+    return (
+        f"monoid {part.origin!r}: {law}: where {known}, {left} is ({shown(left)}), but {right} is "
+        f"({shown(right)})"
+    )

@@ -1,0 +1,102 @@
+"""What a monoid makes of a root partial: its own fields of a shared accumulator, finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.accumulator.exact_array import ExactArray
+from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.sums import exact_sums
+from chunkfold.kernels.errors import MonoidError, RangeError
+from chunkfold.kernels.exact.limbs import Limbs
+from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.monoid import Monoid
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One monoid's view of a shared accumulator."""
+
+    monoid: Monoid
+    slots: Mapping[str, str]
+    """Slot that holds each of the monoid's fields; those of an expansion begin with the name."""
+    limbs: Mapping[str, Limbs]
+    """How those fields are kept that are exact sums."""
+    counted: tuple[str, ...]
+    """Those fields that count elements and have no slot: none is skipped."""
+    value: np.dtype
+    """Dtype of the values that were lifted."""
+    result: np.dtype | None
+    """Dtype the caller asked for, if any."""
+    ddof: float
+    rounds: bool
+    """Whether folding rounds: any field is a float that is not a minimum or a maximum."""
+    present: str | None = None
+    """Slot that counts elements which are there, where none may be and no result tells of it."""
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+        return self.monoid.name
+
+    def finish(
+        self,
+        partial: Partial,
+        shape: tuple[int, ...] = (),
+        axes: tuple[int, ...] = (),
+    ) -> np.ndarray:
+        """Finish the root partial into one result per output.
+
+        `shape` and `axes` are what was reduced (see `Context`).
+
+        Raises
+        ------
+        MonoidError
+            If the monoid's finish fails, or does not give one result per output.
+        RangeError
+            If a result does not fit its dtype.
+        """
+        fields: dict[str, Any] = {
+            name: ExactArray(exact_sums(partial, slot, self.limbs[name]))
+            if name in self.limbs
+            else partial.arrays[slot]
+            for name, slot in self.slots.items()
+        }
+        self._check_present(partial)
+        counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
+        fields |= dict.fromkeys(self.counted, counts)
+        try:
+            context = Context(self.value, shape, axes, self.ddof, self.result)
+            found = self.monoid.finish(fields, context)
+            if isinstance(found, ExactArray):
+                found = found.rounded(context.floats)
+            done = np.asarray(found)
+        except (MonoidError, RangeError):
+            raise
+        except Exception as error:
+            raise MonoidError(
+                f"finish of {self.name!r} raised {type(error).__name__}: {error}"
+            ) from error
+        if done.shape[:1] != (partial.outputs,):
+            raise MonoidError(
+                f"finish of {self.name!r} made shape {done.shape} of fields of "
+                f"{partial.outputs} outputs"
+            )
+        return done if self.result is None else done.astype(self.result)
+
+    def _check_present(self, partial: Partial) -> None:
+        """See that a condition left something of every output, unless there were no elements."""
+        if self.present is None:
+            return
+        none = np.flatnonzero(partial.arrays[self.present] == 0)
+        if none.size:
+            many = partial.outputs > 1
+            of = f", as in {none.size:,} of {partial.outputs:,} outputs" if many else ""
+            raise MonoidError(
+                f"{self.name!r} of {self.value} has no value where its condition leaves no "
+                f"element{of}; dtype='float64' gives NaN there"
+            )

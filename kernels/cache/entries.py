@@ -1,0 +1,114 @@
+"""Entries of caches: a file each, with its version and a checksum, read only if it is whole.
+
+Each begins with a line: "chunkfold-cache", the version, the length of what follows in bytes, and
+the SHA-256 of the entry's name and what follows: one under another's name is none. Whatever is
+found in an entry's place and is not one is removed, and said once; so each is made again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from chunkfold.kernels.cache.said_once import say_once, say_unkept
+from chunkfold.kernels.cache.trusted import is_private, owner_of
+
+VERSION = 1
+"""Of entries."""
+_FIRST = b"chunkfold-cache"
+_LONGEST_HEAD = 120
+_MOST_BYTES = 256 << 20
+"""No compiled program comes near it."""
+_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""A FIFO would be waited for otherwise."""
+
+
+class _BadEntryError(Exception):
+    """Says what is wrong with an entry."""
+
+
+def write_entry(path: Path, content: bytes) -> None:
+    """Keep an entry so that readers see all of it or none; where that fails, say so once."""
+    try:
+        _put(path, _head(path.name, content) + content)
+    except OSError as error:
+        say_unkept(path.parent, error)
+
+
+def read_entry(path: Path) -> bytes | None:
+    """Return what an entry holds; None if there is none, or none that is whole."""
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        return None
+    except _BadEntryError as bad:
+        drop(path, str(bad))
+    except OSError as error:
+        drop(path, why_not(error))
+    return None
+
+
+def drop(path: Path, why: str) -> None:
+    """Remove what is no entry, whatever it is, and say once what was wrong with it."""
+    aside = path.parent / f".bad-{os.urandom(8).hex()}"
+    try:
+        path.rename(aside)  # two processes may meet it: one moves it, and says so
+    except FileNotFoundError:
+        return
+    except OSError:
+        aside = path
+    say_once("bad", f"{path} in the cache {why}: it is dropped, as all such are, and made again")
+    if aside.is_dir() and not aside.is_symlink():
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            aside.unlink()
+
+
+def why_not(error: OSError) -> str:
+    """Say why something in the cache could not be opened."""
+    return "is a link" if error.errno == errno.ELOOP else f"cannot be opened ({error.strerror})"
+
+
+def _head(name: str, content: bytes) -> bytes:
+    digest = hashlib.sha256(name.encode() + b"\0" + content).hexdigest()
+    return b"%s %d %d %s\n" % (_FIRST, VERSION, len(content), digest.encode())
+
+
+def _read(path: Path) -> bytes:
+    descriptor = os.open(path, _TO_READ)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _BadEntryError("is no file")
+        if not is_private(found):
+            mode = stat.S_IMODE(found.st_mode)
+            raise _BadEntryError(f"may be another's ({owner_of(found)}'s, mode {mode:04o})")
+        if found.st_size > _MOST_BYTES:
+            raise _BadEntryError(f"has {found.st_size:,} bytes, more than any entry")
+        head = file.readline(_LONGEST_HEAD)
+        words = head.split()
+        if words[:1] == [_FIRST] and words[1:2] != [b"%d" % VERSION]:
+            raise _BadEntryError("is of another version")
+        content = file.read()
+    if head != _head(path.name, content):
+        raise _BadEntryError("is damaged")
+    return content
+
+
+def _put(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise

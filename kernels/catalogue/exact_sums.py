@@ -1,0 +1,262 @@
+"""Exact sums, means, moments and norms of floats: declarations, and their one rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.accumulator.sums import ExactSums
+from chunkfold.kernels.catalogue.finishes import complex_parts
+from chunkfold.kernels.exact import nearly
+from chunkfold.kernels.exact.limbs import integers, part_of, specials
+from chunkfold.kernels.exact.nearly import Nearly, quotient
+from chunkfold.kernels.exact.pieces import Where, in_threads, pieces_of, slabs_of
+from chunkfold.kernels.exact.rounding import quotients, ratio, root
+from chunkfold.kernels.monoid.accumulate import Expressions
+from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.monoid import Monoid
+
+Fields = Mapping[str, Any]
+"""As finishes are given; exact fields are `ExactArray`."""
+Terms = Sequence[Sequence[np.ndarray]]
+"""The terms of each sum."""
+
+
+def _finished(
+    sums: Sequence[ExactSums],
+    quickly: Callable[[Terms, Where], Nearly],
+    exactly: Callable[[np.ndarray], np.ndarray],
+    dtype: np.dtype,
+    leading: Callable[[Terms, Where], np.ndarray] | None = None,
+) -> np.ndarray:
+    """Round what sums make: from their expansions where that is certain, else by integers.
+
+    Each way is tried on what none before it was certain of: `leading` doubles, which are known to
+    `nearly.KNOWN`; `quickly`; and `exactly`, given the numbers of outputs.
+    """
+    outputs = sums[0].outputs
+    assert not any(one.lost.any() for one in sums), "of sums that were lost"
+    out, sure = np.empty(outputs, dtype), np.zeros(outputs, bool)
+
+    def try_leading(at: Where) -> None:
+        assert leading is not None
+        out[at], sure[at] = nearly.narrowed(leading(_terms(sums, at), at), dtype)
+
+    def try_quickly(at: Where) -> None:
+        out[at], sure[at] = quickly(_terms(sums, at), at).rounded(dtype)
+
+    if all(one.terms for one in sums):
+        pieces = slabs_of(outputs)
+        if leading is not None and dtype != np.float64:
+            in_threads(try_leading, pieces)
+            pieces = pieces_of(np.flatnonzero(~sure))
+        in_threads(try_quickly, pieces)
+        for one in sums:
+            sure[one.wide.at] = False
+            odd = np.flatnonzero(~one.finite)
+            out[odd], sure[odd] = one.terms[0][odd].astype(dtype), True
+    for few in pieces_of(np.flatnonzero(~sure)):
+        out[few] = exactly(few)
+    return out
+
+
+def _terms(sums: Sequence[ExactSums], at: Where) -> Terms:
+    return [[term[at] for term in one.terms] for one in sums]
+
+
+def _each(numbers: np.ndarray, at: Where) -> np.ndarray:
+    """Return one for all outputs, where it is the same: conversions and memory take longest."""
+    return numbers[:1] if numbers.strides == (0,) else numbers[at]
+
+
+def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Divide exact sums by whole numbers; 0 / 0 is NaN, and what is no number stays that."""
+
+    def divisors(at: Where) -> np.ndarray:
+        least: np.ndarray = np.maximum(_each(by, at), 1)
+        return least
+
+    def exactly(at: np.ndarray) -> np.ndarray:
+        tables = sums.tables(at)
+        odd = specials(tables)
+        each = np.broadcast_to(divisors(at), len(at))
+        done = quotients(tables, sums.limbs.low, each, dtype)
+        return np.where(odd == 0, done, odd.astype(dtype))
+
+    def quickly(terms: Terms, at: Where) -> Nearly:
+        return quotient(terms[0], divisors(at).astype(float))
+
+    def leading(terms: Terms, at: Where) -> np.ndarray:
+        near: np.ndarray = terms[0][0] / divisors(at)
+        return near
+
+    done = _finished([sums], quickly, exactly, dtype, leading)
+    done[np.flatnonzero(by == 0)] = np.nan
+    return done
+
+
+def _sum(name: str, fields: Fields, context: Context) -> np.ndarray:
+    sums = fields[name].sums
+    ones = np.broadcast_to(np.int64(1), sums.outputs)
+    return _divided(sums, ones, part_of(context.dtype))
+
+
+def _mean(name: str, fields: Fields, context: Context) -> np.ndarray:
+    return _divided(fields[name].sums, fields["n"], part_of(context.dtype))
+
+
+def summed(fields: Fields, context: Context) -> np.ndarray:
+    """Round the exact sum `s`."""
+    return _sum("s", fields, context)
+
+
+def mean(fields: Fields, context: Context) -> np.ndarray:
+    """Divide the exact sum `s` by the count `n`."""
+    return _mean("s", fields, context)
+
+
+def complex_sum(fields: Fields, context: Context) -> np.ndarray:
+    """Round the exact sums of real and imaginary parts."""
+    return complex_parts({name: _sum(name, fields, context) for name in _PARTS}, context)
+
+
+def _complex_mean(fields: Fields, context: Context) -> np.ndarray:
+    return complex_parts({name: _mean(name, fields, context) for name in _PARTS}, context)
+
+
+def variance(fields: Fields, context: Context) -> np.ndarray:
+    """Return variances from the exact sums `s` and `q`, of squares, and the count `n`."""
+    return _spread(ratio, lambda near: near, np.positive, fields, context)
+
+
+def deviation(fields: Fields, context: Context) -> np.ndarray:
+    """Return the roots of variances, rounded once."""
+    return _spread(root, nearly.root, np.sqrt, fields, context)
+
+
+def _spread(
+    rounded: Callable[[int, int, int, np.dtype], float],
+    near: Callable[[Nearly], Nearly],
+    fast: Callable[[np.ndarray], np.ndarray],
+    fields: Fields,
+    context: Context,
+) -> np.ndarray:
+    """Return variances, or their roots: (n * q - s * s) / (n * (n - ddof)).
+
+    There is no rounding before the last, so nothing cancels. What is made of that ratio is said
+    three times: `rounded` makes it of integers, `near` of reals whose error is known, and `fast`
+    of doubles alone.
+    """
+    s, q, n = fields["s"].sums, fields["q"].sums, fields["n"]
+    dtype, ddof, unit = context.dtype, context.ddof, s.limbs.low
+
+    def of_one(n: int, s: int, q: int) -> float:
+        degrees = n - Fraction(ddof)
+        over, under = (n * q - s * s) * degrees.denominator, n * degrees.numerator
+        if under <= 0:
+            return np.inf if over and n else np.nan
+        return rounded(over, under, 2 * unit, dtype)
+
+    def exactly(at: np.ndarray) -> np.ndarray:
+        tables = q.tables(at)
+        rows = zip(n[at].tolist(), integers(s.tables(at)), integers(tables), strict=True)
+        done = np.array([of_one(*row) for row in rows], np.float64)
+        return np.where(specials(tables) == 0, done, np.nan).astype(dtype)
+
+    def divisors(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return n * (n - ddof) as doubles, and where they are that, and above zero."""
+        by = count * (count - ddof)
+        whole = by == count.astype(np.int64) * (count.astype(np.int64) - int(ddof))
+        return by, (by > 0) & whole & float(ddof).is_integer()
+
+    def quickly(terms: Terms, at: Where) -> Nearly:
+        count = n[at].astype(float)
+        over = nearly.spread(count, *terms)
+        by, apt = divisors(count)
+        done = near(quotient([over.value, over.off], np.where(by > 0, by, 1), over.within))
+        return replace(done, certain=(done.certain & over.certain & apt) | (count == 0))
+
+    def leading(terms: Terms, at: Where) -> np.ndarray:
+        count = _each(n, at).astype(float)
+        by, apt = divisors(count)
+        return fast(nearly.leading_spread(count, *terms) / np.where(apt, by, np.nan))
+
+    done = _finished([s, q], quickly, exactly, dtype, leading)
+    done[~q.finite | (n == 0)] = np.nan
+    return done
+
+
+def norm2(fields: Fields, context: Context) -> np.ndarray:
+    """Return the root of the exact sum of squares `q`."""
+    q, dtype = fields["q"].sums, context.dtype
+
+    def exactly(at: np.ndarray) -> np.ndarray:
+        tables = q.tables(at)
+        odd = specials(tables)
+        roots = [root(value, 1, q.limbs.low, dtype) for value in integers(tables)]
+        return np.where(odd == 0, np.array(roots, np.float64), odd).astype(dtype)
+
+    def quickly(terms: Terms, _: Where) -> Nearly:
+        return nearly.root(quotient(terms[0], np.ones_like(terms[0][0])))
+
+    return _finished([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))
+
+
+def _parts_of(x: Any) -> Expressions:
+    return {"re": x.real, "im": x.imag}
+
+
+_PARTS = {"re": "exact", "im": "exact"}
+_ONE: Any = {"zero": 0, "op": "add", "kinds": "f"}
+_MOMENTS: Any = {
+    "fields": {"s": "exact", "q": "exact", "n": "count"},
+    "zero": {"s": 0, "q": 0, "n": 0},
+    "lift": lambda x: {"s": x, "q": x * x, "n": 1},
+    "op": "add",
+    "kinds": "f",
+}
+
+EXACT_SUM = Monoid("sum", fields={"s": "exact"}, lift=lambda x: x, finish=summed, **_ONE)
+EXACT_COMPLEX_SUM = Monoid(
+    "sum",
+    fields=_PARTS,
+    zero={"re": 0, "im": 0},
+    lift=_parts_of,
+    op="add",
+    kinds="c",
+    finish=complex_sum,
+)
+EXACT_MEAN = Monoid(
+    "mean",
+    fields={"s": "exact", "n": "count"},
+    zero={"s": 0, "n": 0},
+    lift=lambda x: {"s": x, "n": 1},
+    op="add",
+    kinds="f",
+    finish=mean,
+)
+EXACT_COMPLEX_MEAN = Monoid(
+    "mean",
+    fields=_PARTS | {"n": "count"},
+    zero={"re": 0, "im": 0, "n": 0},
+    lift=lambda x: {**_parts_of(x), "n": 1},
+    op="add",
+    kinds="c",
+    finish=_complex_mean,
+)
+EXACT_NORM1 = Monoid("norm1", fields={"s": "exact"}, lift=abs, finish=summed, **_ONE)
+EXACT_SUMSQ = Monoid(
+    "sumsq",
+    fields={"q": "exact"},
+    lift=lambda x: x * x,
+    finish=partial(_sum, "q"),
+    **_ONE,
+)
+EXACT_NORM2 = Monoid("norm2", fields={"q": "exact"}, lift=lambda x: x * x, finish=norm2, **_ONE)
+EXACT_VAR = Monoid("var", finish=variance, **_MOMENTS)
+EXACT_STD = Monoid("std", finish=deviation, **_MOMENTS)

@@ -1,0 +1,201 @@
+"""From the root's fields to results: the finishes of the catalogue, with NumPy's dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from chunkfold.kernels.dtypes import from_order, kind_of
+from chunkfold.kernels.errors import RangeError
+from chunkfold.kernels.monoid.context import Context, Fields
+
+
+def _float_of(context: Context) -> np.dtype:
+    """Return the dtype of means and the like: floats keep theirs, others become float64."""
+    return context.dtype if kind_of(context.dtype) == "f" else np.dtype(np.float64)
+
+
+def summed(fields: Fields, context: Context) -> np.ndarray:
+    """Give the one field NumPy's result dtype: floats keep theirs, integers widen."""
+    (field,) = fields.values()
+    with np.errstate(over="ignore"):  # a sum beyond the dtype is infinite, as in NumPy
+        return field.astype(context.dtype) if kind_of(context.dtype) == "f" else field
+
+
+def complex_parts(fields: Fields, context: Context) -> np.ndarray:
+    """Join real and imaginary parts. Not by arithmetic: inf * 1j has a part that is NaN."""
+    out = np.empty(fields["re"].shape, np.complex128)
+    out.real, out.imag = fields["re"], fields["im"]
+    with np.errstate(over="ignore"):
+        return out.astype(context.dtype)
+
+
+def complex_mean(fields: Fields, context: Context) -> np.ndarray:
+    """Join the means of real and imaginary parts."""
+    with np.errstate(invalid="ignore"):
+        parts = {name: fields[name] / fields["n"] for name in ("re", "im")}
+    return complex_parts(parts, context)
+
+
+def mean(fields: Fields, context: Context) -> np.ndarray:
+    """Divide the sum by the count; 0 / 0, the mean of nothing, is NaN."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return (fields["s"] / fields["n"]).astype(_float_of(context))
+
+
+def time_mean(fields: Fields, context: Context) -> np.ndarray:
+    """Divide in Python's integers, rounded to the nearest unit; any NaT, or nothing, is NaT."""
+    names = ("high", "mid", "low", "n", "nat")
+    rows = zip(*(fields[name].tolist() for name in names), strict=True)
+    nat = int(np.iinfo(np.int64).min)
+    means = [
+        nat if missing or not n else (2 * ((high << 44) + (mid << 22) + low) + n) // (2 * n)
+        for high, mid, low, n, missing in rows
+    ]
+    return np.array(means, np.int64).view(context.dtype)
+
+
+def timedeltas(
+    values: Sequence[int], missing: np.ndarray, dtype: np.dtype, what: str
+) -> np.ndarray:
+    """Give numbers of a time dtype's unit NumPy's dtype of differences, NaT where one is missing.
+
+    Raises
+    ------
+    RangeError
+        If it does not hold one; `what` they are, for the message.
+    """
+    most = int(np.iinfo(np.int64).max)
+    there = [0 if lacks else value for value, lacks in zip(values, missing, strict=True)]
+    beyond = [value for value in there if abs(value) > most]
+    if beyond:
+        raise RangeError(
+            f"the {what} of {dtype} is {beyond[0]}, beyond the {most} that 64 bits hold: "
+            "cast to a coarser unit first"
+        )
+    done = np.array(there, np.int64).view(dtype.str.replace("M8", "m8"))
+    done[missing] = "NaT"
+    return done
+
+
+def lowest(fields: Fields, context: Context) -> np.ndarray:
+    """Turn keys back into values."""
+    return _present(from_order(fields["lo"], context.dtype, high=False), fields)
+
+
+def highest(fields: Fields, context: Context) -> np.ndarray:
+    """Turn keys back into values."""
+    return _present(from_order(fields["hi"], context.dtype, high=True), fields)
+
+
+def _present(values: np.ndarray, fields: Fields) -> np.ndarray:
+    """Make NaT of what is of no element, where elements are counted."""
+    if "n" in fields:
+        values[fields["n"] == 0] = "NaT"
+    return values
+
+
+def lowest_and_highest(fields: Fields, context: Context) -> np.ndarray:
+    """Turn keys back into pairs of values, along a last axis."""
+    return np.stack([lowest(fields, context), highest(fields, context)], axis=-1)
+
+
+_NOWHERE = np.iinfo(np.int64).max
+"""The index of an element that was not found: the zero element's."""
+
+
+def position(fields: Fields, context: Context) -> np.ndarray:
+    """Turn global indices into positions among the reduced axes; -1 where there is none."""
+    index = fields["i"]
+    found = index != _NOWHERE
+    out = np.full(index.shape, -1, np.int64)
+    out[found] = context.position(index[found])
+    return out
+
+
+def variance(fields: Fields, context: Context) -> np.ndarray:
+    """Divide the sum of squared deviations by count - ddof, as NumPy does below 1."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        degrees = np.maximum(fields["n"] - context.ddof, 0)
+        # Rounding may leave less than nothing; NaN stays.
+        return (np.maximum(fields["q"], 0) / degrees).astype(_float_of(context))
+
+
+def deviation(fields: Fields, context: Context) -> np.ndarray:
+    """Take the root of the variance, before it is rounded to the result's dtype."""
+    wide = replace(context, dtype=np.dtype(np.float64))
+    with np.errstate(over="ignore"):
+        done: np.ndarray = np.sqrt(variance(fields, wide))
+        return done.astype(_float_of(context))
+
+
+def root(fields: Fields, context: Context) -> np.ndarray:
+    """Take the root of the one field."""
+    (field,) = fields.values()
+    with np.errstate(over="ignore"):
+        done: np.ndarray = np.sqrt(field.astype(np.float64))
+        return done.astype(_float_of(context))
+
+
+def as_float(fields: Fields, context: Context) -> np.ndarray:
+    """Give the one field a float dtype."""
+    (field,) = fields.values()
+    with np.errstate(over="ignore"):
+        return field.astype(_float_of(context))
+
+
+def log_of_sum(fields: Fields, context: Context) -> np.ndarray:
+    """Add the logarithm of the scaled sum to the maximum."""
+    with np.errstate(divide="ignore"):
+        return (fields["m"] + np.log(fields["s"])).astype(_float_of(context))
+
+
+def truth(fields: Fields, _context: Context) -> np.ndarray:
+    """Read a flag."""
+    return fields["t"].astype(np.bool_)
+
+
+def bits(fields: Fields, context: Context) -> np.ndarray:
+    """Drop the bits that the values do not have."""
+    return fields["bits"].astype(context.dtype)
+
+
+def complement(fields: Fields, context: Context) -> np.ndarray:
+    """Turn the "or" of complements into the "and"."""
+    return (~fields["bits"]).astype(context.dtype)
+
+
+BIN = np.dtype([("left", np.float64), ("right", np.float64), ("count", np.int64)])
+"""A bin of a histogram."""
+
+
+def _bins(left: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Put counts of shape (outputs, bins) beside the ends of their bins."""
+    records = np.empty(counts.shape, BIN)
+    records["left"], records["right"], records["count"] = left, right, counts
+    return records
+
+
+def between(edges: np.ndarray, fields: Fields, _context: Context) -> np.ndarray:
+    """Put counts between their edges."""
+    return _bins(edges[:-1], edges[1:], fields["counts"])
+
+
+def _sixteenth_bins() -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the bins of `histograms.sixteenths`, from -infinity to infinity."""
+    steps = np.arange(16, 4081, dtype=np.uint32) << np.uint32(19)
+    ends = steps.view(np.float32).astype(np.float64)
+    left, right = ends, np.append(ends[1:], np.inf)
+    return (
+        np.concatenate([-right[::-1], -ends[:1], left]),
+        np.concatenate([-left[::-1], ends[:1], right]),
+    )
+
+
+def sixteenths(fields: Fields, _context: Context) -> np.ndarray:
+    """Give the bins with elements in any output."""
+    left, right = _sixteenth_bins()
+    held = np.flatnonzero(fields["counts"].any(axis=0))
+    return _bins(left[held], right[held], fields["counts"][:, held])

@@ -1,0 +1,190 @@
+"""Histograms: bins of given edges, or sixteen to a power of two."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import reprlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.dtypes import kind_of, to_order
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.library import (
+    rank_high,
+    search,
+    signed_bits,
+    towards_zero,
+    where,
+)
+from chunkfold.kernels.expressions.symbols import Symbol
+from chunkfold.kernels.monoid.accumulate import Part
+from chunkfold.kernels.monoid.context import Finish
+from chunkfold.kernels.monoid.monoid import Monoid
+
+MOST_BINS = 999_999
+"""As many counters as a table may have."""
+_MOST_SLACK = 0.25
+"""Bins that a guess may be off, to be of use."""
+
+
+def histogram(edges: Sequence[float] | np.ndarray | None = None) -> Monoid:
+    """Return the reduction that counts the elements of each bin.
+
+    Parameters
+    ----------
+    edges
+        Bin j of n holds elements from edges[j] to below edges[j + 1], the last one up to its end,
+        as `numpy.histogram` has it; others, and NaN, count nowhere. None lets bins follow the
+        data: sixteen of equal width from each power of two to the next, of each sign.
+
+    Returns
+    -------
+    A monoid whose results are arrays of records `left`, `right` (float64) and `count` (int64), in
+    order: all n bins between edges; without edges those that hold anything. Of these, bins above
+    zero hold elements from left to below right, and those below zero are their mirror; infinities
+    have bins of their own, what is closer to zero than 2**-126 is in that of zero, and what is
+    beyond float32's range is in that of its greatest.
+
+    Raises
+    ------
+    MonoidError
+        If edges are not at least two increasing numbers.
+    """
+    if edges is None:
+        return _counting(8131, sixteenths, finishes.sixteenths)
+    given = _checked(edges)
+    finish = partial(finishes.between, np.array(given, np.float64))
+    return _counting(len(given) - 1, partial(_bin, given), finish)
+
+
+def _counting(bins: int, lift: Part | int, finish: Finish) -> Monoid:
+    return Monoid(
+        "histogram",
+        fields={"counts": f"int64[{bins}]"},
+        zero=0,
+        lift=lift,
+        op="add",
+        finish=finish,
+        casts=False,
+    )
+
+
+def _checked(edges: Any) -> list[int | float]:
+    """Take edges as Python's numbers, whose comparisons are exact."""
+    numbers = edges.tolist() if isinstance(edges, np.ndarray) else edges
+    try:
+        numbers = [getattr(number, "item", lambda number=number: number)() for number in numbers]
+        numbers = [number for number in numbers if float(number) == float(number)]
+    except (TypeError, ValueError, OverflowError):
+        numbers = []
+    plain = all(type(number) in (int, float) for number in numbers)
+    if not plain or len(numbers) < 2 or not all(a < b for a, b in itertools.pairwise(numbers)):
+        raise MonoidError(
+            f"edges of a histogram are at least two increasing numbers of float64's range, as "
+            f"np.linspace makes them, not {reprlib.repr(edges)}"
+        )
+    if len(numbers) > MOST_BINS + 1:
+        raise MonoidError(f"{len(numbers) - 1:,} bins are too many; take at most {MOST_BINS:,}")
+    return numbers
+
+
+def _least(edge: float, dtype: np.dtype) -> int | float | None:
+    """Return the least value of a dtype that is not below an edge; None if there is none."""
+    if kind_of(dtype) != "f":
+        low, high = _limits(dtype)
+        if edge > high:
+            return None
+        return low if edge < low else math.ceil(edge)
+    return _rounded(edge, dtype, math.inf)
+
+
+def _greatest(edge: float, dtype: np.dtype) -> int | float | None:
+    """Return the greatest value of a dtype that is not above an edge; None if there is none."""
+    if kind_of(dtype) != "f":
+        low, high = _limits(dtype)
+        if edge < low:
+            return None
+        return high if edge > high else math.floor(edge)
+    return _rounded(edge, dtype, -math.inf)
+
+
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    if dtype.kind == "b":
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def _rounded(edge: float, dtype: np.dtype, towards: float) -> float:
+    """Round an edge to what kernels make of elements, float32 or float64, in one direction."""
+    width: Any = np.float64 if dtype.itemsize == 8 else np.float32
+    with np.errstate(over="ignore", under="ignore"):
+        value = width(edge)
+        beyond = float(value) < edge if towards > 0 else float(value) > edge
+        return float(np.nextafter(value, width(towards)) if beyond else value)
+
+
+def _bin(edges: list[int | float], x: Symbol) -> Symbol | int:
+    """Return the number of a value's bin; -1 for none.
+
+    It compares keys that sort like the elements: exact in every dtype, also without float64.
+    """
+    lower = [bound for edge in edges[:-1] if (bound := _least(edge, x.dtype)) is not None]
+    top = _greatest(edges[-1], x.dtype)
+    if not lower or top is None:
+        return -1
+    key, guess = rank_high(x), _guess(edges)
+    keys = np.array([to_order(bound, x.dtype) for bound in lower], key.dtype)
+    if guess is None:
+        found = search(keys, key)
+    else:
+        origin, scale, slack = guess
+        near = (x.astype(np.float32) - np.float32(origin)) * np.float32(scale)
+        found = search(keys, key, near, slack)
+    return where(key > to_order(top, x.dtype), -1, found)
+
+
+Guess = tuple[float, float, float]
+"""A number's bin is about (x - origin) * scale, in float32; and by how many that may be off."""
+
+
+def _guess(edges: list[int | float]) -> Guess | None:
+    """Return where in which bin x is, and how far off that may be; None if bins are not alike."""
+    first, last, bins = float(edges[0]), float(edges[-1]), len(edges) - 1
+    width = (last - first) / bins
+    if not math.isfinite(width) or not 2.0**-100 < width < 2.0**100:
+        return None
+    uneven = max(abs(edge - (first + n * width)) for n, edge in enumerate(edges)) / width
+    # Rounded to float32: x, the first edge, their difference, the scale, the product; twice that.
+    slack = uneven + (8 * bins + 4 * max(abs(first), abs(last)) / width) * 2.0**-24
+    if slack > _MOST_SLACK:
+        return None
+    return first, 1 / width, slack * 1.01
+
+
+_ZERO_BIN, _LAST = 4065, 4079
+"""The bin of zero and of what is below 2**-126, and the last step before infinity's."""
+
+
+def sixteenths(x: Symbol) -> Symbol:
+    """Return a value's bin by sign, exponent and four bits of its mantissa; -1 for NaN.
+
+    From -infinity's, 0, to infinity's, 8130. Values beyond float32's range share the last bins
+    before those.
+    """
+    if x.dtype.kind != "f":
+        x = towards_zero(x)
+    held = signed_bits(x)
+    size = held & int(np.iinfo(held.dtype).max)
+    kept = {4: 19, 8: 48}[held.dtype.itemsize]
+    base, top = {4: (0, 4080), 8: (14336, 32752)}[held.dtype.itemsize]
+    steps = (size >> kept).astype(np.int32)
+    step = np.maximum(np.minimum(steps - base, _LAST) - 15, 0)
+    step = where(steps == top, _ZERO_BIN, step)
+    signed = where(held < 0, _ZERO_BIN - step, _ZERO_BIN + step)
+    return where(np.isnan(x), -1, signed)

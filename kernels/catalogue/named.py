@@ -1,0 +1,61 @@
+"""Find a reduction of the catalogue by name, or see that one is of it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+
+from chunkfold.kernels.catalogue.catalogue import CATALOGUE
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.monoid.monoid import Monoid
+
+_ELSEWHERE = {
+    "average": "mean",
+    "avg": "mean",
+    "median": "histogram",
+    "percentile": "histogram",
+    "product": "prod",
+    "quantile": "histogram",
+    "stddev": "std",
+    "stdev": "std",
+    "total": "sum",
+    "variance": "var",
+}
+"""What other tools call reductions of the catalogue, or what comes nearest, to suggest ours."""
+
+
+def is_known(monoid: Monoid) -> bool:
+    """Whether a monoid is one that comes with chunkfold, under whatever name."""
+    return any(_declared(monoid) == _declared(one) for one in CATALOGUE.values())
+
+
+def _declared(monoid: Monoid) -> tuple[object, ...]:
+    """Return all that a monoid's laws depend on: also which accumulators lift can reach."""
+    lift, op = monoid.lift, monoid.op
+    zero = dict(monoid.zero) if isinstance(monoid.zero, Mapping) else monoid.zero
+    others = (monoid.instead, monoid.adapt, monoid.pair, monoid.exact)
+    return (dict(monoid.fields), zero, lift, op, monoid.accumulate, *others)
+
+
+def as_monoid(op: str | Monoid) -> Monoid:
+    """Return the monoid that `op` names, or `op` itself.
+
+    Raises
+    ------
+    MonoidError
+        If no reduction has that name; the message suggests the nearest.
+    """
+    if isinstance(op, Monoid):
+        return op
+    if not isinstance(op, str):
+        raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
+    if op in CATALOGUE:
+        return CATALOGUE[op]
+    names = re.split(r"[,\s]+", op.strip())
+    if len(names) > 1:
+        raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")
+    known = _ELSEWHERE | {name: name for name in CATALOGUE}
+    near = difflib.get_close_matches(op.lower(), known, n=1, cutoff=0.4)
+    hint = f"; did you mean {known[near[0]]!r}?" if near else "."
+    raise MonoidError(f"no reduction is called {op!r}{hint} There are: {', '.join(CATALOGUE)}")

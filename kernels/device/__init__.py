@@ -1,0 +1,1 @@
+"""OpenCL devices: what they are and claim, how they are found and split."""

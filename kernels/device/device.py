@@ -1,0 +1,215 @@
+"""What an OpenCL device is and claims, as plain data."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import socket
+import uuid
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyopencl as cl
+
+from chunkfold.kernels.device.capabilities import lacks, taken_away
+from chunkfold.kernels.device.loader import entry_point
+
+_VERSION = re.compile(r"OpenCL (?:C )?(\d+)\.(\d+)")
+_UUID_KHR = 0x106A  # CL_DEVICE_UUID_KHR; pyopencl has no name for it
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+POCL = "Portable Computing Language"
+SHORT_NAMES = {
+    POCL: "pocl",
+    "Intel(R) OpenCL": "intel",
+    "NVIDIA CUDA": "nvidia",
+    "AMD Accelerated Parallel Processing": "amd",
+}
+"""Platforms that people call by another name."""
+_KINDS = {
+    cl.device_type.GPU: "gpu",
+    cl.device_type.CPU: "cpu",
+    cl.device_type.ACCELERATOR: "accelerator",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Device:
+    """An OpenCL device: what it is and what it claims. Holds no handle, travels anywhere."""
+
+    platform: str
+    index: int
+    """Position among the platform's devices."""
+    kind: str
+    """gpu, cpu or accelerator."""
+    name: str
+    uuid: str
+    """The driver's own where it has one, else derived from host, platform and position. It names a
+    device among its host's only: drivers of CPUs say the same of all that are of one model."""
+    host: str
+    """Name of its host."""
+    boot: str
+    """Boot id of its host's kernel: the names of hosts repeat, and the machine ids of clones do."""
+    hardware: str
+    """The same for two drivers that show the same hardware."""
+    vendor: str
+    driver: str
+    version: tuple[int, int]
+    c_versions: tuple[tuple[int, int], ...]
+    """Every OpenCL C version it compiles, ascending."""
+    extensions: frozenset[str]
+    features: frozenset[str]
+    """OpenCL C 3.0 feature macros."""
+    compute_units: int
+    max_work_group_size: int
+    max_work_item_size: int
+    """Along the first dimension."""
+    preferred_multiple: int
+    """Work-group sizes should be a multiple of this, where the device says so (3.0), else 1."""
+    local_bytes: int
+    global_bytes: int
+    max_alloc_bytes: int
+    constant_bytes: int
+    """Most that a program's constants may take."""
+    unified_memory: bool
+    """Whether device and host share memory."""
+    max_sub_groups: int
+    most_parts: int
+    """Equal parts that it can be split in, at most; 1 if in none."""
+    part: tuple[int, int] | None = None
+    """(k, n) if this is the k-th of n equal parts of a device."""
+    without: frozenset[str] = frozenset()
+    """Capabilities that it is used without, whatever it claims."""
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every device of every host: a UUID, another one after each boot."""
+        told = f"{self.boot}/{self.host}/{self.platform}/{self.uuid}"
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, told))
+
+    @property
+    def spec(self) -> str:
+        """The text that finds this device again on its host: platform:device:type[/n#k]."""
+        part = f"/{self.part[1]}#{self.part[0]}" if self.part else ""
+        platform = SHORT_NAMES.get(self.platform, self.platform)
+        return f"{platform}:{self.index}:{self.kind}{part}"
+
+    def lacks(self, capability: str) -> str | None:
+        """Say why it lacks one of `kernels.capabilities.CAPABILITIES`; None if it has it."""
+        return lacks(self, capability)
+
+    @property
+    def fp64(self) -> bool:
+        """Whether it has float64."""
+        return self.lacks("fp64") is None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.spec})"
+
+    def __repr__(self) -> str:
+        return f"<Device {self.spec} {self.name!r} {self.uuid}>"
+
+
+def describe(handle: cl.Device, index: int) -> Device:
+    """Read a device's description off its handle."""
+    kind = next((name for bit, name in _KINDS.items() if handle.type & bit), "accelerator")
+    platform = handle.platform.name.strip()
+    identity = _device_uuid(handle) or str(
+        uuid.uuid5(uuid.NAMESPACE_OID, f"{socket.gethostname()}/{platform}/{index}/{handle.name}")
+    )
+    return Device(
+        platform=platform,
+        index=index,
+        kind=kind,
+        name=handle.name.strip(),
+        uuid=identity,
+        host=socket.gethostname(),
+        boot=_boot_id(),
+        hardware=_hardware(handle, kind, identity),
+        vendor=handle.vendor.strip(),
+        driver=handle.driver_version.strip(),
+        version=parse_version(handle.version),
+        c_versions=_c_versions(handle),
+        extensions=frozenset(handle.extensions.split()),
+        features=frozenset(entry.name for entry in _optional(handle, "opencl_c_features", [])),
+        compute_units=handle.max_compute_units,
+        max_work_group_size=handle.max_work_group_size,
+        max_work_item_size=handle.max_work_item_sizes[0],
+        preferred_multiple=_optional(handle, "preferred_work_group_size_multiple", 1) or 1,
+        local_bytes=handle.local_mem_size,
+        global_bytes=handle.global_mem_size,
+        max_alloc_bytes=handle.max_mem_alloc_size,
+        constant_bytes=handle.max_constant_buffer_size,
+        unified_memory=bool(handle.host_unified_memory),
+        max_sub_groups=_optional(handle, "max_num_sub_groups", 0),
+        most_parts=_most_parts(handle),
+        without=taken_away(),
+    )
+
+
+@cache
+def _boot_id() -> str:
+    """Return the kernel's; nothing where it has none to show."""
+    try:
+        return _BOOT.read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """Read major and minor out of a version string of OpenCL or OpenCL C.
+
+    >>> parse_version("OpenCL C 1.2 PoCL"), parse_version("OpenCL 3.0 CUDA 13.0.84")
+    ((1, 2), (3, 0))
+    """
+    match = _VERSION.match(text)
+    return (int(match[1]), int(match[2])) if match else (1, 0)
+
+
+def _c_versions(handle: cl.Device) -> tuple[tuple[int, int], ...]:
+    # OPENCL_C_VERSION alone understates: PoCL 3.1 reports 1.2 there and lists 3.0 here.
+    listed = {
+        (entry.version >> 22, entry.version >> 12 & 0x3FF)
+        for entry in _optional(handle, "opencl_c_all_versions", [])
+    }
+    return tuple(sorted(listed | {parse_version(handle.opencl_c_version)}))
+
+
+def _most_parts(handle: cl.Device) -> int:
+    """Return how many sub-devices of one compute unit each there can be."""
+    equally = cl.device_partition_property.EQUALLY in _optional(handle, "partition_properties", [])
+    most = _optional(handle, "partition_max_sub_devices", 1) if equally else 1
+    return max(1, min(most, handle.max_compute_units))
+
+
+def _optional(handle: cl.Device, query: str, default: Any) -> Any:
+    """Ask for what not every version or vendor answers."""
+    try:
+        return getattr(handle, query)
+    except (cl.Error, AttributeError):
+        return default
+
+
+def _device_uuid(handle: cl.Device) -> str | None:
+    """Ask the driver for cl_khr_device_uuid."""
+    if "cl_khr_device_uuid" not in handle.extensions.split():
+        return None
+    pointer, number, size = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
+    ask = entry_point("clGetDeviceInfo", pointer, number, size, pointer, pointer)
+    answer = ctypes.create_string_buffer(16)
+    failed = ask(handle.int_ptr, _UUID_KHR, 16, answer, None)
+    return None if failed else str(uuid.UUID(bytes=answer.raw))
+
+
+def _hardware(handle: cl.Device, kind: str, identity: str) -> str:
+    """Name the hardware behind a device: its PCI address, the host's CPU, else the UUID."""
+    if kind == "cpu":
+        return f"cpu of {socket.gethostname()}"
+    bus, slot = _optional(handle, "pci_bus_id_nv", None), _optional(handle, "pci_slot_id_nv", None)
+    if bus is not None:
+        return f"pci {_optional(handle, 'pci_domain_id_nv', 0)}:{bus}:{slot}"
+    topology = _optional(handle, "topology_amd", None)
+    if topology is not None:
+        return f"pci 0:{topology.bus}:{topology.device}"
+    return identity

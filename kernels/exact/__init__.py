@@ -1,0 +1,1 @@
+"""Exact numbers on the host, by integers: limbs, expansions, rounding once."""

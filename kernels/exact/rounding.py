@@ -1,0 +1,131 @@
+"""Round exact values once: to nearest, ties to even, also where they are subnormal or infinite."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from chunkfold.kernels.exact.limbs import FORMATS, SPECIALS, integers, settled
+
+_DIGITS = 5
+"""Limbs of a quotient that are formed: 96 bits at least."""
+SLAB = 1 << 14
+"""Outputs that are divided at a time: what is made of more does not fit a cache."""
+
+
+def quotients(tables: np.ndarray, low: int, divisors: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Divide what settled tables hold by whole numbers, rounded once.
+
+    Parameters
+    ----------
+    tables
+        Of shape (outputs, entries); in units of 2**low.
+    divisors
+        Of shape (outputs,), above zero.
+    dtype
+        Of the results, which have shape (outputs,).
+    """
+    if len(divisors) and divisors.max() >= 1 << 32:
+        pairs = zip(integers(tables), divisors.tolist(), strict=True)
+        return np.array([ratio(value, n, low, dtype) for value, n in pairs], dtype)
+    out = np.empty(len(tables), dtype)
+    for at in range(0, len(tables), SLAB):
+        slab = slice(at, at + SLAB)
+        out[slab] = _divided(tables[slab], low, divisors[slab], dtype)
+    return out
+
+
+def _divided(tables: np.ndarray, low: int, divisors: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Divide by whole numbers below 2**32."""
+    negative = tables[:, -SPECIALS - 1] < 0
+    # Limbs of the magnitude, the highest first, with zeros behind for windows that reach there.
+    signed = tables[:, :-SPECIALS]
+    flipped = settled(np.pad(np.where(negative[:, None], -signed, signed), ((0, 0), (0, SPECIALS))))
+    digits = np.pad(flipped[:, -SPECIALS - 1 :: -1].astype(np.uint64), ((0, 0), (0, _DIGITS)))
+    count = digits.shape[1] - _DIGITS
+    top = np.argmax(digits != 0, axis=1)
+    rows = np.arange(len(digits))
+    # Schoolbook division, limb by limb: the rest is below the divisor, so nothing overflows.
+    rest = np.zeros(len(digits), np.uint64)
+    by = divisors.astype(np.uint64)
+    parts = np.empty((_DIGITS, len(digits)), np.uint64)
+    for n in range(_DIGITS):
+        current = rest << np.uint64(32) | digits[rows, top + n]
+        parts[n], rest = current // by, current % by
+    below = np.cumsum(digits[:, ::-1] != 0, axis=1)[:, ::-1]
+    sticky = (rest != 0) | (below[rows, top + _DIGITS] > 0)
+    # The quotient's first limb may be zero, its second is not.
+    first = np.where(parts[0] != 0, 0, 1)
+    high, mid, lower, last = (parts[np.minimum(first + n, _DIGITS - 1), rows] for n in range(4))
+    sticky |= last != 0
+    sticky |= (first == 0) & (parts[4] != 0)
+    exponent = 32 * (count - 1 - top - first) + low - 64
+    magnitude = _nearest(high, mid, lower, sticky, exponent, dtype)
+    return np.where(negative, -magnitude, magnitude).astype(dtype)
+
+
+def _nearest(
+    high: np.ndarray,
+    mid: np.ndarray,
+    lower: np.ndarray,
+    sticky: np.ndarray,
+    exponent: np.ndarray,
+    dtype: np.dtype,
+) -> np.ndarray:
+    """Round (high << 64 | mid << 32 | lower) * 2**exponent and a little more if it is sticky."""
+    form = FORMATS[dtype.name]
+    u = np.uint64
+    zeros = u(32) - np.frexp(high.astype(np.float64))[1].astype(u)
+    zeros = np.where(high == 0, u(0), zeros)
+    window = (high << (u(32) + zeros)) | (mid << zeros) | (lower >> (u(32) - zeros))
+    sticky = sticky | ((lower << zeros & u(0xFFFFFFFF)) != 0)
+    exponent = exponent + 32 - zeros.astype(np.int64)
+    drop = np.clip(np.maximum(64 - form.precision, form.least - exponent), 0, 66)
+    kept = np.where(drop < 64, window >> np.minimum(drop, 63).astype(u), u(0))
+    half = u(1) << np.clip(drop - 1, 0, 63).astype(u)
+    odd = (kept & u(1)) != 0
+    above = ((window & (half - u(1))) != 0) | sticky | odd
+    up = (drop <= 64) & ((window & half) != 0) & above
+    with np.errstate(over="ignore"):
+        scaled: np.ndarray = np.ldexp((kept + up).astype(np.float64), exponent + drop)
+        return scaled.astype(dtype)
+
+
+def ratio(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:
+    """Return numerator / denominator * 2**low, rounded once to a dtype."""
+    size = abs(numerator)
+    if not size:
+        return 0.0
+    shift = 70 - (size.bit_length() - denominator.bit_length())
+    scaled = size << shift if shift > 0 else size
+    quotient, rest = divmod(scaled, denominator << -shift if shift < 0 else denominator)
+    rounded = _rounded(quotient, bool(rest), low - shift, dtype)
+    return -rounded if numerator < 0 else rounded
+
+
+def root(numerator: int, denominator: int, low: int, dtype: np.dtype) -> float:
+    """Return the square root of numerator / denominator * 2**low, rounded once to a dtype."""
+    if not numerator:
+        return 0.0
+    shift = max(0, 140 - (numerator.bit_length() - denominator.bit_length()))
+    shift += (low - shift) % 2
+    quotient, rest = divmod(numerator << shift, denominator)
+    whole = math.isqrt(quotient)
+    inexact = bool(rest) or whole * whole != quotient
+    return _rounded(whole, inexact, (low - shift) // 2, dtype)
+
+
+def _rounded(value: int, sticky: bool, exponent: int, dtype: np.dtype) -> float:
+    """Round value * 2**exponent, and a little more if it is sticky; value has 64 bits at least."""
+    form = FORMATS[dtype.name]
+    drop = max(value.bit_length() - form.precision, form.least - exponent)
+    kept, half = value >> drop, value >> (drop - 1) & 1
+    if half and (sticky or value & ((1 << (drop - 1)) - 1) or kept & 1):
+        kept += 1
+    try:
+        wide = math.ldexp(kept, exponent + drop)
+    except OverflowError:
+        return math.inf
+    with np.errstate(over="ignore"):
+        return float(np.float64(wide).astype(dtype))

@@ -1,0 +1,1 @@
+"""Fold buffers on a device: launches, passes, combining, folds by key."""

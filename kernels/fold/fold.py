@@ -1,0 +1,273 @@
+"""The multi-pass driver: fold buffers into accumulators that stay on the device, then finish."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator
+from chunkfold.kernels.accumulator.partial import (
+    Partial,
+    settled_partial,
+    with_tables,
+    zero_partial,
+)
+from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.exact.limbs import MOST_DEPOSITS
+from chunkfold.kernels.fold.launch import Input, Launcher, Repeat
+from chunkfold.kernels.fold.launch_plan import planned_launches
+from chunkfold.kernels.fold.passes import Passes
+from chunkfold.kernels.fold.profile import Profile, merged
+from chunkfold.kernels.fold.shapes import each_shape, most_splits
+from chunkfold.kernels.geometry import Box
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+from chunkfold.kernels.program.options import Tuning
+
+_Again = tuple[Box, bool]
+"""A box, and whether no accumulator holds anything before it."""
+_MOST_REPEATS = 8
+"""Launches that are kept prepared."""
+
+
+class Fold:
+    """Folds any number of buffers into one partial of `outputs` accumulators per slot.
+
+    Buffers are folded in the order given, on one in-order queue; nothing waits for the host
+    until `finish`. Not for use by several threads at once.
+    """
+
+    def __init__(
+        self,
+        opened: DeviceContext,
+        accumulator: Accumulator,
+        tuning: Tuning,
+        outputs: int = 1,
+        queue: cl.CommandQueue | None = None,
+        splits: int | None = None,
+    ) -> None:
+        self.opened = opened
+        self.accumulator = accumulator
+        self.tuning = tuning
+        self.outputs = outputs
+        self.launcher = Launcher(opened, accumulator, tuning, queue)
+        self.splits = splits or most_splits(tuning, outputs, accumulator.nbytes)
+        self._words: dict[bytes, cl.Buffer] = {}
+        self._seen: deque[_Again] = deque(maxlen=2 * _MOST_REPEATS)
+        """What was folded last."""
+        self._repeats: dict[_Again, Repeat] = {}
+        """Launches for what comes again and again."""
+        self._passes = Passes(self.launcher, outputs)
+        self._passes.buffer(self.splits)  # fails here, if it does
+        self._used = 0
+        """Splits that hold something; the accumulators of others are undefined."""
+        self._count = 0
+        """Elements folded into each output."""
+        self._deposits = 0
+        """At most so many since carries were propagated, into the tables of one output."""
+        entries = accumulator.entries
+        # To the passes a table's counters are sums, each of an output of its own.
+        self._tables = (
+            Fold(opened, COUNTS, tuning, outputs * entries, self.launcher.queue, self.splits)
+            if entries
+            else None
+        )
+
+    def add(
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event] = ()
+    ) -> cl.Event | None:
+        """Enqueue the fold of a box of aligned buffers; return its event (None if it is empty).
+
+        The buffers must stay as they are until the event is complete.
+
+        Raises
+        ------
+        DeviceError
+            If the device refuses a launch.
+        """
+        if not box.elements:
+            return None
+        if box.outputs != self.outputs:
+            raise DeviceError(f"a box of {box.outputs} outputs cannot join {self.outputs}")
+        fresh = not self._used
+        repeat = self._repeats.get((box, fresh))
+        if repeat is not None and (fresh or repeat.groups <= self._used):
+            event = repeat.launch(inputs, wait_for)
+            self._used = max(self._used, repeat.groups)
+        else:
+            add = self._add_flat if box.kernel == "flat" else self._add_laid
+            event = add(inputs, box, wait_for)
+        self.took(box)
+        if self._deposits >= MOST_DEPOSITS:
+            self._settle()
+        self.launcher.queue.flush()  # so that whoever polls the event sees it end
+        return event
+
+    def took(self, box: Box) -> None:
+        """Account for a box that a launch folds into what `held` gave it."""
+        self._passes.expect(box.elements)
+        self._count += box.reduces
+        self._deposits += box.reduces * self.accumulator.deposits
+
+    def finish(self) -> Partial:
+        """Run the passes, read the partial back, and start anew from zero.
+
+        Raises
+        ------
+        DeviceError
+            If anything enqueued so far failed.
+
+        Exact sums that are expansions may have lost something: see `kernels.sums.any_lost`.
+        """
+        return self._finishing()()
+
+    def _finishing(self) -> Callable[[], Partial]:
+        """Start the passes; return what waits for them and reads the partial back."""
+        if not self._used or not self.outputs:
+            return lambda: zero_partial(self.accumulator, self.outputs)
+        if self._used == 1:  # else those of splits are added first
+            self._settle()
+        used, count = self._used, self._count
+        self._used = self._count = self._deposits = 0
+        scalars = self._passes.start(self._acc, used, self.splits * self.outputs, count)
+        tables = None if self._tables is None else self._tables._finishing()
+        if not self._where_it_was:
+            self._repeats.clear()  # they would write to the partial
+        if tables is None:
+            return scalars
+
+        def finish() -> Partial:
+            partial = with_tables(self.accumulator, scalars(), tables())
+            return partial if used == 1 else settled_partial(self.accumulator, partial)
+
+        return finish
+
+    @property
+    def _acc(self) -> cl.Buffer:
+        return self._passes.buffer(self.splits)
+
+    @property
+    def _where_it_was(self) -> bool:
+        """Whether launches find the accumulators where those before did."""
+        tables = self._tables is None or self._tables._where_it_was
+        return tables and self._passes.has(self.splits)
+
+    def profile(self) -> Profile:
+        """Return the times of every launch that `finish` has proved done."""
+        own = self.launcher.profile()
+        return own if self._tables is None else merged([own, self._tables.profile()])
+
+    def _settle(self) -> None:
+        """Propagate the carries of limbs, so that more can be added to them."""
+        if self._tables is None or not self.accumulator.in_limbs:
+            return
+        count = self._used * self.outputs
+        self.launcher.launch(
+            ("passes.cl", "settle"),
+            each_shape(self.tuning, count),
+            tables=self._tables.zeroed(self._used),
+            count=count,
+        )
+        self._deposits = 0
+
+    def held(self, splits: int) -> dict[str, Any]:
+        """Return the arguments for accumulators that a launch writes: the first `splits`."""
+        fresh = self._used == 0
+        if not fresh:
+            self._fill_zero(splits)
+        self._used = max(self._used, splits)
+        return {
+            "acc": self._acc,
+            "acc_n": self.splits * self.outputs,
+            "fresh": int(fresh),
+            # Unused, where there are none.
+            "tables": self._acc if self._tables is None else self._tables.zeroed(splits),
+            "seen": self._passes.seen,
+        }
+
+    def zeroed(self, splits: int) -> cl.Buffer:
+        """Return the accumulators, of which the first `splits` hold something, if only zero."""
+        self._fill_zero(splits)
+        self._used = max(self._used, splits)
+        return self._acc
+
+    def _fill_zero(self, splits: int) -> None:
+        """Make those of the first `splits` zero that hold nothing yet."""
+        missing = (splits - self._used) * self.outputs
+        if missing > 0 and self.accumulator == COUNTS and self.tuning.strip:
+            # A CPU's work-items are dear; on a GPU it is the other way round.
+            with device_errors(self.opened.device, "clearing tables"):
+                itemsize = self.accumulator.nbytes
+                cl.enqueue_fill_buffer(
+                    self.launcher.queue,
+                    self._acc,
+                    np.zeros(1, np.int64),
+                    self._used * self.outputs * itemsize,
+                    missing * itemsize,
+                )
+        elif missing > 0:
+            self.launcher.launch(
+                ("passes.cl", "fill_zero"),
+                each_shape(self.tuning, missing),
+                acc=self._acc,
+                acc_n=self.splits * self.outputs,
+                begin=self._used * self.outputs,
+                count=missing,
+            )
+
+    def _add_flat(
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        loads = self.tuning.flat
+        chunk = loads.width * loads.unroll * loads.local_size
+        groups = max(1, min(self.splits, -(-box.elements // chunk)))
+        items = groups * loads.local_size
+        where, shape = ("flat.cl", "fold_flat"), (groups, loads.local_size)
+        values = {
+            "begin": box.offset,
+            "end": box.offset + box.elements,
+            # Strips are whole loads long, so that only the run's ends are folded one by one.
+            "strip": -(-box.elements // (items * loads.width)) * loads.width,
+            "index": box.index,
+            **self.held(groups),
+        }
+        again = box, bool(values["fresh"])
+        room = len(self._repeats) < _MOST_REPEATS
+        if room and again in self._seen and not (values["fresh"] and self._tables):
+            self._repeats[again] = self.launcher.repeat(where, shape, inputs, **values)
+        self._seen.append(again)
+        return self.launcher.launch(where, shape, inputs, wait_for, **values)
+
+    def _add_laid(
+        self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        """Launch all that folds a box along its axes; return the event of the last."""
+        launches = planned_launches(self.tuning, box, self.splits, tables=self._tables is not None)
+        for one in launches:
+            event = self.launcher.launch(
+                one.where,
+                one.shape,
+                inputs,
+                wait_for,
+                tuning=one.tuning,
+                geo=self._upload_words(one.box),
+                outputs=self.outputs,
+                reduces=one.box.reduces,
+                offset=one.box.offset,
+                index=one.box.index,
+                **one.values,
+                **self.held(one.splits),
+            )
+        return event
+
+    def _upload_words(self, box: Box) -> cl.Buffer:
+        words = box.words()
+        key = words.tobytes()
+        if key not in self._words:
+            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            with device_errors(self.opened.device, "uploading a box's geometry"):
+                self._words[key] = cl.Buffer(self.opened.context, flags, hostbuf=words)
+        return self._words[key]

@@ -1,0 +1,117 @@
+"""Fold buffers by key into accumulators that stay on the device, then finish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.partial import Partial, Wide
+from chunkfold.kernels.errors import DeviceError, MonoidError
+from chunkfold.kernels.fold.keyed.groups import Groups
+from chunkfold.kernels.fold.keyed.layout import KeyedBox
+from chunkfold.kernels.fold.keyed.plan import MOST_OUTPUTS
+from chunkfold.kernels.fold.keyed.streams import Streams
+from chunkfold.kernels.fold.keyed.tables import Tables
+from chunkfold.kernels.fold.launch import Input
+from chunkfold.kernels.fold.profile import Profile, merged
+from chunkfold.kernels.program.device_context import DeviceContext
+from chunkfold.kernels.program.keyed_shared import divided
+from chunkfold.kernels.program.options import Tuning
+
+
+class KeyedFold:
+    """Folds buffers into one partial with an accumulator for each key and output.
+
+    Accumulator (key, output) stands at key * outputs + output. Elements whose key is not in
+    [0, keys) are left out. Buffers are folded in the order given, on one in-order queue; nothing
+    waits for the host until `finish`. Not for use by several threads at once.
+
+    Sums are added up as integers, and extremes compared, in tables that work-items share: they are
+    exact, and the same in any order. Everything else is folded by work-items that have accumulators
+    of their own.
+
+    Parameters
+    ----------
+    accumulator
+        Of `bind(..., keyed=True)`, in the form `for_outputs(keys * outputs)`, or `with_limbs()`.
+    keys
+        How many there are.
+    outputs
+        Outputs of each key.
+    """
+
+    def __init__(
+        self,
+        opened: DeviceContext,
+        accumulator: Accumulator,
+        tuning: Tuning,
+        keys: int,
+        outputs: int = 1,
+        queue: cl.CommandQueue | None = None,
+    ) -> None:
+        if not 0 < keys < 2**31:
+            raise MonoidError(f"{keys:,} keys: there must be one at least, and fewer than 2**31")
+        self._groups = Groups(opened, queue or opened.queue(), accumulator, keys, outputs)
+        shared, others = divided(opened.device, accumulator)
+        if outputs > MOST_OUTPUTS:
+            shared, others = (), tuple(range(len(accumulator.components)))
+        self._parts: list[Tables | Streams] = []
+        if shared:
+            self._parts.append(Tables(self._groups, tuning, shared))
+        if others:
+            self._parts.append(Streams(self._groups, tuning, others))
+
+    def add(
+        self,
+        inputs: Sequence[Input],
+        keys: Input,
+        layout: KeyedBox,
+        wait_for: Sequence[cl.Event] = (),
+    ) -> cl.Event | None:
+        """Enqueue the fold of a box of aligned buffers; return its event (None if it is empty).
+
+        `keys` holds int32. The buffers must stay as they are until the event is complete.
+
+        Raises
+        ------
+        DeviceError
+            If the device refuses a launch, or the box has other outputs.
+        """
+        if not layout.elements.elements:
+            return None
+        if layout.outputs != self._groups.outputs:
+            raise DeviceError(
+                f"a box of {layout.outputs} outputs cannot join {self._groups.outputs}"
+            )
+        event = None
+        for one in self._parts:
+            event = one.add(inputs, keys, layout, wait_for)
+        self._groups.queue.flush()
+        return event
+
+    def finish(self) -> Partial:
+        """Read the partial back, and start anew from zero.
+
+        Raises
+        ------
+        DeviceError
+            If anything enqueued so far failed.
+
+        Exact sums that are expansions may have lost something: see `kernels.sums.any_lost`.
+        """
+        arrays: dict[str, np.ndarray] = {}
+        wide: dict[str, Wide] = {}
+        for one in self._parts:
+            partial = one.finish()
+            arrays |= partial.arrays
+            wide |= partial.wide
+        return Partial(
+            {slot.name: arrays[slot.name] for slot in self._groups.accumulator.slots}, wide
+        )
+
+    def profile(self) -> Profile:
+        """Return the times of every launch that `finish` has proved done."""
+        return merged([one.fold.profile() for one in self._parts])

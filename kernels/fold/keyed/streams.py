@@ -1,0 +1,60 @@
+"""Fold by key with accumulators of each work-item's own: any reduction, without atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyopencl as cl
+
+from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.fold.fold import Fold
+from chunkfold.kernels.fold.keyed.groups import Groups, renamed
+from chunkfold.kernels.fold.keyed.layout import KeyedBox
+from chunkfold.kernels.fold.keyed.plan import stream_plan, stream_splits
+from chunkfold.kernels.fold.launch import Input
+from chunkfold.kernels.fold.shapes import each_shape
+from chunkfold.kernels.program.keyed_shared import some_of
+from chunkfold.kernels.program.options import Tuning
+
+
+class Streams:
+    """Folds by key what any work-item can, with accumulators of its own for each key."""
+
+    def __init__(self, of: Groups, tuning: Tuning, numbers: Sequence[int]) -> None:
+        self._of, self._numbers = of, numbers
+        accumulator = some_of(of.accumulator, numbers)
+        splits = stream_splits(tuning, accumulator.nbytes, of.keys, of.outputs)
+        self.fold = Fold(of.opened, accumulator, tuning, of.entries, of.queue, splits)
+
+    def add(
+        self, inputs: Sequence[Input], keys: Input, layout: KeyedBox, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        """Enqueue the fold of a box."""
+        of, fold, box = self._of, self.fold, layout.elements
+        splits, span = stream_plan(of.keys, box.reduces, fold.splits)
+        fold.zeroed(splits)
+        shape = each_shape(fold.tuning, splits * box.outputs)
+        held = fold.held(splits)
+        del held["fresh"]
+        fold.took(box)
+        return fold.launcher.launch(
+            ("keyed/streams.cl", "fold_streams"),
+            shape,
+            inputs,
+            wait_for,
+            key=keys,
+            geo=of.geometry(box),
+            key_geo=of.geometry(layout.keys),
+            outputs=box.outputs,
+            reduces=box.reduces,
+            keys=of.keys,
+            span=span,
+            splits=splits,
+            offset=box.offset,
+            index=box.index,
+            **held,
+        )
+
+    def finish(self) -> Partial:
+        """Merge the accumulators of all work-items."""
+        return renamed(self.fold.finish(), self._numbers)

@@ -1,0 +1,290 @@
+"""Launch kernels on a queue, keep their events, wait with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import pyopencl as cl
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.device.callers_queue import CallersQueue
+from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.fold.profile import (
+    LaunchTimes,
+    PassName,
+    PassTimes,
+    Profile,
+    measured,
+)
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors, status_text
+from chunkfold.kernels.program.options import Tuning
+from chunkfold.kernels.program.signature import Signature, signature
+
+DEADLINE_S = 600.0
+"""Longest wait for one command of a device, in seconds."""
+_COMPLETE = cl.command_execution_status.COMPLETE
+_SPIN_S = 5e-3
+"""How long a GPU is polled without pause, in seconds."""
+_CLOCKS = (
+    cl.profiling_info.QUEUED,
+    cl.profiling_info.SUBMIT,
+    cl.profiling_info.START,
+    cl.profiling_info.END,
+)
+Input: TypeAlias = "cl.Buffer | cl.SVM[Any]"  # which is no type when it runs
+"""What kernels read: a buffer, or memory of the host's."""
+_KEPT = 256
+"""Events kept before finished ones are read off and dropped."""
+
+
+class Launcher:
+    """Launches a reduction's kernels on one queue and accounts for every launch.
+
+    Not for use by several threads at once: neither are kernel objects.
+    """
+
+    def __init__(
+        self,
+        opened: DeviceContext,
+        accumulator: Accumulator,
+        tuning: Tuning,
+        queue: cl.CommandQueue | None = None,
+    ) -> None:
+        self.opened = opened
+        self.accumulator = accumulator
+        self.tuning = tuning
+        self.queue = queue or opened.queue()
+        self._kernels: dict[object, tuple[cl.Kernel, Signature]] = {}
+        self._pending: list[tuple[PassName, cl.Event]] = []
+        self._profile: dict[PassName, PassTimes] = {}
+
+    def launch(
+        self,
+        where: tuple[str, str],
+        shape: tuple[int, int],
+        inputs: Sequence[Input] = (),
+        wait_for: Sequence[cl.Event] = (),
+        *,
+        number: int = 0,
+        tuning: Tuning | None = None,
+        **values: Any,
+    ) -> cl.Event:
+        """Enqueue a kernel, named by file and name, over work-groups, given by number and size.
+
+        Parameters
+        ----------
+        number
+            Of the pass.
+        tuning
+            Where it is not the reduction's.
+        values
+            The kernel's arguments behind its inputs, by name.
+
+        Raises
+        ------
+        DeviceError
+            If the device refuses the launch; names device, kernel, pass and code.
+        """
+        name, (groups, size) = where[1], shape
+        kernel, takes = self._kernel(where, tuning)
+        arguments = takes.arguments(values)
+        with device_errors(self.opened.device, f"launching {name} in pass {number}"):
+            kernel.set_args(*inputs, *arguments)
+            event = self.enqueue(kernel, groups * size, size, wait_for)
+        self.launched((name, number), event)
+        return event
+
+    def repeat(
+        self,
+        where: tuple[str, str],
+        shape: tuple[int, int],
+        inputs: Sequence[Input],
+        **values: Any,
+    ) -> Repeat:
+        """Prepare launches like one with these inputs, which others may replace; as `launch`."""
+        kernel, takes = self._made(where, self.tuning)
+        with device_errors(self.opened.device, f"preparing {where[1]}"):
+            kernel.set_args(*inputs, *takes.arguments(values))
+        return Repeat(self, kernel, where[1], shape, inputs)
+
+    def launched(self, name: PassName, event: cl.Event) -> None:
+        """Account for a launch, once it has finished."""
+        self._pending.append((name, event))
+        if len(self._pending) > _KEPT:
+            self._read_off()
+
+    def enqueue(
+        self, kernel: cl.Kernel, items: int, size: int, wait_for: Sequence[cl.Event]
+    ) -> cl.Event:
+        """Enqueue a kernel that has its arguments, in work-groups of `size`.
+
+        Raises
+        ------
+        pyopencl.Error
+            If the device refuses the launch.
+        """
+        if isinstance(self.queue, CallersQueue):
+            return self.queue.run(kernel, items, size, wait_for)
+        event: cl.Event = cl.enqueue_nd_range_kernel(
+            self.queue, kernel, (items,), (size,), wait_for=list(wait_for)
+        )
+        return event
+
+    def _kernel(self, where: tuple[str, str], tuning: Tuning | None) -> tuple[cl.Kernel, Signature]:
+        key = where if tuning is None else (where, tuning)  # to hash a tuning takes its time
+        if key not in self._kernels:
+            self._kernels[key] = self._made(where, tuning or self.tuning)
+        return self._kernels[key]
+
+    def _made(self, where: tuple[str, str], tuning: Tuning) -> tuple[cl.Kernel, Signature]:
+        kernel_file, name = where
+        program = self.opened.program(kernel_file, self.accumulator, tuning)
+        with device_errors(self.opened.device, f"making kernel {name}"):
+            kernel = cl.Kernel(program, name)
+        takes = signature(kernel_file, name)
+        takes.prepare(kernel, len(self.accumulator.stored))
+        return kernel, takes
+
+    def wait(self, event: cl.Event, doing: str) -> None:
+        """Wait for one command of this queue, whose launches were all before it.
+
+        Raises
+        ------
+        DeviceError
+            If a launch failed, or the deadline passed.
+        """
+        self.queue.flush()
+        try:
+            wait(self.opened.device, event, doing)
+        except DeviceError:
+            self._read_off()  # a failed launch before it says more
+            raise
+
+    def profile(self) -> Profile:
+        """Return the times of all launches that have finished.
+
+        Raises
+        ------
+        DeviceError
+            If one failed.
+        """
+        self._read_off()
+        return dict(self._profile)
+
+    def _read_off(self) -> None:
+        kept = []
+        for name, event in self._pending:
+            status = event.command_execution_status
+            if status < 0:
+                where = f"{name[0]} of pass {name[1]}"
+                raise DeviceError(f"{self.opened.device} failed in {where}: {status_text(status)}")
+            if status != _COMPLETE:
+                kept.append((name, event))
+                continue
+            self._account(name, event)
+        self._pending = kept
+
+    def _account(self, name: PassName, event: cl.Event) -> None:
+        with device_errors(self.opened.device, f"reading the times of {name[0]}"):
+            asked: Any = event.get_profiling_info
+            launch = LaunchTimes(*map(asked, _CLOCKS))
+        before = self._profile.get(name)
+        times = measured(launch, before is None)
+        self._profile[name] = times if before is None else before + times
+
+
+class Repeat:
+    """A launch whose arguments behind its inputs were set once.
+
+    Where a fold takes 30 us, what Python does for each launch matters: a third of `launch`.
+    """
+
+    __slots__ = ("_errors", "_inputs", "_kernel", "_launcher", "_name", "_run", "_shape", "groups")
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        kernel: cl.Kernel,
+        name: str,
+        shape: tuple[int, int],
+        inputs: Sequence[Input],
+    ) -> None:
+        self._launcher, self._kernel, self._name = launcher, kernel, (name, 0)
+        self._inputs = list(inputs)
+        """That it has."""
+        self.groups = shape[0]
+        self._shape = (shape[0] * shape[1], shape[1])
+        self._errors = device_errors(launcher.opened.device, f"launching {name} again")
+        queue = launcher.queue
+        self._run = queue.prepare(kernel, *self._shape) if isinstance(queue, CallersQueue) else None
+
+    def launch(self, inputs: Sequence[Input], wait_for: Sequence[cl.Event]) -> cl.Event:
+        """Enqueue it; raises as `Launcher.launch`."""
+        kernel = self._kernel
+        with self._errors:
+            for number, given in enumerate(inputs):
+                if given is not self._inputs[number]:
+                    kernel.set_arg(number, given)
+                    self._inputs[number] = given
+            if self._run is not None and not wait_for:
+                event = self._run()
+            else:
+                event = self._launcher.enqueue(kernel, *self._shape, wait_for)
+        self._launcher.launched(self._name, event)
+        return event
+
+
+def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLINE_S) -> None:
+    """Wait until a command has finished. The queue must have been flushed.
+
+    OpenCL's own wait has no deadline. On a CPU device a thread of its own waits in it, and is left
+    there when the time is up: with Intel's runtime a thread that waits is one of the two that fold
+    on two cores. A GPU is polled, without sleep at first: the shortest sleep took 50 us where a
+    read-back takes 20.
+
+    Raises
+    ------
+    DeviceError
+        If the command failed, or `deadline_s` passed.
+    """
+    began = time.monotonic()
+    if device.kind == "cpu" and event.command_execution_status > _COMPLETE:
+        waiter = threading.Thread(target=_await, args=(event,), daemon=True)
+        waiter.start()
+        waiter.join(deadline_s)
+    while (status := event.command_execution_status) > _COMPLETE:
+        waited = time.monotonic() - began
+        if waited > deadline_s:
+            raise DeviceError(f"{device} has not finished {doing} in {deadline_s:.0f} s")
+        if waited < _SPIN_S:
+            os.sched_yield()
+        else:
+            time.sleep(min(waited / 64, 1e-3))
+    if status < 0:
+        raise DeviceError(f"{device} failed while {doing}: {status_text(status)}")
+
+
+def wait_watched(device: Device, event: cl.Event, doing: str) -> None:
+    """Wait in OpenCL itself, without a deadline: for threads that others watch over.
+
+    Raises
+    ------
+    DeviceError
+        If the command failed.
+    """
+    status = event.command_execution_status
+    if status > _COMPLETE:
+        _await(event)
+    if status != _COMPLETE:
+        wait(device, event, doing)  # which sees how it ended
+
+
+def _await(event: cl.Event) -> None:
+    with contextlib.suppress(cl.Error):  # its status tells
+        event.wait()

@@ -1,0 +1,86 @@
+"""Memory that a device's results are read into, and that is used again once nobody has it.
+
+Pinned memory, which a link's speed needs, takes longer to allocate than to fill.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.fold.staging import pinned
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+
+
+class _Fits(Protocol):
+    def fits(self, nbytes: int) -> bool:
+        """Whether it can hold so many bytes now."""
+
+
+_Piece = TypeVar("_Piece", bound=_Fits)
+_LEAST_BYTES = 64 << 10
+"""Of a landing."""
+_SPARE = 4
+"""Times what is read that a landing may have."""
+
+
+@dataclass
+class Landing:
+    """A piece of memory."""
+
+    memory: np.ndarray
+    until: cl.Event | None = None
+    """The last read into it."""
+
+    def fits(self, nbytes: int) -> bool:
+        """Whether so many bytes can be read into it now."""
+        if not nbytes <= self.memory.nbytes <= max(_LEAST_BYTES, _SPARE * nbytes):
+            return False
+        complete = cl.command_execution_status.COMPLETE
+        return self.until is None or self.until.command_execution_status <= complete
+
+
+def landed(
+    opened: DeviceContext, queue: cl.CommandQueue, source: cl.Buffer, nbytes: int
+) -> tuple[np.ndarray, cl.Event]:
+    """Read the first bytes of a buffer into lent memory; return that, and the event.
+
+    Raises
+    ------
+    DeviceError
+        If there is no memory, or the device refuses.
+    """
+    landing, view = _lent(opened, nbytes)
+    with device_errors(opened.device, "reading a partial back"):
+        # Not into the view: the event keeps what it is given.
+        landing.until = cl.enqueue_copy(queue, landing.memory[:nbytes], source, is_blocking=False)
+    return view, landing.until
+
+
+def _lent(opened: DeviceContext, nbytes: int) -> tuple[Landing, np.ndarray]:
+    landing = idle(opened.landings, nbytes) or Landing(
+        # On a queue of its own: nothing is before it.
+        pinned(opened, opened.queue(), max(nbytes, _LEAST_BYTES))
+    )
+    # Slices of a slice keep the array below it alone; behind a memoryview they keep this one.
+    view = np.frombuffer(landing.memory.data[:nbytes], np.uint8)
+    weakref.finalize(view, opened.landings.append, landing).atexit = False
+    return landing, view
+
+
+def idle(pool: deque[_Piece], nbytes: int) -> _Piece | None:
+    """Take a piece that nobody has and that fits, if there is one."""
+    for _ in range(len(pool)):
+        try:
+            piece = pool.popleft()
+        except IndexError:  # another thread was faster
+            return None
+        if piece.fits(nbytes):
+            return piece
+        pool.append(piece)
+    return None

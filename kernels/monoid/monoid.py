@@ -1,0 +1,270 @@
+"""Monoid: a reduction declared as data, from lift to finish."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from chunkfold.kernels.dtypes import kind_of
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.shown import shown
+from chunkfold.kernels.monoid import checks
+from chunkfold.kernels.monoid.accumulate import Accumulate, Number, Part
+from chunkfold.kernels.monoid.context import Context, Fields, Finish
+from chunkfold.kernels.monoid.tracing import first_kind, op_tree, traced
+
+KINDS = {
+    "b": "bool",
+    "i": "signed integers",
+    "u": "unsigned integers",
+    "f": "floats",
+    "c": "complex numbers",
+    "m": "timedeltas",
+    "M": "datetimes",
+}
+"""NumPy's kinds of elements."""
+
+
+def _single_field(fields: Fields, context: Context) -> np.ndarray:
+    from chunkfold.kernels.accumulator.exact_array import ExactArray
+
+    held = cast("Mapping[str, Any]", fields)
+    fields = {
+        name: one.rounded(context.floats) if isinstance(one, ExactArray) else one
+        for name, one in held.items()
+    }
+    if len(fields) == 1:
+        return next(iter(fields.values()))
+    dtype = np.dtype([(name, array.dtype, array.shape[1:]) for name, array in fields.items()])
+    record = np.empty(len(next(iter(fields.values()))), dtype)
+    for name, array in fields.items():
+        record[name] = array
+    return record
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """A commutative monoid over accumulators, and how elements enter and results leave it.
+
+    An accumulator is a set of named typed scalars (`fields`). `lift` makes one from an element,
+    `op` combines two, `zero` is op's identity, `finish` turns the root into the result.
+    `op` must be associative and commutative: elements are combined in any order.
+
+    With a single field, `zero`, `lift` and `op` may be given bare instead of as a mapping.
+
+    Raises
+    ------
+    MonoidError
+        If the parts do not agree, or a function has no meaning for the first of `kinds`.
+    """
+
+    name: str
+    """What messages and results call it; an identifier."""
+    fields: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({"s": "float64"}), kw_only=True
+    )
+    """Dtype of each field: int32, uint32, int64, uint64, float32, float64, or the rules "sum",
+    "mean", "real", "order", which depend on the elements' dtype; or "count", of elements that were
+    not skipped; or a table, whose zero is 0 and whose op is "add": "int64[n]", n counters, or
+    "exact", the exact sum of a polynomial that `lift` gives (docs/monoids.md)."""
+    inputs: int = field(default=1, kw_only=True)
+    """Number of aligned input arrays."""
+    zero: Mapping[str, Number | str] | Number | str = field(kw_only=True)
+    """The identity of `op`: numbers, or "lowest" or "highest" of the field's dtype."""
+    lift: Part | Mapping[str, Part | Number] | Number = field(kw_only=True)
+    """From an element to an accumulator: a function of symbols that returns an expression for each
+    field, or one for each. It has a parameter for each input, and may have one more, the element's
+    index in C order. For a table it gives the number of the counter that is added to, and a number
+    that there is none of adds nothing."""
+    op: Part | Mapping[str, Part | str] | str = field(kw_only=True)
+    """From two accumulators to one: "add", "min" or "max" for a field, or a function of symbols `a`
+    and `b`, whose fields are read as `a.name`; one for all fields, or one for each."""
+    accumulate: Accumulate | tuple[Accumulate, ...] = field(default=(), kw_only=True)
+    """Replaces `op(acc, lift(x))` inside a kernel; several have ends in different fields."""
+    finish: Finish = field(default=_single_field, kw_only=True)
+    """From the root's fields to the results."""
+    rtol: float = field(default=0.0, kw_only=True)
+    """Relative tolerance within which `op` is associative on float fields."""
+    kinds: str = field(default="biuf", kw_only=True)
+    """NumPy's kinds of elements it is defined for."""
+    on_empty: Literal["finish", "error"] = field(default="finish", kw_only=True)
+    """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
+    skipna: bool = field(default=False, kw_only=True)
+    """Whether elements that are NaN or NaT count as absent."""
+    where: Part | None = field(default=None, kw_only=True)
+    """Which elements are there: a function of the elements that gives a condition. Others count as
+    absent; None: all are."""
+    casts: bool = field(default=True, kw_only=True)
+    """Whether a `dtype` that elements are cast to is the result's too, as it is a sum's."""
+    unbounded: bool = field(default=False, kw_only=True)
+    """Whether `finish` gives Python's integers where `Context.result` is object."""
+    instead: Mapping[str, Monoid] = field(
+        default_factory=lambda: MappingProxyType({}), kw_only=True
+    )
+    """What to fold in its place where elements are of other kinds, by their letters."""
+    adapt: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
+    """Makes what to fold in its place from the elements' dtype, where fields depend on it."""
+    pair: Callable[[Sequence[np.dtype]], Monoid] | None = field(default=None, kw_only=True)
+    """Makes what to fold in its place of two inputs that are apart (kernels/catalogue/apart.py): x0
+    and x1 have dtypes of their own."""
+    exact: Monoid | None = field(default=None, kw_only=True)
+    """What to fold in its place where results are to be exact, for elements of its kinds."""
+
+    def __post_init__(self) -> None:
+        if not checks.is_identifier(self.name):
+            raise MonoidError(f"monoid name {self.name!r} is not an identifier")
+        if not isinstance(self.inputs, int) or self.inputs < 1:
+            raise MonoidError(
+                f"monoid {self.name!r} has {self.inputs!r} inputs; it needs at least 1"
+            )
+        if self.on_empty not in ("finish", "error"):
+            raise MonoidError(
+                f"on_empty of monoid {self.name!r} is {self.on_empty!r}; use 'finish' or 'error'"
+            )
+        if not isinstance(self.fields, Mapping) or not self.fields:
+            raise MonoidError(f"monoid {self.name!r} has no fields; it needs at least one")
+        checks.check_types(self.name, "field", self.fields)
+        object.__setattr__(self, "lift", checks.as_plain(self.lift))
+        given = checks.per_field(self.name, "zero", checks.as_plain(self.zero), self.fields)
+        object.__setattr__(self, "zero", given)
+        checks.check_numbers(self.name, "zero", given)
+        checks.check_parts(self.name, self.lift, self.op, self.fields)
+        if self.exact is not None and (
+            not isinstance(self.exact, Monoid) or self.exact.inputs != self.inputs
+        ):
+            raise MonoidError(f"exact of monoid {self.name!r} is no Monoid of as many inputs")
+        ways = self.accumulate if isinstance(self.accumulate, tuple) else (self.accumulate,)
+        object.__setattr__(self, "accumulate", ways)
+        checks.check_accumulates(self.name, self.accumulates)
+        checks.check_declared(self)
+
+    def __str__(self) -> str:
+        """Show what the functions made, for the likeliest of its kinds of elements."""
+        dtype = first_kind(self)
+        found, zero = traced(self, [dtype] * self.inputs), cast("Mapping[str, object]", self.zero)
+        lines = [f"{self.name} of {dtype}:"]
+        for name, tree in found.lift.items():
+            op = op_tree(name, found.dtypes[name], found.op[name])
+            lines.append(
+                f"  {name}: {found.dtypes[name]}, zero {zero[name]}, lift {shown(tree)}, "
+                f"op {shown(op)}"
+            )
+        return "\n".join(lines)
+
+    @property
+    def accumulates(self) -> tuple[Accumulate, ...]:
+        """The ways to take in elements, each of fields of its own."""
+        return cast("tuple[Accumulate, ...]", self.accumulate)
+
+    def for_dtype(self, dtype: np.dtype, *, exact: bool = False) -> Monoid:
+        """Return the monoid that reduces elements of a dtype, which may be another one.
+
+        `exact` asks for the one without rounding, where there is one.
+
+        Raises
+        ------
+        MonoidError
+            If there is none.
+        """
+        kind, exactly = kind_of(dtype), self.exact if exact else None
+        if kind not in self._kinds:
+            able = set(self._kinds)
+            names = ", ".join(name for letters, name in KINDS.items() if set(letters) & able)
+            raise MonoidError(f"{self.name!r} is not defined for {dtype}, only for {names}")
+        other = next((one for kinds, one in self.instead.items() if kind in kinds), None)
+        if other is not None:
+            found = other.for_dtype(dtype, exact=exact)
+        elif exactly is not None and kind in exactly._kinds:
+            found = exactly.for_dtype(dtype)
+        elif self.adapt is not None:
+            found = self.adapt(dtype)
+        else:
+            return self
+        return found._called_as(self)
+
+    def for_pair(self, dtypes: Sequence[np.dtype]) -> Monoid:
+        """Return the monoid that reduces two inputs which are apart, under the same name.
+
+        Raises
+        ------
+        MonoidError
+            If there is none.
+        """
+        if self.pair is None:
+            raise MonoidError(
+                f"{self.name!r} reduces elements of one dtype, but no dtype holds both "
+                f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
+            )
+        return self.pair(dtypes)._called_as(self)
+
+    def _called_as(self, other: Monoid) -> Monoid:
+        """Return this one under another's name, that takes for absent what the other does."""
+        return _copied(self, name=other.name, skipna=other.skipna, where=other.where)
+
+    @property
+    def _kinds(self) -> str:
+        """Kinds of elements that it, or what stands in its place, is defined for."""
+        return "".join([self.kinds, *self.instead])
+
+    def evaluate(
+        self,
+        *arrays: np.ndarray,
+        axis: int | tuple[int, ...] | None = None,
+        dtype: str | np.dtype | None = None,
+        ddof: float = 0,
+        exact: bool = True,
+    ) -> np.ndarray:
+        """Return what the reduction of arrays in memory gives, by NumPy alone.
+
+        It is for looking at what a declaration means, and for tests: no kernel and no device is
+        used. Integers and exact sums have the bits that devices give; what rounds may differ by
+        the order of operations, and by what devices' functions are allowed.
+
+        Parameters
+        ----------
+        arrays
+            One for each input; they broadcast as NumPy's do.
+        axis
+            What to reduce over; None: all axes.
+        dtype, ddof
+            As in `chunkfold.reduce`.
+        exact
+            Whether sums of floats are exact and rounded once, as they are by default.
+
+        Raises
+        ------
+        MonoidError
+            If it is not defined for the arrays' dtypes, or for no elements and there are none.
+        """
+        from chunkfold.kernels.binding.evaluation import evaluate
+
+        wanted = None if dtype is None else np.dtype(dtype)
+        given = [np.asarray(array) for array in arrays]
+        return evaluate(self, given, axis, dtype=wanted, ddof=ddof, exact=exact)
+
+    def among(self, where: Part) -> Monoid:
+        """Return the form that takes elements for absent of which a condition does not hold.
+
+        `where` is a function of symbols, as `lift` is, with a parameter for each input.
+        """
+        return _copied(self, where=where)
+
+    def skipping(self, name: str | None = None) -> Monoid:
+        """Return the form that takes NaN and NaT for absent, under the same name or another."""
+        return replace(self, skipna=True, name=name or self.name)
+
+
+def _copied(monoid: Monoid, **others: object) -> Monoid:
+    """Return a copy with some parts replaced that its functions do not depend on.
+
+    Unlike `dataclasses.replace` it declares nothing anew: the functions need not be tried again.
+    """
+    made = copy.copy(monoid)
+    for name, value in others.items():
+        object.__setattr__(made, name, value)
+    return made

@@ -1,0 +1,371 @@
+"""Trace a monoid's functions: call each once with symbols of some dtypes, and keep the trees.
+
+What kernels fold, what is hashed and what is sent to workers are these trees; the functions stay
+where they were declared.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.exact.polynomials import is_summable
+from chunkfold.kernels.expressions import operations
+from chunkfold.kernels.expressions.functions import BY_NAME
+from chunkfold.kernels.expressions.library import as_symbol, signed_bits
+from chunkfold.kernels.expressions.nodes import (
+    BOOL,
+    INDEX,
+    Node,
+    constant,
+    field_node,
+    input_node,
+)
+from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
+from chunkfold.kernels.expressions.verify import verify
+from chunkfold.kernels.monoid.accumulate import Accumulate
+
+if TYPE_CHECKING:
+    from chunkfold.kernels.monoid.monoid import Monoid
+
+Trees = Mapping[str, Node]
+"""A tree for each field."""
+COLLECTIVES = ("add", "min", "max")
+"""Ops that may be named; devices may have built-ins for them."""
+_OPS = {"add": "add", "min": "minimum", "max": "maximum"}
+_FLOAT_OPS = {"add": "add", "min": "fmin", "max": "fmax"}
+_OF_KINDS = {"f": "f8", "i": "i8", "u": "u8", "c": "c16", "m": "m8[s]", "M": "M8[s]", "b": "?"}
+"""Dtypes that stand for kinds of elements, the likeliest first."""
+_TEXT = "OpenCL C text; write a function of symbols, as lift=lambda x: x * x (docs/monoids.md)"
+
+
+class Fields:
+    """An accumulator or a state, as functions see it: each field is a symbol."""
+
+    def __init__(self, holder: str, dtypes: Mapping[str, str]) -> None:
+        self.__dict__.update(
+            {
+                name: Symbol(field_node(holder, name, np.dtype(d)))
+                for name, d in dtypes.items()
+                if d != EXACT
+            }
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"there is no field {name!r}; there are {', '.join(self.__dict__)}")
+
+
+@dataclass(frozen=True)
+class State:
+    """An `Accumulate` as trees."""
+
+    dtypes: Mapping[str, str]
+    step: Trees
+    end: Trees
+    first: Trees
+    carry: Trees
+    join: Trees
+    join_alike: Trees
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A monoid as trees, for inputs of some dtypes."""
+
+    dtypes: Mapping[str, str]
+    """Of each field; of a table that of its counters, of an exact sum "exact"."""
+    lift: Trees
+    op: Mapping[str, str | Node]
+    """Names of ops, or trees of fields of a and b."""
+    states: tuple[State, ...]
+    absent: Node | None
+    """Of an element whether it counts as absent; None if none does."""
+
+    @property
+    def trees(self) -> list[Node]:
+        """Every tree."""
+        states = (
+            part
+            for one in self.states
+            for part in (one.step, one.end, one.first, one.carry, one.join, one.join_alike)
+        )
+        found = [tree for part in (self.lift, *states) for tree in part.values()]
+        found += [op for op in self.op.values() if isinstance(op, Node)]
+        return found if self.absent is None else [*found, self.absent]
+
+
+def value_dtype(dtype: np.dtype) -> np.dtype:
+    """Return the dtype of symbols of an element's: times are int64, halves float32.
+
+    >>> value_dtype(np.dtype("M8[s]")), value_dtype(np.dtype("f2"))
+    (dtype('int64'), dtype('float32'))
+    """
+    if dtype.kind in "mM":
+        return np.dtype(np.int64)
+    if dtype.name in ("float16", "bfloat16"):
+        return np.dtype(np.float32)
+    return dtype.newbyteorder("=")
+
+
+def element(number: int, dtype: np.dtype) -> Symbol | ComplexSymbol:
+    """Return what stands for an element of an input."""
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        real, imag = (Symbol(input_node(number, part, name)) for name in ("re", "im"))
+        return ComplexSymbol(real, imag)
+    return Symbol(input_node(number, value_dtype(dtype)))
+
+
+def _missing(one: Symbol | ComplexSymbol, dtype: np.dtype) -> Symbol | None:
+    """Return whether an element is NaN or NaT; None if it never is."""
+    if isinstance(one, ComplexSymbol):
+        return (one.real != one.real) | (one.imag != one.imag)
+    if dtype.kind in "mM":
+        return one == np.iinfo(np.int64).min
+    if dtype.name == "float16":  # by bits, for compilers that would compare halves one by one
+        return (signed_bits(one) & 0x7FFFFFFF) > 0x7F800000
+    return one != one if one.dtype.kind == "f" else None
+
+
+def first_kind(monoid: Monoid) -> np.dtype:
+    """Return the dtype with which a monoid's functions are tried when it is declared."""
+    return next(kinds_tried(monoid))
+
+
+def kinds_tried(monoid: Monoid) -> Iterator[np.dtype]:
+    """Yield a dtype of each of a monoid's kinds of elements, the likeliest first."""
+    found = [dtype for kind, dtype in _OF_KINDS.items() if kind in monoid.kinds]
+    yield from map(np.dtype, found or ["f8"])
+
+
+def traced(monoid: Monoid, values: Sequence[np.dtype], *, fp64: bool = True) -> Traced:
+    """Return the trees of a monoid for inputs of some dtypes.
+
+    Raises
+    ------
+    MonoidError
+        If a function raises, or gives something else than expressions of its fields.
+    """
+    held = operations.has_float64.set(fp64)
+    try:
+        return _Trace(monoid, values, fp64).traced()
+    finally:
+        operations.has_float64.reset(held)
+
+
+class _Trace:
+    """Calls the functions of one monoid."""
+
+    def __init__(self, monoid: Monoid, values: Sequence[np.dtype], fp64: bool) -> None:
+        self._monoid, self._fp64, self._value = monoid, fp64, values[0]
+        self._values = values
+        self._elements = [element(number, dtype) for number, dtype in enumerate(values)]
+        self._index = Symbol(INDEX)
+        self.dtypes = {name: self._dtype(rule) for name, rule in monoid.fields.items()}
+
+    def _dtype(self, rule: str) -> str:
+        if rule == EXACT:
+            unfit = next((one for one in self._values if not is_summable(one)), None)
+            if unfit is not None:
+                raise self._error(f"exact sums are of numbers, not of {unfit}")
+            return EXACT
+        return "int64" if is_table(rule) else field_dtype(rule, self._value, self._fp64)
+
+    def traced(self) -> Traced:
+        ways = tuple(self._state(one) for one in self._monoid.accumulates)
+        found = Traced(self.dtypes, self._lift(), self._op(), ways, self._absent())
+        verify(found.trees)
+        return found
+
+    def _absent(self) -> Node | None:
+        """Return whether an element is missing, or `where` leaves it out."""
+        found = [
+            _missing(one, dtype) for one, dtype in zip(self._elements, self._values, strict=True)
+        ]
+        masks = [one for one in found if one is not None] if self._monoid.skipna else []
+        if self._monoid.where is not None:
+            there = self._called("where", self._monoid.where, *self._elements)
+            if not isinstance(there, (Symbol, bool, np.bool_)):
+                raise self._error(f"where gives {there!r}; give a condition, as lambda x: x > 0")
+            masks.append(
+                ~there.astype(BOOL) if isinstance(there, Symbol) else as_symbol(not there, BOOL)
+            )
+        absent = functools.reduce(operator.or_, masks).node if masks else None
+        return None if absent is constant(False, BOOL) else absent
+
+    def _lift(self) -> Trees:
+        lift = self._monoid.lift
+        if isinstance(lift, Mapping):
+            made = {name: self._of_element("lift", one) for name, one in lift.items()}
+        else:
+            made = self._of_element("lift", lift)
+        return self._trees("lift", made, self.dtypes, bare=True)
+
+    def _op(self) -> Mapping[str, str | Node]:
+        op, names = self._monoid.op, self._monoid.fields
+        if isinstance(op, str):
+            return dict.fromkeys(names, op)
+        a, b = (Fields(side, self.dtypes) for side in "ab")
+        if not isinstance(op, Mapping):
+            return self._trees("op", self._called("op", op, a, b), self.dtypes, bare=True)
+        made: dict[str, str | Node] = {}
+        for name, one in op.items():
+            if isinstance(one, str):
+                made[name] = one
+            else:
+                given = {name: self._called(f"op[{name!r}]", one, a, b)}
+                made |= self._trees(f"op[{name!r}]", given, {name: self.dtypes[name]})
+        return made
+
+    def _state(self, given: Accumulate) -> State:
+        dtypes = {n: field_dtype(r, self._value, self._fp64) for n, r in given.state.items()}
+        s, a, b = (Fields(holder, dtypes) for holder in "sab")
+        part = self._part
+        first = part("first", self._of_element("accumulate.first", given.first), dtypes)
+        stepped = {name: dtype for name, dtype in dtypes.items() if name not in first}
+        step = self._of_element("accumulate.step", given.step, s)
+        if isinstance(given.end, Mapping):
+            end = {n: self._called("accumulate.end", one, s) for n, one in given.end.items()}
+        else:
+            end = self._called("accumulate.end", given.end, s)
+        return State(
+            dtypes,
+            self._trees("accumulate.step", step, stepped),
+            part("end", end, self.dtypes),
+            first,
+            part("carry", self._called("accumulate.carry", given.carry, s), dtypes),
+            part("join", self._called("accumulate.join", given.join, a, b), dtypes, whole=True),
+            part(
+                "join_alike",
+                self._called("accumulate.join_alike", given.join_alike, a, b),
+                stepped,
+                whole=True,
+            ),
+        )
+
+    def _of_element(self, what: str, function: Any, *state: Fields) -> Any:
+        """Call a function of elements, and of the index if it has a parameter for it."""
+        if not callable(function):
+            return self._called(what, function)
+        given = [*state, *self._elements]
+        if _parameters(function) > len(given):
+            given.append(self._index)
+        return self._called(what, function, *given)
+
+    def _called(self, what: str, function: Any, *given: Any) -> Any:
+        """Call a function; a number is what it would return, and None nothing at all."""
+        if function is None or (isinstance(function, (int, float)) and what.startswith("lift")):
+            return {} if function is None else function
+        if not callable(function):
+            raise self._error(f"{what} is {function!r}, " + self._remedy(function))
+        with self._errors(what):
+            return function(*given)
+
+    @staticmethod
+    def _remedy(given: object) -> str:
+        return _TEXT if isinstance(given, str) else "which is no function of symbols"
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        """Say where in the user's function what went wrong."""
+        try:
+            yield
+        except MonoidError:
+            raise
+        except Exception as error:
+            raise self._error(f"{what} failed{_place(error)}: {error}") from error
+
+    def _error(self, text: str) -> MonoidError:
+        dtypes = " and ".join(map(str, self._values))
+        return MonoidError(f"monoid {self._monoid.name!r} of {dtypes}: {text}")
+
+    def _part(
+        self, part: str, given: Any, dtypes: Mapping[str, str], *, whole: bool = False
+    ) -> Trees:
+        """Return an optional part of an `Accumulate`, which may name some of the fields."""
+        what = f"accumulate.{part}"
+        if not isinstance(given, Mapping):
+            raise self._error(f"{what} gives {given!r}; give a mapping of fields and expressions")
+        unknown = set(given) - set(dtypes)
+        if unknown:
+            raise self._error(f"{what} names {sorted(unknown)}; there are {', '.join(dtypes)}")
+        wanted = dtypes if whole and given else {name: dtypes[name] for name in given}
+        return self._trees(what, given, wanted)
+
+    def _trees(
+        self, what: str, given: Any, dtypes: Mapping[str, str], *, bare: bool = False
+    ) -> Trees:
+        """Return the trees of expressions, converted to the fields' dtypes."""
+        if bare and len(dtypes) == 1 and not isinstance(given, Mapping):
+            given = {next(iter(dtypes)): given}
+        if not isinstance(given, Mapping):
+            raise self._error(
+                f"{what} gives {given!r}; give a mapping of {', '.join(dtypes)} and expressions"
+            )
+        if set(given) != set(dtypes):
+            raise self._error(f"{what} names {sorted(given)}, but should name {sorted(dtypes)}")
+        made = {}
+        for name, dtype in dtypes.items():
+            one = given[name]
+            if isinstance(one, ComplexSymbol):
+                raise self._error(f"{what} gives {name!r} a complex number; give .real or .imag")
+            if isinstance(one, str):
+                raise self._error(f"{what} gives {name!r} {one!r}, {_TEXT}")
+            with self._errors(f"{what} of {name!r}"):
+                made[name] = _converted(one, dtype).node
+        return made
+
+
+def _converted(one: Symbol | float, dtype: str) -> Symbol:
+    """Return a value as a field takes it; what is summed exactly stays what it is."""
+    if dtype == EXACT:
+        return one if isinstance(one, Symbol) else as_symbol(one, np.dtype(np.float64))
+    return as_symbol(one, np.dtype(dtype))
+
+
+def _parameters(function: Callable[..., Any]) -> int:
+    """Return how many parameters a function can be given by position; 0 if it does not tell."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(one.kind in plain and one.default is one.empty for one in found)
+
+
+_OWN = (__file__, str(Path(operations.__file__).parent))
+"""Files whose lines are none of the user's."""
+
+
+def _place(error: Exception) -> str:
+    """Return where the user's function was when it failed."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(_OWN)
+    ]
+    if not frames:
+        return ""
+    last = frames[-1]
+    return f' at {last.filename}:{last.lineno}, "{last.line}"' if last.line else ""
+
+
+def op_tree(name: str, dtype: str, op: str | Node) -> Node:
+    """Return a field's op as a tree; min and max that are named drop NaN."""
+    if isinstance(op, Node):
+        return op
+    number = np.dtype(np.float64 if dtype == EXACT else dtype)
+    a, b = (field_node(side, name, number) for side in "ab")
+    known = _FLOAT_OPS if dtype.startswith("float") else _OPS
+    return BY_NAME[known[op]](a, b)

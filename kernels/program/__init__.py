@@ -1,0 +1,1 @@
+"""From an accumulator to a built program: OpenCL text, assembling, building, a device's context."""

@@ -1,0 +1,51 @@
+"""Put a kernel's source together, and find one's way in it again."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.program.header import header
+from chunkfold.kernels.program.keyed import parts
+from chunkfold.kernels.program.texts import library
+
+_GENERATED = {"monoid.clh": header, "keyed/parts.clh": parts}
+"""Headers that are made for the reduction at hand."""
+_INCLUDE = re.compile(r'^#include "(?P<name>[\w./]+)"\n', re.MULTILINE)
+_LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')
+
+
+def assemble(kernel: str, accumulator: Accumulator) -> str:
+    """Return the whole source of kernel file `kernel` with the reduction baked in.
+
+    Includes are resolved here, each behind a `#line` directive, so that the compiler's line
+    numbers are those of the files; of what is generated they are behind what it is.
+    """
+    text = resources.files("chunkfold.kernels").joinpath("cl", kernel).read_text()
+    texts, place = [f'#line 1 "{kernel}"\n'], 0
+    for match in _INCLUDE.finditer(text):
+        name = match["name"]
+        line = text.count("\n", 0, match.end()) + 1
+        body = _GENERATED[name](accumulator) if name in _GENERATED else library(name)
+        texts += [text[place : match.start()], body, f'#line {line} "{kernel}"\n']
+        place = match.end()
+    return "".join([*texts, text[place:]])
+
+
+def located(source: str, number: int) -> str:
+    r"""Say which file and line the `number`-th line of an assembled source is: "flat.cl:12".
+
+    For compilers that ignore `#line`.
+
+    >>> located('#line 1 "a.cl"\nint x;\nint y;', 3)
+    'a.cl:2'
+    """
+    name, line = "generated", 0
+    for text in source.split("\n")[:number]:
+        match = _LINE.match(text)
+        if match:
+            name, line = match["name"], int(match["line"]) - 1
+        else:
+            line += 1
+    return f"{name}:{line}"

@@ -1,0 +1,251 @@
+"""Emit a reduction into OpenCL C: the header that replaces kernels/cl/monoid.clh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.component import Component
+from chunkfold.kernels.expressions.emit import tables
+from chunkfold.kernels.expressions.nodes import walk
+from chunkfold.kernels.monoid.accumulate import CARRY_AFTER
+from chunkfold.kernels.program.compact_sums import compact_component
+from chunkfold.kernels.program.components import component
+from chunkfold.kernels.program.exact_sums import exact_component
+from chunkfold.kernels.program.inputs import inputs
+from chunkfold.kernels.program.joins import joins
+from chunkfold.kernels.program.memory import memory
+from chunkfold.kernels.program.positions import positions
+from chunkfold.kernels.program.pre_rounding import grid_steps, grid_sums, has_grid
+from chunkfold.kernels.program.states import carries, has_firsts
+from chunkfold.kernels.program.texts import generated, joined, library, named
+from chunkfold.kernels.program.transpose import turns
+
+
+def header(accumulator: Accumulator) -> str:
+    """Return the generated counterpart of kernels/cl/monoid.clh for an accumulator."""
+    parts = [
+        _preamble(accumulator),
+        library("tables.clh") if accumulator.tables else "",
+        library("expansions.clh") if accumulator.exact else "",
+        library("limbs.clh") if accumulator.in_limbs else "",
+        library("products.clh") if _has_products(accumulator) else "",
+        generated("how elements are read"),
+        inputs(accumulator),
+        *(
+            f"{generated(_told(number, part))}\n{_baker(part)(number, part, accumulator)}"
+            for number, part in enumerate(accumulator.components)
+        ),
+        generated("all components together"),
+        _whole(accumulator),
+        positions(accumulator),
+        _attaching(accumulator),
+        generated("accumulators in memory"),
+        memory(accumulator),
+        _collectives(accumulator),
+    ]
+    return "\n".join(parts)
+
+
+def _told(number: int, part: Component) -> str:
+    """Say what a component is, and of which monoid."""
+    fields = ", ".join(field.name for field in part.fields)
+    ops = dict.fromkeys(f.op if isinstance(f.op, str) else "an op of its own" for f in part.fields)
+    what = "an exact sum" if part.limbs else "counters" if part.table else ", ".join(ops)
+    return f"component {number}: {fields} of {part.origin}, {what}"
+
+
+def _has_products(accumulator: Accumulator) -> bool:
+    """Whether any limbs are of polynomials that are no power of one number."""
+    return any(slot.field.limbs and not slot.field.limbs.power for slot in accumulator.tables)
+
+
+def _baker(part: Component) -> Callable[[int, Component, Accumulator], str]:
+    if part.limbs is None:
+        return component
+    return exact_component if part.table else compact_component
+
+
+def needs_fp64(accumulator: Accumulator) -> bool:
+    """Whether any element, value, field or step of the accumulator is float64."""
+    states = [dtype for c in accumulator.components if c.state for _, dtype, _ in c.state.fields]
+    fields = [slot.field.dtype for slot in accumulator.scalars]
+    nodes = (one.dtype.name for c in accumulator.components for one in walk(c.trees))
+    used = {*accumulator.stored, *accumulator.value, *fields, *states, *nodes}
+    expansions = any(c.limbs and c.limbs.terms for c in accumulator.components)
+    return expansions or not used.isdisjoint({"float64", "complex128"})
+
+
+def _preamble(accumulator: Accumulator) -> str:
+    lines = [generated("what all of it needs")]
+    if needs_fp64(accumulator):
+        lines += ["#define CHF_FP64 1", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"]
+    # A contracted multiply-add rounds once where the monoid says twice.
+    lines.append("#pragma OPENCL FP_CONTRACT OFF")
+    lines += [library("vectors.clh"), generated("what all of it needs")]
+    if "float16" in accumulator.value:
+        # One rounding: through float, a double would be rounded twice.
+        wide = "double" if "float64" in accumulator.stored else "float"
+        lines += [
+            f"static float chf_to_half({wide} x)",
+            "{",
+            "    ushort bits;",
+            "    vstore_half_rte(x, 0, (half *)&bits);",
+            "    return vload_half(0, (const half *)&bits);",
+            "}",
+        ]
+    return "\n".join([*lines, tables([t for c in accumulator.components for t in c.trees])])
+
+
+def _whole(accumulator: Accumulator) -> str:
+    """Lay the components side by side. Tables of counters have no place in an accumulator."""
+    parts = named(accumulator)
+    held = [(c, h) for c, h, part in parts if part.table is None or part.limbs]
+    exact = [c for c, _, part in parts if part.limbs and part.table]
+    states = {c: part for c, h, part in parts if c == h}
+    firsts = [c for c, part in states.items() if has_firsts(part, accumulator)]
+    carried = [c for c, part in states.items() if carries(part, accumulator)]
+    ended = dict.fromkeys(h for _, h in held)
+    gridded = has_grid(accumulator)
+
+    def each(template: str) -> str:
+        return " ".join(template.format(c=c) for c in states)
+
+    def made(template: str) -> str:
+        # C knows no empty structures.
+        return " ".join(template.format(c=c, h=h) for c, h in held) or "r.none = 0;"
+
+    return f"""\
+typedef struct {{ {" ".join(f"{c}_t {c};" for c, _ in held) or "int none;"} }} acc_t;
+typedef struct {{ {each("{c}_state {c};")} }} state_t;
+{grid_sums(accumulator) if gridded else "#define CHF_GRID 0"}
+#define CHF_FIRSTS {int(bool(firsts))}
+typedef struct {{
+    {each("{c}_states {c};")}
+    {"CHF_GRID_MEMBER" if gridded else ""}
+    {"int begun;" if firsts else ""}
+}} states_t;
+static acc_t chf_zero(void) {{ acc_t r; {made("r.{c} = {c}_zero();")} return r; }}
+static acc_t chf_op(acc_t a, acc_t b)
+{{
+    acc_t r;
+    {made("r.{c} = {c}_op(a.{c}, b.{c});")}
+    return r;
+}}
+static acc_t chf_lift(value_t v, ulong i)
+{{
+    acc_t r;
+    {made("r.{c} = {c}_lift(v, i);")}
+    return r;
+}}
+static void chf_begin(state_t *s) {{ {each("{c}_begin(&s->{c});")} }}
+static void chf_step(state_t *s, value_t v, ulong i) {{ {each("{c}_step(&s->{c}, v, i);")} }}
+static acc_t chf_end(const state_t *s)
+{{
+    acc_t r;
+    {made("r.{c} = {c}_end(s->{h});")}
+    return r;
+}}
+static void chf_begins(states_t *s)
+{{
+    {each("{c}_begins(&s->{c});")}
+#if CHF_GRID
+    s->grid.most = s->grid.least = s->grid.count = 0; /* nothing is on it */
+#endif
+#if CHF_FIRSTS
+    s->begun = 0;
+#endif
+}}
+#if CHF_FIRSTS
+static void chf_firsts(states_t *s, const values_t *v, ulong i, ulong di)
+{{
+    {" ".join(f"{c}_firsts(&s->{c}, v, i, di);" for c in firsts)}
+    s->begun = 1;
+}}
+#endif
+static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
+{{
+    {each("{c}_steps(&s->{c}, v, i, di);")}
+}}
+{_batches(accumulator) if gridded else "#define CHF_TRIES 0"}
+#define CHF_CARRY_AFTER {CARRY_AFTER if carried else 0}
+static void chf_carries(states_t *s) {{ {" ".join(f"{c}_carries(&s->{c});" for c in carried)} }}
+static void chf_ends(const states_t *states, acc_t *out)
+{{
+#if CHF_GRID
+    states_t whole = *states, *s = &whole;
+    if (s->grid.count)
+        chf_leave_grid(s);
+#else
+    const states_t *s = states;
+#endif
+    {" ".join(f"{h}_state {h}_out[CHF_LANES]; {h}_ends(&s->{h}, {h}_out);" for h in ended)}
+    #pragma unroll
+    for (int j = 0; j < CHF_LANES; j++) {{
+        {" ".join(f"out[j].{c} = {c}_end({h}_out[j]);" for c, h in held) or "out[j].none = 0;"}
+    }}
+}}
+{joins(accumulator, gridded=gridded)}
+{turns(accumulator)}
+static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
+
+
+def _batches(accumulator: Accumulator) -> str:
+    """Return how exact sums take in elements without a look at each: on trial, or on a grid."""
+    tries = [
+        f"left |= {c}_try(&s->{c}, v, i, di);" if part.limbs else f"{c}_steps(&s->{c}, v, i, di);"
+        for c, h, part in named(accumulator)
+        if c == h
+    ]
+    return f"""\
+#define CHF_TRIES (!CHF_GRID)
+#if CHF_TRIES
+static CHF_VEC(ulong) chf_try(states_t *s, const values_t *v, ulong i, ulong di)
+{{
+    CHF_VEC(ulong) left = 0;
+    {" ".join(tries)}
+    return left;
+}}
+#else
+{grid_steps(accumulator)}
+#endif"""
+
+
+def _attaching(accumulator: Accumulator) -> str:
+    """Tell states where the counters of their tables are, one table behind the other."""
+    one, lanes, settles, offset = [], [], [], 0
+    for slot in accumulator.tables:
+        c, limbs = f"c{slot.component}", slot.field.limbs
+        one.append(f"s->{c}.table = table + {offset};")
+        lanes.append(f"    {c}_attach(&s->{c}, table + {offset}, stride);")
+        if limbs:
+            settles.append(f"chf_settle_limbs(table + {offset}, {limbs.count});")
+        offset += slot.entries
+    if not offset:
+        return "#define CHF_ENTRIES 0"
+    return f"""\
+#define CHF_ENTRIES {offset}
+static void chf_attach(state_t *s, CHF_TABLE table) {{ {" ".join(one)} }}
+static void chf_attach_lanes(states_t *s, CHF_TABLE table, ulong stride)
+{{
+{joined(lanes)}
+}}
+static void chf_settle(CHF_TABLE table) {{ {" ".join(settles)} }}"""
+
+
+def _collectives(accumulator: Accumulator) -> str:
+    if not accumulator.collective:
+        return ""
+    members = [(f"a.c{s.component}.{s.field.name}", s.field.op) for s in accumulator.scalars]
+
+    def function(scope: str) -> str:
+        body = " ".join(f"{member} = {scope}_reduce_{op}({member});" for member, op in members)
+        return f"static acc_t chf_{scope}_reduce(acc_t a) {{ {body} return a; }}"
+
+    return f"""\
+#if CHF_STAGE == 1
+{function("work_group")}
+#elif CHF_STAGE == 2
+{function("sub_group")}
+#endif
+"""

@@ -1,0 +1,143 @@
+"""What of an accumulator work-items keep in tables that they share: sums as integers, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
+from chunkfold.kernels.expressions.nodes import constant_value
+
+WINDOWS = 3
+"""Digits of an exact sum, at most: CHF_WINDOWS in kernels/cl/keyed/digits.clh."""
+_BITS = 34
+"""Bits of a digit, at least, of a few hundred million elements."""
+Place = tuple[int, int]
+"""The number of a component, and of a field of it."""
+
+
+def is_shared(device: Device, part: Component) -> bool:
+    """Whether work-items can share a component's accumulator: integers that are added or compared.
+
+    A state of its own does not matter: it is a faster way to the same.
+    """
+    if part.limbs is not None:
+        return part.limbs.terms > 0 and _form(part.limbs) is not None
+    if part.table is not None:
+        return False
+    extended = "cl_khr_int64_extended_atomics" in device.extensions
+    compares = extended and device.lacks("int64_atomics") is None
+    return all(
+        field.op == "add" or (field.op in ("min", "max") and (compares or "32" in field.dtype))
+        for field in part.fields
+    ) and all("int" in field.dtype for field in part.fields)
+
+
+def _counts(field: BoundField) -> bool:
+    """Whether a sum adds 1 for each element: 32 bits do for those of a work-group."""
+    return field.op == "add" and field.lift.op == "constant" and constant_value(field.lift) == 1
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An accumulator's words in tables (kernels/cl/keyed/tables.clh)."""
+
+    accumulator: Accumulator
+    """Of nothing else, in the form with limbs."""
+
+    @cached_property
+    def exact(self) -> tuple[int, ...]:
+        """Numbers of the components that are exact sums."""
+        parts = enumerate(self.accumulator.components)
+        return tuple(number for number, part in parts if part.limbs)
+
+    @cached_property
+    def sums(self) -> tuple[Place, ...]:
+        """Other sums, of 64 bits."""
+        return tuple(p for p, f in self._others if f.op == "add" and not _counts(f))
+
+    @cached_property
+    def peaks(self) -> tuple[Place, ...]:
+        """Extremes of 64 bits."""
+        return tuple(p for p, f in self._others if f.op != "add" and "64" in f.dtype)
+
+    @cached_property
+    def counts(self) -> tuple[Place, ...]:
+        """Counts of elements."""
+        return tuple(p for p, f in self._others if _counts(f))
+
+    @cached_property
+    def tops(self) -> tuple[Place, ...]:
+        """Extremes of 32 bits."""
+        return tuple(p for p, f in self._others if f.op != "add" and "32" in f.dtype)
+
+    @property
+    def _others(self) -> list[tuple[Place, BoundField]]:
+        return [
+            ((number, at), field)
+            for number, part in enumerate(self.accumulator.components)
+            if not part.limbs
+            for at, field in enumerate(part.fields)
+        ]
+
+    @property
+    def words(self) -> int:
+        """Words of 64 bits of each entry in global memory."""
+        single = len(self.sums) + len(self.peaks) + len(self.counts) + len(self.tops)
+        return 2 * (WINDOWS * len(self.exact) + single)
+
+    def key_bytes(self, windows: int) -> int:
+        """Bytes of local memory for each key."""
+        wide = windows * len(self.exact) + len(self.sums) + len(self.peaks)
+        return 8 * wide + 4 * (len(self.counts) + len(self.tops))
+
+    @property
+    def doubles(self) -> int:
+        """Doubles that an element adds to an exact sum, at most."""
+        parts = (self.accumulator.components[number] for number in self.exact)
+        return max((2 if part.limbs and part.limbs.paired else 1 for part in parts), default=1)
+
+    @property
+    def digits(self) -> int:
+        """Digits that hold an ordinary value; 1 if there is no exact sum."""
+        return max((digits_of(self.accumulator.components[n]) for n in self.exact), default=1)
+
+
+def digits_of(part: Component) -> int:
+    """Return how many digits hold an ordinary value of an exact sum."""
+    limbs = part.limbs
+    assert limbs is not None
+    form = _form(limbs)
+    assert form is not None
+    return min(WINDOWS, -(-limbs.power * form.precision // _BITS))
+
+
+def _form(limbs: Limbs) -> Format | None:
+    """Return the format whose values, or squares, are summed; None for other polynomials."""
+    forms = FORMATS.values()
+    return next(
+        (form for form in forms if limbs.power and limbs.power * form.least == limbs.low), None
+    )
+
+
+def divided(device: Device, accumulator: Accumulator) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the numbers of the components that work-items can share, and of the others."""
+    parts = accumulator.components
+    shared = tuple(number for number, part in enumerate(parts) if is_shared(device, part))
+    return shared, tuple(number for number in range(len(parts)) if number not in shared)
+
+
+def some_of(accumulator: Accumulator, numbers: Sequence[int]) -> Accumulator:
+    """Return an accumulator of some components of another."""
+    return replace(accumulator, components=tuple(accumulator.components[n] for n in numbers))
+
+
+def shared_of(accumulator: Accumulator, numbers: Sequence[int]) -> Shared:
+    """Return some components, which work-items can share, without states."""
+    of = some_of(accumulator, numbers).with_limbs()
+    parts = tuple(replace(part, state=None) for part in of.components)
+    return Shared(replace(of, components=parts))

@@ -1,0 +1,139 @@
+"""Emit how accumulators are read from and written to the scalars of a partial."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.dtypes import FIELD
+from chunkfold.kernels.program.texts import joined, named
+from chunkfold.kernels.program.vectors import on_vectors
+
+
+class Slot(NamedTuple):
+    """One scalar of an accumulator: its member, its C type, and where its array starts."""
+
+    member: str
+    ctype: str
+    at: str
+
+
+def memory(accumulator: Accumulator) -> str:
+    """Return the source of accumulators in memory: one array per slot, behind one another.
+
+    `chf_put` leaves what the next fold or the host may read; `chf_store` leaves sums as they are.
+    """
+    slots = _slots(accumulator)
+    # Expansions leave for memory in the one form that their value has.
+    sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
+    settles = [f"    c{number}_settle(&a.c{number});" for number in sums]
+    gets = [f"    a.{member} = ((__global const {ctype} *){at})[k];" for member, ctype, at in slots]
+    stores = [f"    ((__global {ctype} *){at})[k] = a.{member};" for member, ctype, at in slots]
+    return f"""\
+#define CHF_SLOT_BYTES {sum(slot.dtype.itemsize for slot in accumulator.scalars)}
+static acc_t chf_get(__global const uchar *p, ulong n, ulong k)
+{{
+    acc_t a{" = chf_zero()" if accumulator.in_limbs or not gets else ""};
+{joined(gets)}
+    return a;
+}}
+static void chf_store(__global uchar *p, ulong n, ulong k, acc_t a)
+{{
+{joined(stores)}
+}}
+static void chf_leave_one(__global uchar *p, ulong n, ulong k, acc_t a, uint fresh)
+{{
+    chf_keep(&a);
+    chf_store(p, n, k, fresh ? a : chf_op(chf_get(p, n, k), a));
+}}
+static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
+{{
+{joined(settles)}
+    chf_store(p, n, k, a);
+}}
+{_settling(sums, slots)}
+{_leaving(accumulator, slots)}"""
+
+
+def _settling(sums: list[int], slots: list[Slot]) -> str:
+    """Settle the sums of eight accumulators side by side: one by one takes a CPU long."""
+    if not sums:
+        return "#define CHF_SETTLES 0"
+    lines = []
+    for number in sums:
+        places = [at for member, _, at in slots if member.startswith(f"c{number}.")]
+        loads = ", ".join(f"vload8(0, (__global const double *){at} + k)" for at in places)
+        stores = [
+            f"            vstore8(a[{n}], 0, (__global double *){at} + k);"
+            for n, at in enumerate(places)
+        ]
+        lines.append(f"""\
+    {{
+        double8 a[] = {{ {loads} }};
+        if (chf_settle_eight(a, {len(places)})) {{
+{joined(stores)}
+        }} else {{
+            odd = 1;
+        }}
+    }}""")
+    return f"""\
+#define CHF_SETTLES 1
+#if CHF_STRIP
+static void chf_put_eight(__global uchar *p, ulong n, ulong k)
+{{
+    int odd = 0;
+{joined(lines)}
+    for (int j = 0; odd && j < 8; j++)
+        chf_put(p, n, k + j, chf_get(p, n, k + j));
+}}
+#endif"""
+
+
+def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
+    """Let lanes be left as accumulators, or added to some.
+
+    One by one it takes as long as folding dozens of elements. Exact sums go on from what is there,
+    and so begin with it; what others have is put to it in the end.
+    """
+    parts = named(accumulator)
+    if any(part.table or not on_vectors(part, accumulator) for *_, part in parts):
+        return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"
+    ends, resumes = [], []
+    for c, h, part in parts:
+        own = [slot for slot in slots if slot.member.startswith(f"{c}.")]
+        gathers = [f"CHF_GATHER(0, (__global const {t} *){at} + k)" for _, t, at in own]
+        if part.limbs:
+            ends.append(f"    const {c}_states {c} = s->{c};")
+            pairs = zip(own, gathers, strict=True)
+            resumes += [f"    s->{slot.member} = {gather};" for slot, gather in pairs]
+            continue
+        ends.append(f"    {c}_accs {c} = {c}_ended(&s->{h});")
+        members = [slot.member.partition(".")[2] for slot in own]
+        there = ", ".join(map(".{} = {}".format, members, gathers))
+        ends.append(f"    if (!fresh) {c} = {c}_merged(({c}_accs){{ {there} }}, {c});")
+    leaves = [f"    CHF_SPREAD({m}, (__global {t} *){at} + k);" for m, t, at in slots]
+    return f"""\
+#define CHF_LEAVES 1
+#define CHF_RESUMES 1
+static void chf_resume(states_t *s, __global const uchar *p, ulong n, ulong k)
+{{
+{joined(resumes)}
+}}
+static void chf_leave(states_t *s, __global uchar *p, ulong n, ulong k, uint fresh)
+{{
+#if CHF_GRID
+    if (s->grid.count)
+        chf_leave_grid(s);
+#endif
+{joined([*ends, *leaves])}
+}}"""
+
+
+def _slots(accumulator: Accumulator) -> list[Slot]:
+    slots = []
+    offset = 0
+    for slot in accumulator.scalars:
+        member = f"c{slot.component}.{slot.member}"
+        slots.append(Slot(member, FIELD[slot.field.dtype], f"(p + {offset}UL * n)"))
+        offset += slot.dtype.itemsize
+    return slots

@@ -1,0 +1,281 @@
+"""Emit how exact sums take in elements that are polynomials of factors.
+
+Each monomial is some doubles whose sum it is (TwoProduct: Dekker, "A floating-point technique",
+1971; Ogita, Rump, Oishi, "Accurate sum and dot product", 2005), or, where those would not be
+doubles, an integer that is deposited in limbs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.dtypes import FIELD, STORED
+from chunkfold.kernels.exact.polynomials import Monomial
+from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.expressions.operations import cast
+from chunkfold.kernels.expressions.style import LANES, ONE
+from chunkfold.kernels.program.components import head
+from chunkfold.kernels.program.expansions import VECTOR, cascade, indented, spread
+from chunkfold.kernels.program.products import (
+    Group,
+    dtypes_of,
+    factors_of,
+    grouped,
+    ranges_of,
+)
+from chunkfold.kernels.program.texts import assigned, joined
+from chunkfold.kernels.program.vectors import mask, named_lanes
+
+_DOUBLE = np.dtype(np.float64)
+
+
+def polynomial_step(c: str, part: Component, accumulator: Accumulator, beyond: str) -> str:
+    """Return how one element's monomials are added; its own state is an accumulator.
+
+    `beyond` is what is done about one that is not some doubles, given its `{parts}`.
+    """
+    (field,) = part.fields
+    names = factors_of(field)
+    values = dtypes_of(accumulator.value)
+    monomials = [
+        _monomial(f"{c}_take{number}", c, one, names, values, beyond)
+        for number, one in enumerate(field.polynomial)
+    ]
+    takes = "\n".join(
+        f"    {c}_take{number}(state{_arguments(one, names)});"
+        for number, one in enumerate(field.polynomial)
+    )
+    made = [(name, cast(factor, _DOUBLE)) for factor, name in names.items()]
+    return f"""\
+{joined(monomials)}
+typedef {c}_t {c}_state;
+static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
+{head(c, part, accumulator)}
+{joined(f"    double {name};" for name in names.values())}
+{assigned(made, ONE)}
+{_odd(field, "double", f"{c}_add(state, odd);")}
+{takes}
+}}
+static {c}_t {c}_end({c}_state s) {{ return s; }}"""
+
+
+def integer_step(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Return the same for devices without float64: every monomial is deposited."""
+    (field,) = part.fields
+    names, limbs = factors_of(field), field.limbs
+    assert limbs is not None
+    wide = {
+        factor: np.dtype(np.float32 if factor.dtype.kind == "f" else np.int64) for factor in names
+    }
+    taken = [(name, cast(factor, wide[factor])) for factor, name in names.items()]
+    read = {factor: f"chf_of_{FIELD[wide[factor].name]}({name})" for factor, name in names.items()}
+    deposits = [_deposit(limbs.low, one, read, "state->table") for one in field.polynomial]
+    special = f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, odd, 0);"
+    return f"""\
+static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
+{head(c, part, accumulator)}
+{joined(f"    {FIELD[wide[factor].name]} {name};" for factor, name in names.items())}
+{assigned(taken, ONE)}
+{_odd(field, "float", special)}
+{joined(deposits)}
+}}"""
+
+
+def _odd(field: BoundField, ctype: str, done: str) -> str:
+    """Return what is done about an element of which a factor is no number."""
+    floats = [name for factor, name in factors_of(field).items() if factor.dtype.kind == "f"]
+    if not floats:
+        return ""
+    finite = " && ".join(f"isfinite({name})" for name in floats)
+    return f"""\
+    if (!({finite})) {{
+        {ctype} odd;
+{assigned([("odd", field.lift)], ONE)}
+        {done}
+        return;
+    }}"""
+
+
+def _arguments(one: Monomial, names: Mapping[Node, str]) -> str:
+    return "".join(f", {names[factor]}" for factor in dict.fromkeys(one.factors))
+
+
+def _number(one: Monomial) -> str:
+    negative = int(one.digits < 0)
+    return f"(chf_number){{ {abs(one.digits)}UL, {one.exponent}, {negative} }}"
+
+
+def _deposit(low: int, one: Monomial, read: Mapping[Node, str], table: str) -> str:
+    """Return how a monomial is deposited as an integer."""
+    parts = [read[factor] for factor in one.factors] + [_number(one)]
+    return f"""\
+    {{
+        const chf_number parts[] = {{ {", ".join(parts)} }};
+        chf_deposit_product({table}, {low}, parts, {len(parts)});
+    }}"""
+
+
+def _monomial(
+    function: str,
+    c: str,
+    one: Monomial,
+    names: Mapping[Node, str],
+    values: Sequence[np.dtype],
+    beyond: str,
+) -> str:
+    """Return how a monomial of finite factors is added."""
+    given = list(dict.fromkeys(one.factors))
+    takes = "".join(f", double {names[factor]}" for factor in given)
+    parts = [f"chf_of_double({names[factor]})" for factor in one.factors] + [_number(one)]
+    otherwise = beyond.format(parts=", ".join(parts), count=len(parts))
+    ranges = ranges_of(one, values)
+    lines = [f"    {otherwise}"]
+    if ranges is not None:
+        lines, terms = doubles(one, names, values, "double")
+        lines += [f"{c}_add(s, {term});" for term, _ in terms]
+        lines = [f"    {line}" for line in lines]
+    if ranges:
+        zero = " || ".join(f"{names[factor]} == 0" for factor in given)
+        inside = " && ".join(
+            f"fabs({names[factor]}) > 0x1p-{below} && fabs({names[factor]}) < 0x1p+{above}"
+            for factor, (below, above) in ranges.items()
+        )
+        lines = [
+            f"    if ({zero})\n        return;",
+            f"    if (!({inside})) {{\n        {otherwise}\n        return;\n    }}",
+            *lines,
+        ]
+    return f"static void {function}({c}_t *s{takes})\n{{\n{joined(lines)}\n}}"
+
+
+def doubles(
+    one: Monomial,
+    names: Mapping[Node, str],
+    values: Sequence[np.dtype],
+    ctype: str,
+    prefix: str = "",
+) -> tuple[list[str], list[tuple[str, int]]]:
+    """Return statements, and doubles behind them, or vectors, that add up to it.
+
+    With the name of each, how many doubles' digits it is below the largest.
+    """
+    groups: list[Group] = grouped(one, names, values)
+    lines = [f"const {ctype} {prefix}g{n} = {group.text};" for n, group in enumerate(groups)]
+    terms = [(f"{prefix}g0", 0)]
+    for number in range(1, len(groups)):
+        made: list[tuple[str, int]] = []
+        for at, (term, below) in enumerate(terms):
+            product, error = (f"{prefix}{kind}{number}_{at}" for kind in "pe")
+            factor = f"{prefix}g{number}"
+            lines += [
+                f"const {ctype} {product} = {term} * {factor};",
+                f"const {ctype} {error} = fma({term}, {factor}, -{product});",
+            ]
+            made += [(product, below), (error, below + 1)]
+        terms = made
+    return lines, terms
+
+
+def polynomial_lanes(
+    c: str, part: Component, accumulator: Accumulator, terms: Sequence[str], first: Sequence[str]
+) -> str:
+    """Return lanes as vectors of `terms`, of which elements go through the `first`.
+
+    Where anything is left over in any lane, or is no double, elements are taken in one by one.
+    """
+    (field,) = part.fields
+    names, values = factors_of(field), dtypes_of(accumulator.value)
+    members = " ".join(f"{VECTOR} {term};" for term in terms)
+    table = "CHF_TABLE table; ulong stride;" if part.table else ""
+    adds: list[str] = []
+    outside: list[str] = []
+    for number, one in enumerate(field.polynomial):
+        lines, added = doubles(one, names, values, VECTOR, f"m{number}")
+        adds += lines
+        for term, below in added:
+            through = first[min(below, len(first) - 1) :]
+            adds += [
+                f"{{ {VECTOR} left = {term};",
+                *(f"  {line}" for line in cascade("left", through, "now.{}", "now.{}", VECTOR)),
+                "  found |= CHF_AS(ulong, left); }",
+            ]
+        outside += [
+            f"((fabs({names[f]}) <= 0x1p-{below}) & ({names[f]} != 0)) "
+            f"| (fabs({names[f]}) >= 0x1p+{above})"
+            for f, (below, above) in (ranges_of(one, values) or {}).items()
+        ]
+    index = "const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;"
+    bad = [f"found |= CHF_TO(ulong, {text});" for text in dict.fromkeys(outside)]
+    begins = " ".join(f"s->{term} = ({VECTOR})(0);" for term in terms)
+    begins += " s->table = 0; s->stride = 0;" if part.table else ""
+    attach = f"""
+static void {c}_attach({c}_states *s, CHF_TABLE table, ulong stride)
+{{
+    s->table = table;
+    s->stride = stride;
+}}"""
+    absent = [
+        f"{name} = select({name}, ({VECTOR})(0), CHF_TO(long, absent));" for name in names.values()
+    ]
+    return f"""\
+typedef struct {{ {members} {table} }} {c}_states;
+static void {c}_begins({c}_states *s) {{ {begins} }}{attach if part.table else ""}
+{_each(c, part, accumulator, terms)}
+static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
+{{
+    {named_lanes(accumulator)}
+    {index if accumulator.uses_index else ""}
+    {mask(part)}
+    {" ".join(f"{VECTOR} {name};" for name in names.values())}
+{assigned([(name, cast(factor, _DOUBLE)) for factor, name in names.items()], LANES)}
+{indented(absent) if part.absent is not None else ""}
+    {c}_states now = *state;
+    CHF_VEC(ulong) found = 0;
+{indented([*adds, *bad])}
+    if (!chf_any_left(found)) {{
+        *state = now;
+        return;
+    }}
+    {c}_states kept = *state; /* a copy: what has an address is kept in memory */
+    const values_t given = *v;
+    {c}_each(&kept, &given, i0, di);
+    *state = kept;
+}}
+static void {c}_ends(const {c}_states *s, {c}_state *out)
+{{
+    {spread(terms, "s->{}")}
+    for (int j = 0; j < CHF_LANES; j++) {{
+        {" ".join(f"out[j].{term} = {term}_[j];" for term in terms)}
+        {"out[j].table = s->table + j * s->stride;" if part.table else ""}
+    }}
+}}"""
+
+
+def _each(c: str, part: Component, accumulator: Accumulator, terms: Sequence[str]) -> str:
+    """Return how lanes take in their elements one by one: seldom, and out of line."""
+    kinds = [STORED[name].value for name in accumulator.value]
+    spreads = " ".join(
+        f"{kind} e{n}[CHF_LANES]; CHF_SPREAD(v->x{n}, e{n});" for n, kind in enumerate(kinds)
+    )
+    takes = " ".join(f"one.x{n} = e{n}[j];" for n in range(len(kinds)))
+    loads = " ".join(f"state.{term} = {term}_[j];" for term in terms)
+    loads += " state.table = s->table + j * s->stride;" if part.table else ""
+    return f"""\
+static CHF_RARE void {c}_each({c}_states *s, const values_t *v, ulong i, ulong di)
+{{
+    {spreads}
+    {spread(terms, "s->{}")}
+    for (int j = 0; j < CHF_LANES; j++) {{
+        value_t one;
+        {takes}
+        {c}_state state;
+        {loads}
+        {c}_step(&state, one, i + j * di);
+        {" ".join(f"{term}_[j] = state.{term};" for term in terms)}
+    }}
+    {" ".join(f"s->{term} = CHF_GATHER(0, {term}_);" for term in terms)}
+}}"""

@@ -1,0 +1,244 @@
+"""Emit how exact sums are added up on a grid: without an error, and so without a look at each.
+
+Where all elements of a batch are multiples of one power of two, the grid, and none is much larger,
+the sums of so many are doubles (Rump, Ogita, Oishi, "Accurate floating-point summation I", 2008,
+section 3). What is too long for that is cut in two: added to 1.5 * 2**k it is rounded to a multiple
+of that one's last place, and what is cut off is a double too (ibid., ExtractVector).
+
+Elements are below 2**(top + 1), and are 0 or at least 2**least, top - least being the span. Of so
+many as 2**L, L = LOG_COUNT:
+
+- values of 24 bits, multiples of 2**(least - 23): L + top + 1 - (least - 23) <= 53.
+- values of 53 bits, cut at k = top + 3 + L: what is cut off is at most 2**(k - 53), multiples of
+  2**(least - 52): L + k - 53 - (least - 52) <= 53.
+- squares of 24 bits, which fma cuts at k = 2 top + 4 + L, multiples of 2**(2 least - 46):
+  L + k - 53 - (2 least - 46) <= 53.
+- squares of 53 bits, as a double and its error. The double is cut at that k too, multiples of
+  2**(2 least - 52): L + k - 53 - (2 least - 52) <= 53. Its error is at most 2**(2 top - 52), cut at
+  k = 2 top - 50 + L, multiples of 2**(2 least - 104): L + k - 53 - (2 least - 104) <= 53.
+"""
+
+from __future__ import annotations
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.component import Component
+from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.exact.limbs import Limbs
+from chunkfold.kernels.expressions.nodes import Node
+from chunkfold.kernels.program.expansions import VECTOR, elements, terms_of
+from chunkfold.kernels.program.texts import joined, named
+from chunkfold.kernels.program.vectors import mask, named_lanes, on_vectors
+
+LOG_COUNT = 8
+"""A lane adds up to 2**LOG_COUNT elements on one grid. More would leave less span, fewer would have
+sums put into expansions more often."""
+
+
+def has_grid(accumulator: Accumulator) -> bool:
+    """Whether all exact sums are of the first input's elements as vectors, beside no tables."""
+    counts = any(part.table and not part.limbs for part in accumulator.components)
+    sums = _sums(accumulator)
+    apt = all(
+        part.limbs
+        and part.limbs.terms
+        and on_vectors(part, accumulator)
+        and _is_element(part.fields[0].lift)
+        for part in sums.values()
+    )
+    return bool(sums) and apt and not counts
+
+
+def _is_element(tree: Node) -> bool:
+    """Whether a tree is a float of the first input, or its magnitude: what `chf_bound` looks at."""
+    inner = tree.sources[0] if tree.op == "absolute" else tree
+    return inner.op == "input" and inner.arg == (0, "") and inner.dtype.kind == "f"
+
+
+def cuts_of(limbs: Limbs, *, short: bool) -> list[str]:
+    """Return the k of each sum that is cut in two, of top; none where nothing is cut.
+
+    `short` elements have 24 bits at most.
+    """
+    if limbs.power == 1:
+        return [] if short else [f"top + {3 + LOG_COUNT}"]
+    first = f"2 * top + {4 + LOG_COUNT}"
+    return [first] if short else [first, f"2 * top - {50 - LOG_COUNT}"]
+
+
+def span_of(limbs: Limbs, *, short: bool) -> int:
+    """Return how many powers of two the smallest element may be below the largest."""
+    if limbs.power == 1:
+        return 29 - LOG_COUNT if short else 51 - 2 * LOG_COUNT
+    return (28 if short else 25) - LOG_COUNT
+
+
+def grid_sums(accumulator: Accumulator) -> str:
+    """Return the part of the states that sums on the grid are in, and how elements are bounded."""
+    short, sums = _short(accumulator), _sums(accumulator)
+    limbs = [_limbs(part) for part in sums.values()]
+    bits, signed, mantissa, bias = (
+        ("uint", "int", 23, 127) if short else ("ulong", "long", 52, 1023)
+    )
+    # Below: subnormals may be flushed. Above: what a sum begins with must be a double.
+    paired = any(one.paired for one in limbs)
+    floor, ceiling = (-126, 127) if short else (-480, 480) if paired else (-900, 900)
+    absent = zeroed = ""
+    masks = {part.absent for part in sums.values()}
+    if len(masks) == 1 and None not in masks:
+        absent = mask(next(iter(sums.values())))
+        zeroed = (
+            "size = select(size, (CHF_VEC(CHF_BITS))(0), "
+            "CHF_AS(CHF_BITS, CHF_TO(CHF_MASK, absent)));"
+        )
+    return f"""\
+#define CHF_GRID CHF_STRIP
+#if CHF_GRID
+#define CHF_GRID_COUNT {1 << LOG_COUNT}
+#define CHF_GRID_SPAN {min(span_of(one, short=short) for one in limbs)}
+#define CHF_GRID_FLOOR ({floor})
+#define CHF_GRID_CEILING {ceiling}
+#define CHF_BIAS {bias}
+#define CHF_MANTISSA {mantissa}
+#define CHF_BITS {bits}
+#define CHF_MASK {signed}
+{joined(_kept(c, part, accumulator) for c, part in sums.items())}
+typedef struct {{
+    {" ".join(f"{c}_grid {c};" for c in sums)}
+    CHF_BITS most, least; /* what bits of elements must be below, and one less than them not */
+    int top;
+    uint count; /* elements of a lane that were added */
+}} chf_grid_t;
+static void chf_bound(const values_t *v, CHF_VEC(CHF_BITS) *most, CHF_VEC(CHF_BITS) *least)
+{{
+    {named_lanes(accumulator)}
+    {absent}
+    CHF_VEC(CHF_BITS) size = CHF_AS(CHF_BITS, x0) & ((CHF_BITS)-1 >> 1);
+    {zeroed}
+    *most = max(*most, size);
+    *least = min(*least, size - 1); /* of 0 the largest there is */
+}}
+#define CHF_GRID_MEMBER chf_grid_t grid;
+#else
+#define CHF_GRID_MEMBER
+#endif"""
+
+
+def grid_steps(accumulator: Accumulator) -> str:
+    """Return how elements that are on the grid are taken in, and what is folded beside their sums.
+
+    `chf_grid_joins` adds what lanes have on the grid to one state, and says whether it did: not
+    where they have more than that. Short runs mostly do not.
+    """
+    sums = _sums(accumulator)
+    steps = [
+        f"{c}_grid_step(&s->grid.{c}, v);" if c in sums else f"{c}_steps(&s->{c}, v, i, di);"
+        for c, h, _ in named(accumulator)
+        if c == h
+    ]
+    joins = [f"{c}_grid_joins(&s->grid.{c}, s->grid.top, &s->{c}, {c}_sums)" for c in sums]
+    adds = [f"for (int n = 0; n < {c}_SUMS; n++) {c}_add(&one->{c}, {c}_sums[n]);" for c in sums]
+    return f"""\
+{joined(_step(c, part, accumulator) for c, part in sums.items())}
+static void chf_grid_begins(chf_grid_t *g, int top)
+{{
+    {" ".join(f"{c}_grid_begins(&g->{c}, top);" for c in sums)}
+}}
+static void chf_grid_steps(states_t *s, const values_t *v, ulong i, ulong di)
+{{
+    {" ".join(steps)}
+    s->grid.count++;
+}}
+static CHF_RARE void chf_leave_grid(states_t *s)
+{{
+    {" ".join(f"{c}_grid_ends(&s->grid.{c}, s->grid.top, &s->{c});" for c in sums)}
+    s->grid.count = 0;
+}}
+static int chf_grid_joins(states_t *s, state_t *one)
+{{
+    if (!s->grid.count)
+        return 0;
+    {" ".join(f"double {c}_sums[{c}_SUMS];" for c in sums)}
+    const ulong left = {" | ".join(joins)};
+    if (left)
+        return 0;
+    {" ".join(adds)}
+    s->grid.count = 0;
+    return 1;
+}}"""
+
+
+def _sums(accumulator: Accumulator) -> dict[str, Component]:
+    return {f"c{n}": part for n, part in enumerate(accumulator.components) if part.limbs}
+
+
+def _limbs(part: Component) -> Limbs:
+    assert part.limbs is not None
+    return part.limbs
+
+
+def _short(accumulator: Accumulator) -> bool:
+    """Whether elements have at most 24 bits."""
+    return STORED[accumulator.value[0]].value == "float"
+
+
+def _kept(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Return a component's sums, how they begin, and how they join its expansion in the end."""
+    limbs = _limbs(part)
+    cuts = list(enumerate(cuts_of(limbs, short=_short(accumulator))))
+    lows = [f"low{n}" for n in range(max(1, len(cuts)))]
+    begins = [f"g->{low} = 0;" for low in lows]
+    begins += [f"g->high{n} = chf_middle({k});" for n, k in cuts]
+    sums = [f"g->high{n} - chf_middle({k})" for n, k in cuts] + [f"g->{low}" for low in lows]
+    terms = terms_of(limbs.terms if part.table else limbs.kept)
+    used = " | ".join(f"CHF_AS(ulong, s->{term})" for term in terms)
+    joins = [f"left |= chf_add_lanes({text}, &sums[{n}]);" for n, text in enumerate(sums)]
+    return f"""\
+typedef struct {{ {VECTOR} {", ".join([*lows, *(f"high{n}" for n, _ in cuts)])}; }} {c}_grid;
+#define {c}_SUMS {len(sums)}
+static void {c}_grid_begins({c}_grid *g, int top) {{ {" ".join(begins)} }}
+static void {c}_grid_ends(const {c}_grid *g, int top, {c}_states *s)
+{{
+    {" ".join(f"{c}_adds(s, {text});" for text in sums)}
+}}
+static ulong {c}_grid_joins(const {c}_grid *g, int top, const {c}_states *s, double *sums)
+{{
+    ulong left = chf_any_left({used});
+    {" ".join(joins)}
+    return left;
+}}"""
+
+
+def _step(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Return how lanes of elements that are on the grid are added."""
+    limbs = _limbs(part)
+    cuts = cuts_of(limbs, short=_short(accumulator))
+    if not cuts:
+        adds = "    g->low0 += y;"
+    elif limbs.power == 1:
+        adds = _cut("y", 0)
+    elif len(cuts) == 1:
+        adds = f"""\
+    const {VECTOR} t = fma(y, y, g->high0);
+    g->low0 += fma(y, y, g->high0 - t);
+    g->high0 = t;"""
+    else:
+        adds = f"""\
+    const {VECTOR} p = y * y, e = fma(y, y, -p);
+{_cut("p", 0)}
+{_cut("e", 1)}"""
+    return f"""\
+static void {c}_grid_step({c}_grid *g, const values_t *v)
+{{
+{elements(part, accumulator)}
+{adds}
+}}"""
+
+
+def _cut(value: str, n: int) -> str:
+    """Return how a double is cut in two, and both are added."""
+    return f"""\
+    {{
+        const {VECTOR} t = g->high{n} + {value};
+        g->low{n} += {value} - (t - g->high{n});
+        g->high{n} = t;
+    }}"""

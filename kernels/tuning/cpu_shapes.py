@@ -1,0 +1,140 @@
+"""The shapes of kernels that suit CPUs."""
+
+from __future__ import annotations
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.fold.shapes import MOST_GROUPS
+from chunkfold.kernels.program.inputs import lanes_readable
+from chunkfold.kernels.program.options import STREAMS, TURNED, Loads, Tuning
+from chunkfold.kernels.program.transpose import long_run
+from chunkfold.kernels.tuning.work_groups import work_group_size
+
+_TILE_BYTES = 64 << 10
+"""Accumulators that a CPU's work-item keeps for columns: less was slower, more no faster, with
+Intel's runtime and with PoCL 3.1."""
+_EXACT_TILE_BYTES = 16 << 10
+"""The same of exact sums, whose sums on a grid are as much again."""
+_EXACT_BATCH = 4
+"""Vectors that are looked at together whether exact sums of them fit a grid."""
+_BATCH_BYTES = 64
+"""Of a CPU's loads, before it looks whether the run ends."""
+_SMALL_STATE_BYTES = 8
+"""State of an element, such as a sum's or an extreme's; those of more have more to do for each."""
+_WIDE_COLUMN_STATE_BYTES = {4: 52, 8: 24, 16: 0}
+"""State of an element up to which a CPU folds 16 columns at once, and above which 8, by the
+element's bytes; of narrower ones always 16. Registers hold no more: with 8, ten statistics of
+float64 were 2.2 times as fast with PoCL 3.1, 1.1 times with Intel's runtime; those of float32 1.2
+times with Intel's, 0.95 with PoCL."""
+_ROW_LANES = 8
+"""Of a CPU. With runs of 64 and 1,440 elements, 16 were up to 40% slower, 4 seldom faster."""
+
+
+def cpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[Tuning, ...]:
+    """Return the tunings that suit a CPU, equals as far as the table knows."""
+    # One work-item streams like a thread. Vectors of 8 or 16 elements reached the memory's speed
+    # with both PoCL 3.1 and Intel's runtime; 16 were 20% faster for some reductions, slower for
+    # others, and always faster for bytes. Exact sums are bound by arithmetic: 8 were as fast as 16,
+    # or faster.
+    widths: tuple[int, ...]
+    if min(accumulator.itemsizes) == 1:
+        widths, why = (16,), "of bytes, vectors of 16 are always faster than of 8"
+    elif accumulator.exact:
+        widths, why = (8,), "arithmetic bounds exact sums: 8 are as fast as 16"
+    else:
+        widths, why = (8, 16), "8 or 16 reach the memory's speed"
+    return tuple(_cpu_tuning(device, accumulator, variant, lanes, why) for lanes in widths)
+
+
+def _cpu_tuning(
+    device: Device, accumulator: Accumulator, variant: str, lanes: int, why: str
+) -> Tuning:
+    size, sized = 1, STREAMS
+    if variant != "tree":
+        size = work_group_size(device, accumulator, variant, 64)
+        sized = "built-ins are for several: up to 64, as the device and local memory allow"
+    # Lanes are gathered at the end of each run, so those of rows, which may be short, are few.
+    few = min(lanes, _ROW_LANES)
+    tile_bytes = _EXACT_TILE_BYTES if accumulator.exact else _TILE_BYTES
+    column_lanes, columns_why = _column_lanes(accumulator)
+    in_flight, height, flight_why = _rows_of_columns(accumulator)
+    batch, batch_why = _in_a_batch(accumulator, lanes)
+    short_rows, short_why = _short_rows(accumulator)
+    return Tuning(
+        variant=variant,
+        groups=min(MOST_GROUPS, 4 * device.compute_units),
+        flat=Loads(size, lanes, lanes, batch).because(
+            local_size=sized, lanes=why, unroll=batch_why
+        ),
+        rows=Loads(size, few, few, _EXACT_BATCH if accumulator.exact else 1).because(
+            local_size=sized,
+            lanes=f"{why}; of rows {_ROW_LANES} at most, since lanes are put together at each end",
+            unroll="exact sums look at several loads together"
+            if accumulator.exact
+            else "a row may end with any load",
+        ),
+        columns=Loads(1, column_lanes, column_lanes, in_flight).because(
+            local_size=STREAMS,
+            lanes=columns_why,
+            unroll=flight_why,
+        ),
+        short_rows=short_rows,
+        strip=True,
+        aligned=False,
+        tile=max(1, tile_bytes // (column_lanes * max(1, accumulator.state_bytes))),
+        height=height,
+        # One work-item needs none of its own; what several share is no faster there.
+        local_tables=False,
+        long_run=long_run(accumulator),
+    ).because(
+        groups=f"4 for each of {device.compute_units} compute units",
+        strip="a CPU reads ahead of each work-item's own strip",
+        short_rows=short_why,
+    )
+
+
+def _short_rows(accumulator: Accumulator) -> tuple[Loads | None, str]:
+    """Return how a CPU reads short runs, None if as others; and why."""
+    if accumulator.tables:
+        return None, "lanes that are runs have no tables of their own"
+    if not lanes_readable(accumulator):
+        return None, "elements are made values one by one, not in vectors"
+    return TURNED, "lanes that are runs need not be put together"
+
+
+def _column_lanes(accumulator: Accumulator) -> tuple[int, str]:
+    """Return the neighbouring columns that a CPU folds at once, and why."""
+    if accumulator.exact:
+        return 8, "registers hold the exact sums of 8 columns"
+    state, itemsize = accumulator.state_bytes, max(accumulator.itemsizes)
+    if state > _WIDE_COLUMN_STATE_BYTES.get(itemsize, state):
+        return 8, f"registers do not hold 16 columns of {state} bytes of state each"
+    return 16, f"registers hold 16 columns of {state} bytes of state each"
+
+
+def _in_a_batch(accumulator: Accumulator, lanes: int) -> tuple[int, str]:
+    """Return the loads of a run that are unrolled on a CPU, and why.
+
+    A loop around one of 16 bytes cost a fourth of the speed of sums and extremes, with Intel's
+    runtime and with PoCL 3.1; nothing around one of 64, or where more is done with them.
+    """
+    if accumulator.exact:
+        return _EXACT_BATCH, "exact sums look at several loads together"
+    if accumulator.state_bytes > _SMALL_STATE_BYTES:
+        return 1, "there is more to do for each load than the loop costs"
+    loads = max(1, _BATCH_BYTES // (lanes * min(accumulator.itemsizes)))
+    return loads, f"a loop costs nothing around {_BATCH_BYTES} bytes"
+
+
+def _rows_of_columns(accumulator: Accumulator) -> tuple[int, int, str]:
+    """Return the rows of columns that are unrolled on a CPU, those folded in turn, and why.
+
+    The latter hide what it costs to load its states. Searches for bins hide it too: 16 rows of 80
+    bins were slower than 2. Compilers begin all that is unrolled at once: of ten statistics 16 rows
+    left the registers, and took a third longer than 8 that 2 were unrolled of.
+    """
+    if accumulator.tables and not accumulator.exact:
+        return 2, 2, "searches for bins take longer than to load states"
+    if accumulator.exact or accumulator.state_bytes <= _SMALL_STATE_BYTES:
+        return 8, 8, "there is little to do for each row, so registers hold many"
+    return 2, 8, "there is much to do for each row, so registers hold few"

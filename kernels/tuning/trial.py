@@ -1,0 +1,153 @@
+"""Try kernels in a child process: some compilers crash on valid kernels, some build wrong ones.
+
+A tuning may be used on a device once its kernels built and ran right there; where the table knows
+several that are as good, the child measures first. A request during which it died or hung gets
+that as its verdict. Verdicts are kept on disk, so that each is paid for once per device, driver
+and source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.binding.law_samples import telling
+from chunkfold.kernels.cache.caches import child_environment, seal, why_no_room
+from chunkfold.kernels.cache.entries import read_entry, write_entry
+from chunkfold.kernels.cache.folders import cache_folder
+from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.expressions.nodes import flat
+from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.program.build_options import build_options
+from chunkfold.kernels.program.device_context import program_source
+from chunkfold.kernels.program.options import Tuning
+from chunkfold.kernels.tuning.trial_process import ChildEndedError, TrialProcesses
+
+TRIAL_DEADLINE_S = 120.0
+"""Longest time for one request in the child, in seconds."""
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE)
+"""Signals by which a process ends itself; others come from outside."""
+processes = TrialProcesses()
+
+
+def kernel_files(kernels: Collection[str]) -> tuple[str, ...]:
+    """Return the files that hold these of `FOLDS`, and what follows them.
+
+    >>> kernel_files({"rows"})
+    ('rows.cl', 'passes.cl')
+    """
+    return (*(f"{kernel}.cl" for kernel in FOLDS if kernel in kernels), "passes.cl")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A reduction to try on a device, in shapes of which the fastest is wanted."""
+
+    device: Device
+    accumulator: Accumulator
+    tunings: tuple[Tuning, ...]
+    kernels: tuple[str, ...] = FOLDS
+    """Those of `FOLDS` that will be launched: others are not tried."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Kernel files that are tried."""
+        return kernel_files(self.kernels)
+
+    @property
+    def key(self) -> str:
+        """Digest of all that decides the verdict: device, driver, sources, options."""
+        device = self.device
+        parts = [
+            (device.platform, device.name, device.driver, device.version, device.compute_units),
+            [
+                program_source(device, file, self.accumulator, self.tunings[0])
+                for file in self.files
+            ],
+            (build_options(device), self.tunings),
+            [component.rtol for component in self.accumulator.components],
+            self._laws,
+        ]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+    @property
+    def _laws(self) -> list[Any]:
+        """How the laws of components are tried that are not known to hold."""
+        doubted = [part for part in self.accumulator.components if part.rtol is not None]
+        if not doubted:
+            return []
+        trees = [flat(part.trees) for part in doubted]
+        return [trees, [array.tobytes() for array in telling(self.accumulator)]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a request."""
+
+    usable: bool
+    reason: str = ""
+    chosen: int = 0
+    """Number of the tuning that it is of."""
+    rates: Sequence[float] = ()
+    """Bytes per second that each tuning folded, if there were several; 0 of one that failed."""
+    log: str = ""
+    """The compiler's, if it did not build."""
+    local_limit: int = 0
+    """The largest work-group that the built kernels allow, if that was the trouble."""
+    unlawful: bool = False
+    """Whether the reduction is no monoid; `reason` has the counter-example."""
+    lasting: bool = True
+    """Whether it would be the same another time: not if the machine was busy or full."""
+
+
+def verdict_of(request: Request) -> Verdict:
+    """Return the verdict of a request, from disk where it is known, else by trying."""
+    path = cache_folder("verdicts") / request.key
+    verdict = _recorded(path, len(request.tunings))
+    if verdict is None:
+        verdict = _tried(request)
+        if not verdict.usable and (full := why_no_room()):
+            # Compilers that cannot write fail, and do not say why.
+            verdict = replace(verdict, lasting=False, log=f"{verdict.log}\n{full}".strip())
+        if verdict.lasting:
+            write_entry(path, json.dumps(asdict(verdict)).encode())
+        seal("pocl")
+    return verdict
+
+
+def _recorded(path: Path, tunings: int) -> Verdict | None:
+    """Read a verdict on so many tunings; one that is absent or damaged is tried again."""
+    content = read_entry(path)
+    if content is None:
+        return None
+    try:
+        verdict = Verdict(**json.loads(content))
+    except (ValueError, TypeError):
+        return None
+    return verdict if verdict.chosen in range(tunings) else None
+
+
+def _tried(request: Request) -> Verdict:
+    try:
+        environment = os.environ | child_environment()
+        verdict = Verdict(**json.loads(processes.ask(request, environment, TRIAL_DEADLINE_S)))
+    except ChildEndedError as ended:
+        code = ended.code
+        if code is None:
+            reason = f"the compiler or the kernel hung for {TRIAL_DEADLINE_S:.0f} s"
+        elif code < 0:
+            reason = f"the compiler or the kernel crashed (signal {-code})"
+        else:
+            reason = f"the trial ended with exit code {code}: {ended}"
+        own = code is not None and -code in _CRASHES
+        return Verdict(usable=False, reason=reason, lasting=own)
+    if not verdict.usable and not verdict.log:
+        processes.stop()  # such kernels may have written anywhere, if they were built
+    return verdict

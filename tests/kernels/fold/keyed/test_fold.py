@@ -1,0 +1,276 @@
+"""Folds by key give what NumPy says of each group by itself, by every route, on every device."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkfold.kernels import (
+    Accumulator,
+    Device,
+    DeviceContext,
+    DeviceError,
+    KeyedFold,
+    Monoid,
+    MonoidError,
+    as_monoid,
+    bind,
+    histogram,
+    keyed_box,
+)
+from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.sums import any_lost
+from chunkfold.kernels.fold.keyed import fold as fold_module
+from chunkfold.kernels.fold.keyed import plan as plan_module
+from tests.conftest import shaped
+from tests.exactly import expected as nearest
+from tests.kernels.catalogue.test_exact_sums import KINDS, rows_of
+from tests.kernels.fold.test_fold import upload
+
+pytestmark = pytest.mark.unoptimised
+
+_opened = functools.cache(DeviceContext)
+ROUTES = ("local", "one window", "global", "streams")
+OPS = ("sum", "mean", "std", "norm2", "count")
+OTHERS = ("min", "max", "argmax", "count_nonzero", "any")
+
+
+def route(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all sums take one of the routes that device, labels and outputs choose between."""
+    windows = {"one window": 1, "global": 0}
+    if name in windows:
+        monkeypatch.setattr(plan_module, "local_windows", lambda *_: windows[name])
+    if name == "streams":
+        monkeypatch.setattr(fold_module, "MOST_OUTPUTS", 0)
+
+
+def folded(
+    opened: DeviceContext,
+    ops: Sequence[str | Monoid],
+    array: np.ndarray,
+    labels: np.ndarray,
+    groups: int,
+    axes: tuple[int, ...],
+    along: tuple[int, ...],
+    shape: str = "tree",
+    pieces: int = 1,
+) -> dict[str, np.ndarray]:
+    """Fold an array by labels that have some of its axes; results are (groups, kept axes)."""
+    monoids = [as_monoid(op) if isinstance(op, str) else op for op in ops]
+    bound = bind(monoids, [array.dtype], exact=True, keyed=True)
+    kept = [n for axis, n in enumerate(array.shape) if axis not in axes]
+    outputs = math.prod(kept)
+    accumulator = bound.accumulator.for_outputs(max(2, groups * outputs))
+
+    def once(accumulator: Accumulator) -> Partial:
+        tuning = shaped(opened.device, accumulator, shape)
+        assert tuning is not None
+        fold = KeyedFold(opened, accumulator, tuning, groups, outputs)
+        # Pieces of the first axis, as chunks are.
+        step = -(-array.shape[0] // pieces)
+        for at in range(0, array.shape[0], step):
+            part = array[at : at + step]
+            own = labels[at : at + step] if 0 in along else labels
+            layout = keyed_box(
+                part.shape, axes, along, index=at * math.prod(array.shape[1:]),
+                index_strides=[s // array.itemsize for s in array.strides],
+            )  # fmt: skip
+            fold.add([upload(opened, part)], upload(opened, own), layout)
+        return fold.finish()
+
+    partial = once(accumulator)
+    if any_lost(accumulator, partial).any():
+        partial = once(accumulator.with_limbs())
+    done = {s.name: s.finish(partial, array.shape, axes) for s in bound.statistics}
+    return {name: each.reshape(groups, *kept, *each.shape[1:]) for name, each in done.items()}
+
+
+def expected(
+    op: str | Monoid,
+    array: np.ndarray,
+    labels: np.ndarray,
+    groups: int,
+    axes: tuple[int, ...],
+    along: tuple[int, ...],
+) -> np.ndarray:
+    """Evaluate an op on each group of each output by itself."""
+    monoid = as_monoid(op) if isinstance(op, str) else op
+    shape = tuple(n if axis in along else 1 for axis, n in enumerate(array.shape))
+    everywhere = np.broadcast_to(labels.reshape(shape), array.shape)
+    kept = [axis for axis in range(array.ndim) if axis not in axes]
+    order = (*kept, *axes)
+    rows = array.transpose(order).reshape(math.prod(array.shape[a] for a in kept), -1)
+    keys = everywhere.transpose(order).reshape(rows.shape)
+    done = [
+        [monoid.evaluate(row[key == group]) for row, key in zip(rows, keys, strict=True)]
+        for group in range(groups)
+    ]
+    return np.array(done).reshape(groups, *(array.shape[a] for a in kept))
+
+
+def assert_same(got: np.ndarray, want: np.ndarray, what: object) -> None:
+    assert got.dtype == want.dtype, what
+    raw = f"u{got.dtype.itemsize}" if got.dtype.kind == "f" else got.dtype
+    alike = (got.view(raw) == want.view(raw)) | ((got != got) & (want != want))
+    assert alike.all(), (what, got[~alike][:3], want[~alike][:3])
+
+
+@pytest.mark.parametrize("name", ROUTES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_exact_sums_of_hard_numbers_are_the_nearest_float(
+    opened: DeviceContext, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str
+):
+    route(name, monkeypatch)
+    for kind in KINDS:
+        array = rows_of(kind, dtype, 7, rows=40)
+        labels = np.random.default_rng(1).integers(-2, 9, array.shape).astype(np.int32)
+        got = folded(opened, OPS, array, labels, 8, (0, 1), (0, 1))
+        for op in OPS:
+            want = expected(op, array, labels, 8, (0, 1), (0, 1))
+            assert_same(got[op], want, (kind, op))
+
+
+@pytest.mark.parametrize("shape", ["tree-64", "tree-stride"])
+@pytest.mark.parametrize("name", ["local", "global"])
+def test_work_items_share_tables(
+    opened: DeviceContext, monkeypatch: pytest.MonkeyPatch, name: str, shape: str
+):
+    route(name, monkeypatch)
+    array = np.concatenate([rows_of(kind, "float32", 3, rows=60) for kind in ("plain", "wild")])
+    for groups in (1, 3, 300):
+        labels = np.random.default_rng(groups).integers(-1, groups, array.shape[1], np.int32)
+        got = folded(opened, OPS, array, labels, groups, (0, 1), (1,), shape, pieces=3)
+        for op in OPS:
+            assert_same(got[op], expected(op, array, labels, groups, (0, 1), (1,)), (groups, op))
+
+
+AXES = [
+    (axes, along)
+    for axes in [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)]
+    for along in [(0,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)]
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "int64", "uint8"])
+def test_labels_may_have_any_axes_and_any_axes_may_be_reduced(opened: DeviceContext, dtype: str):
+    rng = np.random.default_rng(5)
+    array = (rng.standard_normal((4, 5, 6)) * 50).astype(dtype)
+    ops = ("sum", "mean", *OTHERS)
+    for axes, along in AXES[:: 1 if dtype == "float32" else 4]:
+        # Each group has elements in each output: integers of none have no maximum.
+        labels = np.zeros([array.shape[axis] for axis in along], np.int32)
+        if set(along) & set(axes):
+            at = np.indices(labels.shape)[next(n for n, axis in enumerate(along) if axis in axes)]
+            labels = (at % 2).astype(np.int32)
+        groups = int(labels.max()) + 1
+        got = folded(opened, ops, array, labels, groups, axes, along)
+        for op in (op for op in ops if op != "argmax"):
+            assert_same(
+                got[op], expected(op, array, labels, groups, axes, along), (axes, along, op)
+            )
+        if axes == (0, 1, 2):
+            flat = np.broadcast_to(
+                labels.reshape([n if axis in along else 1 for axis, n in enumerate(array.shape)]),
+                array.shape,
+            ).reshape(-1)
+            for group, position in enumerate(got["argmax"]):
+                own = np.flatnonzero(flat == group)
+                assert position == own[array.reshape(-1)[own].argmax()]
+
+
+@given(
+    seed=st.integers(0, 2**32), rows=st.integers(1, 40), columns=st.integers(1, 300),
+    groups=st.integers(1, 60), pieces=st.integers(1, 4),
+)  # fmt: skip
+def test_sums_do_not_depend_on_chunks_or_order(
+    device: Device, seed: int, rows: int, columns: int, groups: int, pieces: int
+):
+    opened = _opened(device)
+    rng = np.random.default_rng(seed)
+    scale = 2.0 ** rng.integers(-100, 100, (rows, columns))
+    array = (rng.standard_normal((rows, columns)) * scale).astype(np.float32)
+    labels = rng.integers(-1, groups, (rows, columns)).astype(np.int32)
+    whole = folded(opened, ["sum", "var"], array, labels, groups, (0, 1), (0, 1))
+    order = rng.permutation(rows)
+    moved = folded(
+        opened, ["sum", "var"], array[order], labels[order], groups, (0, 1), (0, 1), pieces=pieces
+    )
+    for op in whole:
+        assert whole[op].tobytes() == moved[op].tobytes()
+    for group in range(groups):
+        own = array[labels == group].astype(float).tolist()
+        assert whole["sum"][group] == nearest("sum", own, "float32", ddof=0)
+
+
+def test_absent_elements_and_tables_by_label(opened: DeviceContext):
+    rng = np.random.default_rng(2)
+    array = rng.standard_normal((30, 40)).astype(np.float32)
+    array[rng.random(array.shape) < 0.2] = np.nan
+    labels = rng.integers(0, 5, 40).astype(np.int32)
+    ops = [as_monoid("nansum"), as_monoid("nanmax"), histogram(edges=[-2, -1, 0, 1, 2])]
+    got = folded(opened, ops, array, labels, 5, (0, 1), (1,))
+    for op in ops[:2]:
+        assert_same(got[op.name], expected(op, array, labels, 5, (0, 1), (1,)), op.name)
+    for group, bins in enumerate(got["histogram"]):
+        want, _ = np.histogram(array[:, labels == group], [-2, -1, 0, 1, 2])
+        assert bins["count"].tolist() == want.tolist()
+
+
+def test_devices_without_64_bit_atomics_give_the_same_bits(device: Device):
+    array = np.concatenate([rows_of(kind, "float32", 9, rows=20) for kind in KINDS])
+    labels = np.random.default_rng(4).integers(-1, 30, array.shape).astype(np.int32)
+    ops = ("sum", "var", "max", "count")
+    lacking = DeviceContext(replace(device, without=frozenset({"int64_atomics"})))
+    for shape in ("tree", "tree-stride"):
+        got = folded(lacking, ops, array, labels, 30, (0, 1), (0, 1), shape)
+        for op in ops:
+            assert_same(got[op], expected(op, array, labels, 30, (0, 1), (0, 1)), op)
+
+
+def test_many_labels_do_not_fit_local_memory(opened: DeviceContext):
+    rng = np.random.default_rng(3)
+    groups = 100_000
+    array = rng.integers(-1000, 1000, 300_000).astype(np.int32)
+    labels = rng.integers(0, groups, array.size).astype(np.int32)
+    got = folded(opened, ["sum", "count"], array, labels, groups, (0,), (0,))
+    assert got["count"].tolist() == np.bincount(labels, minlength=groups).tolist()
+    want = np.bincount(labels, weights=array, minlength=groups).astype(np.int64)
+    assert got["sum"].tolist() == want.tolist()
+
+
+def test_what_is_wrong_is_told(opened: DeviceContext):
+    bound = bind([as_monoid("sum")], [np.dtype("f4")], exact=True, keyed=True)
+    accumulator = bound.accumulator.for_outputs(3)
+    tuning = shaped(opened.device, accumulator, "tree")
+    assert tuning is not None
+    with pytest.raises(MonoidError, match="0 keys"):
+        KeyedFold(opened, accumulator, tuning, 0)
+    fold = KeyedFold(opened, accumulator, tuning, 3)
+    one = upload(opened, np.ones((2, 2), np.float32))
+    keys = upload(opened, np.zeros(2, np.int32))
+    with pytest.raises(DeviceError, match="a box of 2 outputs cannot join 1"):
+        fold.add([one], keys, keyed_box((2, 2), (1,), (1,)))
+    assert fold.add([one], keys, keyed_box((0, 2), (0, 1), (1,))) is None
+    (statistic,) = bound.statistics
+    assert statistic.finish(fold.finish()).tolist() == [0, 0, 0]
+
+
+def test_a_group_of_no_elements_has_no_maximum(opened: DeviceContext):
+    array, labels = np.arange(4, dtype=np.int32), np.array([0, 0, 2, 2], np.int32)
+    with pytest.raises(MonoidError, match="1 of 3 outputs"):
+        folded(opened, ["max"], array, labels, 3, (0,), (0,))
+    got = folded(opened, ["mean"], array.astype(float), labels, 3, (0,), (0,))
+    assert got["mean"][[0, 2]].tolist() == [0.5, 2.5]
+    assert math.isnan(got["mean"][1])
+
+
+def test_every_pair_of_axes_is_tried():
+    assert len(AXES) == len(set(AXES)) == len(list(itertools.product(range(7), range(6))))

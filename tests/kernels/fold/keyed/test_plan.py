@@ -1,0 +1,68 @@
+"""Plans of sums by key: digits do not overflow, and tables fit where they are to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkfold.kernels import all_devices, as_monoid, bind
+from chunkfold.kernels.fold.keyed.plan import local_windows, stream_plan, stream_splits, table_plan
+from chunkfold.kernels.program.keyed_shared import Shared, shared_of
+from tests.conftest import shaped
+
+
+def sums_of(*ops: str, dtype: str = "float32") -> Shared:
+    bound = bind([as_monoid(op) for op in ops], [np.dtype(dtype)], exact=True, keyed=True)
+    return shared_of(bound.accumulator, range(len(bound.accumulator.components)))
+
+
+@given(
+    keys=st.integers(1, 10**6), outputs=st.integers(1, 256), reduces=st.integers(1, 2**33),
+    local=st.sampled_from([16 << 10, 48 << 10, 1 << 20]), op=st.sampled_from(["sum", "std"]),
+    dtype=st.sampled_from(["float16", "float32", "float64"]),
+)  # fmt: skip
+def test_no_sum_overflows_and_every_element_is_added(
+    keys: int, outputs: int, reduces: int, local: int, op: str, dtype: str
+):
+    (device, *_) = all_devices()
+    sums = sums_of(op, dtype=dtype)
+    tuning = shaped(device, sums.accumulator, "tree")
+    assert tuning is not None
+    plan = table_plan(replace(device, local_bytes=local), tuning, sums, keys, outputs, reduces)
+    in_one = plan.span if plan.local else reduces
+    assert in_one * sums.doubles * 2**plan.bits < 2**63
+    assert plan.parts * plan.span >= reduces > (plan.parts - 1) * plan.span
+    if plan.local:
+        assert keys * sums.key_bytes(plan.windows) <= local
+    assert plan.bits >= 24
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "keys", "windows"),
+    [("sum", "float32", 4000, 1), ("sum", "float32", 12, 3), ("mean", "float32", 4000, 1),
+     ("sum", "float64", 4000, 0), ("sum", "float64", 100, 3), ("std", "float64", 100, 3),
+     ("count", "int32", 12000, 1), ("sum", "int32", 3000, 1), ("sum", "int32", 4000, 0)],
+)  # fmt: skip
+def test_as_many_digits_as_fit_48_kib(op: str, dtype: str, keys: int, windows: int):
+    (device, *_) = all_devices()
+    sums = sums_of(op, dtype=dtype)
+    assert local_windows(replace(device, local_bytes=48 << 10), sums, keys) == windows
+
+
+@given(
+    keys=st.integers(1, 1000), outputs=st.integers(1, 10**6), reduces=st.integers(1, 10**9),
+    nbytes=st.integers(0, 64),
+)  # fmt: skip
+def test_streams_share_all_elements(keys: int, outputs: int, reduces: int, nbytes: int):
+    (device, *_) = all_devices()
+    tuning = shaped(device, sums_of("sum").accumulator, "tree")
+    assert tuning is not None
+    splits = stream_splits(tuning, nbytes, keys, outputs)
+    assert splits == 1 or splits * nbytes * keys * outputs <= 256 << 20
+    used, span = stream_plan(keys, reduces, splits)
+    assert 1 <= used <= splits
+    assert used * span >= reduces > (used - 1) * span

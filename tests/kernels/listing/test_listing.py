@@ -1,0 +1,109 @@
+"""A listing is the program: it compiles, and answers with the same bits."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from chunkfold.kernels import DeviceContext, Fold, as_monoid, bind, box
+from chunkfold.kernels.catalogue.histograms import histogram
+from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.fold.programs import programs
+from chunkfold.kernels.listing.declarations import declarations
+from chunkfold.kernels.listing.formatted import WIDTH
+from chunkfold.kernels.listing.listing import Program, listing
+from chunkfold.kernels.program import device_context as opened_module
+from chunkfold.kernels.program.device_context import program_options, program_source
+from chunkfold.kernels.tuning.variant import tiers
+from tests.conftest import DEVICES, shaped
+
+pytestmark = pytest.mark.unoptimised
+
+MONOIDS = [as_monoid("sum"), as_monoid("argmax"), histogram([-2, 0, 1])]
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape"), [((0, 1), "tree"), ((1,), "vectors"), ((0,), "tree")],
+    ids=["flat", "rows", "columns"],
+)  # fmt: skip
+def test_what_is_listed_answers_as_what_is_compiled(
+    opened: DeviceContext, axes: tuple[int, ...], shape: str, monkeypatch
+):
+    data = np.random.default_rng(3).standard_normal((30, 80)).astype("f4")
+    bound = bind(MONOIDS, [data.dtype], exact=True, fp64=opened.device.fp64)
+    part = box(data.shape, axes)
+    accumulator = bound.accumulator.for_outputs(part.outputs)
+    tuning = shaped(opened.device, accumulator, shape)
+    assert tuning is not None
+
+    def answers(device: DeviceContext) -> list[bytes]:
+        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+        fold = Fold(device, accumulator, tuning, part.outputs)
+        fold.add([cl.Buffer(device.context, flags, hostbuf=data)], part)
+        partial = fold.finish()
+        return [one.finish(partial, data.shape, axes).tobytes() for one in bound.statistics]
+
+    want = answers(opened)
+    compiled = []
+
+    def listed(device: Device, file: str, *given) -> str:
+        source = program_source(device, file, *given)
+        options = program_options(device, file, given[1])
+        compiled.append(file)
+        return Program(file, source, options).text()
+
+    monkeypatch.setattr(opened_module, "program_source", listed)
+    assert answers(DeviceContext(opened.device)) == want
+    assert len(compiled) >= 2
+
+
+@cache
+def listed(*ops: str, exact: bool = True) -> str:
+    device = DEVICES[0]
+    bound = bind(list(map(as_monoid, ops)), [np.dtype("f4")], exact=exact, fp64=device.fp64)
+    accumulator, part = bound.accumulator, box((9000,), (0,))
+    return listing(programs(device, accumulator, next(tiers(device, accumulator))[0], [part]))
+
+
+@pytest.mark.parametrize(
+    ("ops", "exact", "most"),
+    [(["sum"], False, 220), (["sum"], True, 470), (["mean", "std", "min", "max"], True, 700)],
+)
+def test_a_listing_can_be_read(ops: list[str], exact: bool, most: int):
+    lines = listed(*ops, exact=exact).splitlines()
+    assert len(lines) <= most, len(lines)
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_every_part_says_where_it_is_from():
+    text = listed("sum", "min")
+    parts = [line for line in text.splitlines() if line.startswith("// -- ")]
+    assert "// -- flat.cl" in parts
+    assert any("component 0: s of sum, an exact sum" in part for part in parts)
+    assert any("of min" in part for part in parts)
+    declared = [line for line in text.splitlines() if line and not line.startswith("//")]
+    first = next(n for n, line in enumerate(text.splitlines()) if line == declared[0])
+    assert text.splitlines()[first - 1].startswith("// -- ")
+
+
+def test_what_stands_in_two_programs_is_told_once():
+    text = listed("sum", exact=False)
+    heads = [line for line in text.splitlines() if line.startswith("static")]
+    assert len(heads) == len(set(heads))
+    again = text.partition("As above: ")[2].partition("\n// --")[0].replace("\n// ", " ")
+    names = again.split(", ")
+    assert {"c0_t", "acc_t", "chf_op"} <= set(names)
+    whole = [one.name for one in declarations(text)]
+    assert set(names) <= set(whole)
+
+
+def test_nothing_is_listed_that_no_kernel_needs():
+    text = listed("sum", exact=False)
+    kernels = [one for one in declarations(text) if "__kernel" in one.words]
+    others = [one for one in declarations(text) if one not in kernels and not one.is_directive]
+    for one in others:
+        assert any(one.name in other.words for other in declarations(text) if other is not one)
+    assert len(kernels) >= 2

@@ -1,0 +1,156 @@
+"""Every choice has a reason, of what decided it: another decision has another one."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from chunkfold.kernels import Device, Tuning, as_monoid, bind, box
+from chunkfold.kernels.binding.binding import Bound
+from chunkfold.kernels.device.capabilities import VARIABLE
+from chunkfold.kernels.geometry import FOLDS, Box
+from chunkfold.kernels.tuning import choice
+from chunkfold.kernels.tuning.choice import Choice, chosen
+from chunkfold.kernels.tuning.explained import Reason, explained
+from chunkfold.kernels.tuning.trial import Verdict
+from chunkfold.kernels.tuning.variant import forced, tiers
+
+BOXES = {
+    "flat": box((1000,), (0,)),
+    "rows": box((40, 900), (1,)),
+    "columns": box((900, 40), (0,)),
+    "short_rows": box((40, 20), (1,)),
+}
+
+
+def of(*ops: str, dtype: str = "f4", exact: bool = False) -> Bound:
+    return bind(list(map(as_monoid, ops)), [np.dtype(dtype)], exact=exact)
+
+
+def reasons(tuning: Tuning, bound: Bound, *boxes: Box) -> dict[str, Reason]:
+    found = explained(Choice(tuning, (), "it is a test"), bound.accumulator, boxes)
+    return {reason.what: reason for reason in found}
+
+
+def as_gpu(device: Device) -> Device:
+    return replace(device, kind="gpu", max_work_group_size=1024, local_bytes=48 << 10)
+
+
+CASES = [
+    *itertools.product(("sum", "std,mean", "argmax", "histogram"), ("u1", "f2", "f4", "f8", "i8")),
+    ("sum", "c8"),
+]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("ops", "dtype"), CASES)
+def test_every_choice_has_a_reason(device: Device, ops: str, dtype: str, exact: bool):
+    bound = of(*ops.split(","), dtype=dtype, exact=exact)
+    for one in (device, as_gpu(device)):
+        for tier in tiers(one, bound.accumulator):
+            for tuning in tier:
+                found = reasons(tuning, bound, *BOXES.values())
+                assert {"variant", "tuning", "kernel", "work-groups", "order"} <= found.keys()
+                assert all(reason.why for reason in found.values()), found
+
+
+def test_what_is_told_is_what_is_launched(device: Device):
+    bound = of("sum")
+    for tuning in next(iter(tiers(device, bound.accumulator))):
+        found = reasons(tuning, bound, BOXES["columns"])
+        loads = tuning.columns
+        assert found["columns: vectors"].choice.startswith(f"{loads.lanes} element")
+        assert found["columns: in flight"].choice == f"{loads.unroll} at a time"
+        apart = box((900, 40), (0,), strides=(80, 2))
+        assert found["columns: vectors"] != reasons(tuning, bound, apart)["columns: vectors"]
+        assert reasons(tuning, bound, apart)["columns: vectors"].choice.startswith("1 element,")
+
+
+@pytest.mark.parametrize("kernel", FOLDS)
+def test_boxes_say_why_they_are_folded_so(kernel: str):
+    name, why = BOXES[kernel].kernel_because
+    assert name == kernel == BOXES[kernel].kernel
+    assert why not in [other.kernel_because[1] for k, other in BOXES.items() if k != kernel]
+
+
+@pytest.mark.parametrize(
+    ("boxed", "says"),
+    [
+        (box((1,), (0,)), "one element at most"),
+        (box((5, 7), (0, 1), strides=(9, 1)), "several runs"),
+        (box((5,), ()), "each output has one element"),
+        (box((40, 20), (1,)), "runs of 20 neighbours in memory, 64 at most"),
+    ],
+)
+def test_boxes_out_of_the_ordinary_say_it(boxed: Box, says: str):
+    assert says in boxed.kernel_because[1]
+
+
+def test_a_variant_that_was_asked_for_is_told_as_such(device: Device):
+    bound = of("sum")
+    (first, *_) = forced(device, bound.accumulator, "tree")
+    assert reasons(first, bound)["variant"].why == "it was asked for"
+
+
+def test_variants_that_stood_before_say_why_not(device: Device):
+    lacking = replace(as_gpu(device), without=frozenset({"sub_groups", "work_group_functions"}))
+    first = next(iter(tiers(lacking, of("min").accumulator)))[0]
+    why = reasons(first, of("min"))["variant"].why
+    assert f"not sub_group: {VARIABLE} takes sub_groups away" in why
+    assert f"not work_group: {VARIABLE} takes work_group_functions away" in why
+    first = next(iter(tiers(as_gpu(device), of("sum", exact=True).accumulator)))[0]
+    assert first.variant == "tree"
+    assert "not work_group: " in reasons(first, of("sum"))["variant"].why
+
+
+def test_smaller_work_groups_and_plain_shapes_say_so(device: Device):
+    bound = of("var")
+    tuning = next(iter(tiers(as_gpu(device), bound.accumulator)))[0]
+    assert tuning.flat.local_size > 16
+    found = reasons(tuning.at_most(16), bound, BOXES["flat"])
+    assert found["flat: work-group"] == Reason(
+        "flat: work-group", "16 work-items", "built kernels allow 16 at most"
+    )
+    plain = reasons(tuning.plain(), bound, BOXES["flat"], BOXES["short_rows"])
+    assert "compilers" in plain["flat: vectors"].why
+    assert plain["short_rows"].choice == "as rows"
+    assert "compilers" in plain["short_rows"].why
+
+
+def test_the_same_shape_with_other_reasons_is_the_same(device: Device):
+    """Reasons are in no key of a cache, and tell no kernels apart."""
+    tuning = next(iter(tiers(device, of("sum").accumulator)))[0]
+    other = replace(tuning.because(groups="none"), flat=tuning.flat.because(lanes="none"))
+    assert (other, repr(other), hash(other)) == (tuning, repr(tuning), hash(tuning))
+
+
+@pytest.mark.parametrize(
+    ("ties", "verdicts", "says", "passed_over"),
+    [
+        ("", [Verdict(True, rates=(2e9, 3e9), chosen=1)], "measured on the device", 0),
+        ("", [Verdict(False, "it hung"), Verdict(True)], "by itself", 1),
+        ("table", [Verdict(True)], "CHUNKFOLD_TIES=table measures none", 0),
+        (
+            "table",
+            [Verdict(False, "it is wrong"), Verdict(True)],
+            "the table's first that works",
+            1,
+        ),
+    ],
+)
+def test_a_choice_says_what_settled_it(
+    device: Device, ties: str, verdicts: list[Verdict], says: str, passed_over: int, monkeypatch
+):
+    monkeypatch.setenv("CHUNKFOLD_TIES", ties)
+    answers = iter(verdicts)
+    monkeypatch.setattr(choice, "verdict_of", lambda _: next(answers))
+    made = chosen(device, of("sum").accumulator, kernels=("flat",))
+    assert says in made.why
+    assert [reason for _, reason in made.passed_over] == [v.reason for v in verdicts[:passed_over]]
+    told = explained(made, of("sum").accumulator, [])
+    assert [reason.why for reason in told if reason.what == "passed over"] == [
+        v.reason for v in verdicts[:passed_over]
+    ]

@@ -1,0 +1,257 @@
+"""Verdicts: crashing, hanging and lying compilers are survived, and remembered."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chunkfold.kernels import (
+    Accumulate,
+    BuildError,
+    Device,
+    DeviceContext,
+    Monoid,
+    as_monoid,
+    bind,
+    choose,
+)
+from chunkfold.kernels.cache.entries import read_entry, write_entry
+from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.tuning import trial, trial_child, trial_process
+from chunkfold.kernels.tuning.trial import Request, Verdict, verdict_of
+from chunkfold.kernels.tuning.trial_process import ChildEndedError, TrialProcesses
+from chunkfold.kernels.tuning.variant import tiers
+from tests.processes import first_trial_dies
+
+SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
+
+
+@pytest.fixture
+def _private_cache(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path))
+
+
+def recorded(path: Path) -> Verdict:
+    content = read_entry(path)
+    assert content is not None
+    return Verdict(**json.loads(content))
+
+
+def request_for(device: Device) -> Request:
+    return Request(device, SUM, (choose(device, SUM),))
+
+
+@pytest.mark.usefixtures("_private_cache")
+def test_a_verdict_is_paid_for_once(device: Device, monkeypatch):
+    request = request_for(device)
+    assert verdict_of(request).usable
+    monkeypatch.setattr(trial, "_tried", lambda _: pytest.fail("tried again"))
+    assert verdict_of(request) == verdict_of(request)
+
+
+@pytest.mark.usefixtures("_private_cache")
+def test_a_damaged_verdict_is_tried_again(device: Device, tmp_path: Path):
+    request = request_for(device)
+    verdict_of(request)
+    path = tmp_path / "verdicts" / request.key
+    for damaged in ('{"usable": tr', '{"usable": true, "chosen": 7}', "[1]"):
+        write_entry(path, damaged.encode())
+        assert verdict_of(request).usable
+        assert recorded(path).usable
+
+
+@pytest.mark.usefixtures("_private_cache")
+def test_a_crash_costs_one_request_and_the_next_candidate_is_taken(device: Device, monkeypatch):
+    deaths = first_trial_dies(monkeypatch)
+    tuning = choose(device, SUM)
+    assert len(deaths) == 1
+    known = [recorded(path) for path in Path(os.environ["CHUNKFOLD_CACHE"]).glob("verdicts/*")]
+    assert "the compiler or the kernel crashed (signal 11)" in [v.reason for v in known]
+    second = list(itertools.chain.from_iterable(tiers(device, SUM)))[1]
+    assert (tuning.variant, tuning.flat.width) == (second.variant, second.flat.width)
+
+
+@pytest.mark.usefixtures("_private_cache")
+def test_a_hang_ends_at_the_deadline(device: Device, monkeypatch):
+    monkeypatch.setattr(trial, "TRIAL_DEADLINE_S", 0.05)
+    with pytest.raises(BuildError, match="hung"):
+        choose(device, SUM)
+
+
+@pytest.mark.usefixtures("_private_cache")
+@pytest.mark.unoptimised
+@pytest.mark.parametrize(
+    ("kernels", "variant"), [(FOLDS, None), *(((kernel,), "tree") for kernel in FOLDS)]
+)
+def test_kernels_that_answer_wrongly_are_not_used(
+    device: Device, kernels: tuple[str, ...], variant: str | None
+):
+    """A state that ends as one more gives another answer for every number of launches.
+
+    It does so for an element (37) that laws are not tried on, else it would be no monoid.
+    """
+    more = Accumulate(
+        {"t": "int64", "far": "int32"},
+        {"t": 0, "far": 0},
+        step=lambda s, x: {"t": s.t + x, "far": s.far | (x * x == 1369)},
+        end=lambda s: {"s": s.t + s.far},
+    )
+    wrong = Monoid(
+        "wrong", fields={"s": "int64"}, zero=0, lift=lambda x: x, op="add", accumulate=more
+    )
+    accumulator = bind([wrong], [np.dtype("int32")]).accumulator
+    with pytest.raises(BuildError, match=r"no kernel for wrong works on .*it is wrong"):
+        choose(device, accumulator, variant, kernels)
+
+
+@pytest.mark.usefixtures("_private_cache")
+def test_kernels_that_allow_fewer_work_items_get_fewer(device: Device, monkeypatch):
+    asked = []
+
+    def limited(request):
+        (tuning, *_) = request.tunings
+        largest = max(tuning.flat.local_size, tuning.rows.local_size, tuning.columns.local_size)
+        asked.append(largest)
+        fits = largest <= 16
+        return Verdict(fits, "", local_limit=0 if fits else 16)
+
+    monkeypatch.setattr(trial, "_tried", limited)
+    gpu = replace(device, kind="gpu", max_work_group_size=256, max_work_item_size=256)
+    tuning = choose(gpu, SUM, "tree")
+    assert asked == [256, 16]
+    assert tuning.flat.local_size == tuning.rows.local_size == tuning.columns.local_size == 16
+
+
+def test_what_runs_is_not_asked_for_its_limit(device: Device, monkeypatch):
+    """NVIDIA's driver says 256 of kernels that it runs with 1,024 work-items."""
+    (tuning, *_) = next(tiers(device, SUM))
+    monkeypatch.setattr(trial_child, "_local_limit", lambda *_: pytest.fail("it was asked"))
+    assert trial_child._verdict(Request(device, SUM, (tuning,), ("flat",))).usable
+
+
+def test_a_launch_that_is_refused_names_the_limit(device: Device):
+    most = device.max_work_group_size
+    (tuning, *_) = next(tiers(device, SUM))
+    too_large = replace(tuning, variant="tree", flat=replace(tuning.flat, local_size=2 * most))
+    verdict = trial_child._verdict(Request(device, SUM, (too_large,), ("flat",)))
+    assert not verdict.usable
+    if device.kind == "cpu":
+        assert verdict.local_limit == most
+    else:  # NVIDIA's compiler refuses already
+        assert verdict.log or 0 < verdict.local_limit <= most
+
+
+def test_a_build_leaves_nothing_in_the_temporary_folder(
+    device: Device, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("CHUNKFOLD_BUILD_OPTIONS", "-D__kernel=nothing_of_that_name")
+    with pytest.raises(BuildError, match="nothing_of_that_name"):
+        choose(device, SUM)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_private_cache")
+@pytest.mark.parametrize(
+    ("ending", "lasts"), [("os.kill(os.getpid(), 9)", False), ("sys.exit(3)", False),
+                          ("os.kill(os.getpid(), 11)", True)]
+)  # fmt: skip
+def test_only_what_the_compiler_did_itself_is_remembered(
+    device: Device, monkeypatch, ending: str, lasts: bool
+):
+    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", f"import os, sys; {ending}"))
+    request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
+    assert not verdict_of(request).usable
+    path = Path(os.environ["CHUNKFOLD_CACHE"]) / "verdicts" / request.key
+    assert path.exists() == lasts
+
+
+@pytest.fixture
+def processes():
+    processes = TrialProcesses()
+    yield processes
+    processes.stop()
+
+
+def running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_a_child_is_kept_while_it_does_well(processes: TrialProcesses, monkeypatch):
+    answering = "import os, pickle, sys\nwhile True: n = pickle.load(sys.stdin.buffer); n < 0 and os.abort(); print(os.getpid(), flush=True)"  # noqa: E501
+    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", answering))
+    environment = dict(os.environ)
+    first = int(processes.ask(1, environment, 60))
+    assert int(processes.ask(2, environment, 60)) == first
+    other = int(processes.ask(3, environment | {"CHUNKFOLD_TIES": "x"}, 60))
+    assert other != first
+    assert not running(first)
+    with pytest.raises(ChildEndedError) as ended:
+        processes.ask(-1, environment, 60)
+    assert ended.value.code == -6
+    monkeypatch.setattr(trial_process, "IDLE_S", 0.05)
+    last = int(processes.ask(4, environment, 60))
+    deadline = time.monotonic() + 30
+    while running(last):
+        assert time.monotonic() < deadline, "an idle child was kept"
+        time.sleep(0.01)
+    assert int(processes.ask(5, environment, 60)) != last
+
+
+def test_a_child_ends_with_its_parent(tmp_path: Path):
+    parent = """
+import os, numpy as np
+from chunkfold.kernels.tuning import trial
+from chunkfold.kernels import all_devices, as_monoid, bind, choose
+choose(all_devices()[0], bind([as_monoid("sum")], [np.dtype("f4")]).accumulator)
+print(trial.processes._kept._process.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    environment = os.environ | {"TMPDIR": str(tmp_path), "CHUNKFOLD_CACHE": str(tmp_path / "c")}
+    done = subprocess.run(
+        [sys.executable, "-c", parent], env=environment, capture_output=True, text=True, timeout=120, check=False  # noqa: E501
+    )  # fmt: skip
+    child = int(done.stdout)
+    deadline = time.monotonic() + 30
+    while running(child) or list(tmp_path.glob("chunkfold-trial-*")):
+        assert time.monotonic() < deadline, "the child outlived its parent"
+        time.sleep(0.05)
+
+
+def test_what_a_child_said_last_is_kept_though_it_removes_its_folder(
+    device: Device, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setenv("CHUNKFOLD_CACHE", str(tmp_path))
+    dies = (
+        "import os, shutil, sys; shutil.rmtree(sys.argv[1]); os.write(2, b'a\\nboom\\n'); exit(9)"
+    )
+    monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", dies))
+    request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
+    assert verdict_of(request).reason == "the trial ended with exit code 9: boom"
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("kernel", FOLDS)
+def test_only_what_will_be_launched_is_built(device: Device, monkeypatch, kernel: str):
+    """What the child does, in this process."""
+    built: set[str] = set()
+    build = DeviceContext._build
+
+    def noted(self, kernel_file, *rest):
+        built.add(kernel_file)
+        return build(self, kernel_file, *rest)
+
+    monkeypatch.setattr(DeviceContext, "_build", noted)
+    trial_child._opened.cache_clear()
+    tuning = choose(device, SUM, kernels={kernel})
+    assert trial_child._verdict(Request(device, SUM, (tuning,), (tuning.fold(kernel),))).usable
+    assert built == {f"{tuning.fold(kernel)}.cl", "passes.cl"}

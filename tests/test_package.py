@@ -91,10 +91,55 @@ def test_imports_point_down_only(folder: str, allowed: set[str], never: set[str]
             assert module.split(".")[0] not in FOLDERS, f"{path.name} imports {module}"
 
 
+ROOMS = (
+    "expressions", "cache", "listing", "exact", "monoid", "accumulator", "catalogue", "binding",
+    "device", "program", "fold", "tuning", "ladder", "bench",
+)  # fmt: skip
+"""Folders of kernels/: each imports those before it alone."""
+UPWARDS = {
+    ("monoid", "accumulator"): "a result of one exact field is rounded where it is declared",
+    ("monoid", "binding"): "Monoid.evaluate",
+}
+"""Imports inside functions that go up, and what for."""
+
+
+def room(module: str) -> str:
+    name = module.removeprefix("chunkfold.kernels").lstrip(".").partition(".")[0]
+    return name if module.startswith("chunkfold.kernels") and name in ROOMS else ""
+
+
+def test_rooms_of_kernels_import_one_way():
+    found = set()
+    for path in sources("kernels"):
+        own, *_ = path.relative_to(ROOT / "kernels").parts
+        at_top = {
+            node.module
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.ImportFrom) and node.module
+        }
+        for module in imported(path):
+            other = room(module)
+            if not other or (path.parent == ROOT / "kernels" and path.name == "__init__.py"):
+                continue
+            assert own in ROOMS, f"{path.name} stands in no room, but imports {module}"
+            if ROOMS.index(other) > ROOMS.index(own):
+                assert module not in at_top, f"{own}/{path.name} imports {module}"
+                found.add((own, other))
+    assert found == UPWARDS.keys()
+    folders = {path.name for path in (ROOT / "kernels").iterdir() if path.is_dir()}
+    assert folders - {"__pycache__", "cl"} == set(ROOMS)
+
+
+def test_rooms_are_in_the_page_on_how_it_works():
+    text = (ROOT / "docs" / "how-it-works.md").read_text()
+    listed = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
+    assert [*listed, "ladder", "bench"] == list(ROOMS)
+
+
 def test_the_public_names_are_these():
     assert sorted(cf.__all__) == [
         "Accumulate", "BuildError", "BusyError", "CancelledError", "ChunkError", "ChunkfoldError",
-        "ClusterError", "Device", "DeviceError", "IncompleteError", "JobError",
+        "ClusterError", "Device", "DeviceError", "ExactArray", "IncompleteError", "JobError",
         "LocalOpenCLCluster", "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Run",
         "SourceError", "TimeLimitError", "bits", "devices", "first", "fma", "gap", "histogram",
         "lookup", "lower", "magnitude", "nonzero", "order_high", "order_low", "plan", "rank_high",
@@ -105,7 +150,7 @@ def test_the_public_names_are_these():
     # Submodules that share no name with what is public: the value can never be hidden.
     modules = {path.stem for path in (ROOT / "pipeline").glob("*.py")} | {"kernels", "workflows"}
     assert not modules & set(cf.__all__)
-    modules = {path.stem for path in (ROOT / "kernels").glob("*.py")}
+    modules = {path.stem for path in (ROOT / "kernels").iterdir()}
     assert not modules & set(kernels.__all__)
     assert all(getattr(kernels, name) is not None for name in kernels.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

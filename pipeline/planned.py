@@ -10,8 +10,9 @@ from functools import cached_property
 
 from chunkfold.blocks import Block
 from chunkfold.gaps import ListingTerms, Stored, with_objects
+from chunkfold.grouping import Grouping
 from chunkfold.kernels import Accumulator, Packing
-from chunkfold.kernels.indices import takes_first
+from chunkfold.kernels.indices import reads_index, takes_first
 from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
 from chunkfold.memory import Memory
@@ -62,6 +63,13 @@ class Plan:
     """How values are made of each input's elements, if they are not what is stored."""
     mask_and_scale: bool = False
     """Whether they were to be."""
+    grouping: Grouping | None = None
+    """The groups of elements that have the same label, where there are some."""
+
+    @property
+    def groups(self) -> int:
+        """Results of each output."""
+        return 1 if self.grouping is None else self.grouping.count
 
     @property
     def source(self) -> Source:
@@ -171,12 +179,26 @@ class Plan:
     def _one_by_one(self) -> Iterator[str]:
         """Say what is made and folded although it is not stored: it takes as long as if it were."""
         parts = self.accumulator.components
-        names = dict.fromkeys(part.origin for part in parts if not takes_first(part))
+        ready = (lambda part: not reads_index(part)) if self.grouping else takes_first
+        names = dict.fromkeys(part.origin for part in parts if not ready(part))
         if names and self.absent:
             yield (
                 f"          fill values of {self.absent:,} of them are made and folded one by one: "
                 f"{', '.join(names)} may read each index"
             )
+
+    def _grouped(self) -> Iterator[str]:
+        """Say which groups there are."""
+        if self.grouping is None:
+            return
+        first, last = self.grouping.groups[0], self.grouping.groups[-1]
+        along = self.grouping.keys.axes
+        outputs = self.layout.outputs
+        yield (
+            f"groups    {self.groups:,}, from {first} to {last}, by labels along "
+            f"{'axis' if len(along) == 1 else 'axes'} {', '.join(map(str, along))}: "
+            f"{self.groups * outputs:,} accumulators"
+        )
 
     @property
     def levels(self) -> int:
@@ -195,6 +217,7 @@ class Plan:
                 f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
             ),
+            *self._grouped(),
             f"answer    {self.answer}",
             f"leaves    {layout.leaves:,} of at most {size_text(self.leaf_bytes)}"
             + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),

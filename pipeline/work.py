@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chunkfold.gaps import ListingTerms
 from chunkfold.kernels import Accumulator, Tuning
+from chunkfold.keys import Keys
 from chunkfold.layout import Layout
 from chunkfold.source import Source
 from chunkfold.worker import WorkerDevice
@@ -37,6 +38,28 @@ class Work:
     """How long a request is tried again, in seconds."""
     skips: bool
     """Whether chunks that cannot be read are left out, rather than end the run."""
+    keys: Keys | None = None
+    """Which group each element is in, where there are groups."""
+
+    @property
+    def groups(self) -> int:
+        """Accumulators of each output."""
+        return 1 if self.keys is None else self.keys.count
+
+    @property
+    def owes(self) -> bool:
+        """Whether of what is not stored it is enough to know how many elements it has."""
+        accumulator = self.accumulator
+        # Of each group the first would have to be given to what reads indices.
+        return accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
+
+    def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the extents of accumulators of some outputs: groups come first."""
+        return shape if self.keys is None else (self.groups, *shape)
+
+    def outputs_place(self, place: tuple[slice, ...]) -> tuple[slice, ...]:
+        """Return where the accumulators of some outputs are."""
+        return place if self.keys is None else (slice(0, self.groups), *place)
 
     def readers_of(self, owned: WorkerDevice) -> int:
         """Return how many threads read for a worker: more than it has cores, if they wait."""

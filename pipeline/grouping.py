@@ -1,4 +1,4 @@
-"""Groups of elements that have the same label: which axes labels are along, what is asked of them."""
+"""Groups of elements that have the same label: which axes labels are along, and how many."""
 
 from __future__ import annotations
 
@@ -101,12 +101,11 @@ def _named(
     chosen: Sequence[Along],
     selection: Selection,
 ) -> list[int]:
-    wanted = list(by_axis) if isinstance(by_axis, (list, tuple)) else [by_axis]
-    numbers = axis_numbers(source, wanted, selection)
+    numbers = axis_numbers(source, by_axis, selection)
+    each: list[int] = [numbers] if isinstance(numbers, int) else list(numbers or ())
     alive = [n for n, one in enumerate(chosen) if not one.dropped]
-    assert isinstance(numbers, list)
-    normalized_axes(numbers, len(alive))  # sees that they are axes
-    return _fitting(given, [alive[n] for n in numbers], source)
+    normalized_axes(each, len(alive))  # sees that they are axes
+    return _fitting(given, [alive[n] for n in each], source)
 
 
 def _fitting(given: Given, along: list[int], source: Source) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,12 @@ class Keys:
     count: int
     """Number of groups."""
 
+    def packed(self) -> PackedKeys:
+        """Return them as they travel: labels mostly repeat."""
+        codes = self.codes
+        packed = zlib.compress(codes.tobytes(), 1)
+        return PackedKeys(self.axes, packed, codes.dtype.name, codes.shape, self.count)
+
     def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Place:
         """Return where the keys are of a part of a leaf."""
         return tuple(
@@ -40,6 +47,22 @@ class Keys:
         """Count the keys of each group at a place: int64, (count,)."""
         codes = self.codes[place]
         return np.bincount(codes[codes >= 0].astype(np.intp), minlength=self.count)
+
+
+@dataclass(frozen=True)
+class PackedKeys:
+    """Keys on their way to a worker."""
+
+    axes: tuple[int, ...]
+    packed: bytes
+    dtype: str
+    shape: tuple[int, ...]
+    count: int
+
+    def unpacked(self) -> Keys:
+        """Return them as they were."""
+        codes = np.frombuffer(zlib.decompress(self.packed), self.dtype).reshape(self.shape)
+        return Keys(self.axes, codes, self.count)
 
 
 class DeviceKeys:

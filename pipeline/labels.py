@@ -135,7 +135,7 @@ def _of_objects(
     values: np.ndarray, missing: np.ndarray, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give objects the dtype that those have which are not None, nor NaN."""
-    absent = np.array([one is None or one != one for one in values.reshape(-1)], bool)  # noqa: PLR0124
+    absent = np.array([one is None or one != one for one in values.reshape(-1)], bool)
     missing = missing | absent.reshape(values.shape)
     there = np.asarray(values[~missing].tolist())
     if there.dtype.kind == "O" or there.ndim != 1:
@@ -150,8 +150,8 @@ def _whole(values: np.ndarray, missing: np.ndarray, name: str) -> np.ndarray:
     odd = (held != np.floor(held)) | (np.abs(held) >= 2.0**63)
     if odd.any():
         raise PlanError(
-            f"{name}: labels are whole numbers, but {held[odd][0]} is among them: number the groups "
-            "first, as np.digitize does"
+            f"{name}: labels are whole numbers, but {held[odd][0]} is among them: number the "
+            "groups first, as np.digitize does"
         )
     return held.astype(np.int64)
 

@@ -205,14 +205,19 @@ class Layout:
         return box(shape, self.reduced, index_strides=c_strides(self.shape), index=index)
 
     def keyed_leaf_box(
-        self, pieces: Sequence[Piece], within: Sequence[slice], along: Sequence[int], *, indexed: bool
+        self,
+        pieces: Sequence[Piece],
+        within: Sequence[slice],
+        along: Sequence[int],
+        *,
+        indexed: bool,
     ) -> KeyedBox:
         """Describe one whose elements have keys along some axes; as `leaf_box`."""
         shape = tuple(cut.stop - cut.start for cut in within)
         if not indexed:
             return _keyed_box(shape, self.reduced, tuple(along))
-        given = {"index_strides": c_strides(self.shape), "index": self._index(pieces, within)}
-        return keyed_box(shape, self.reduced, along, **given)
+        index, strides = self._index(pieces, within), c_strides(self.shape)
+        return keyed_box(shape, self.reduced, along, index_strides=strides, index=index)
 
     def _index(self, pieces: Sequence[Piece], within: Sequence[slice]) -> int:
         """Return the index of the first element of a part of a leaf, in the whole selection."""

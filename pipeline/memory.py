@@ -64,9 +64,10 @@ def projected(
     little of them. They are read cell by cell, small files a few at a time; what is decoded by zarr
     all at once that a leaf has. It reads one input at a time. `fetching` is what a worker has of
     objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
-    may wait on one worker for their siblings; roots wait where they are. Of each output there is one
-    for each group of `keys`, which a worker holds whole, and of which each block has some on its
-    device, beside exact sums in limbs.
+    may wait on one worker for their siblings; roots wait where they are.
+
+    Of each output there is one for each group of `keys`, which a worker holds whole, and of which
+    each block has some on its device, beside exact sums in limbs.
     """
     in_flight = max(
         source.direct.in_flight(leaf_bytes)

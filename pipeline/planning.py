@@ -15,8 +15,8 @@ from chunkfold.errors import PlanError
 from chunkfold.flight import FLIGHT_BYTES
 from chunkfold.gaps import Holdings
 from chunkfold.grid import Axis, Selection, normalized_axes, select
-from chunkfold.kernels import Accumulator, Bound
 from chunkfold.grouping import Grouping
+from chunkfold.kernels import Accumulator, Bound
 from chunkfold.layout import Layout
 from chunkfold.leaves import layouts_of, leaf_elements
 from chunkfold.memory import projected, ring_slots
@@ -183,7 +183,16 @@ def _planned(
     flights = _flights(sources)
     for (reading, at_once), fetching in itertools.product(ways, flights):
         needed = projected(
-            layout, accumulator, sources, leaf_bytes, at_once, reading, tree, workers, fetching, keys
+            layout,
+            accumulator,
+            sources,
+            leaf_bytes,
+            at_once,
+            reading,
+            tree,
+            workers,
+            fetching,
+            keys,
         )
         if needed.total <= most:
             break
@@ -221,15 +230,15 @@ def _hint(plan: Plan) -> str:
     """Say what else helps where accumulators are most of it."""
     tables = any(slot.field.limbs is None for slot in plan.accumulator.tables)
     helps = ["make fewer groups"] * (plan.groups > 1)
-    helps += ["keep fewer outputs"] * (plan.layout.outputs > 1) + ["give a histogram edges"] * tables
+    helps += ["keep fewer outputs"] * (plan.layout.outputs > 1) + [
+        "give a histogram edges"
+    ] * tables
     if 2 * plan.memory.accumulators < plan.memory.total or not helps:
         return ""
     return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"
 
 
-def _costs(
-    layout: Layout, accumulator: Accumulator, holdings: Holdings, groups: int
-) -> np.ndarray:
+def _costs(layout: Layout, accumulator: Accumulator, holdings: Holdings, groups: int) -> np.ndarray:
     """Return what leaves cost, in decoded bytes that take as long: float64, (tiles, parts).
 
     The decoded bytes of what is stored are shared out as stored bytes are. Fill values cost where

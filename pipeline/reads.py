@@ -128,8 +128,8 @@ def reads_of(
     layout, found = work.layout, itertools.count()
     kept = dict(zip(layout.kept, window.place, strict=True))
     row_bytes = window.outputs * _itemsize(work)
-    indexed, keys = work.accumulator.uses_index, work.keys
-    whole_run = window.outputs == 1 and not indexed and keys is None
+    indexed = work.accumulator.uses_index
+    whole_run = window.outputs == 1 and not indexed and work.keys is None
     in_turn = whole_run and all_in_turn(work.sources)
 
     def cuts_along(axis: int, piece: Piece) -> list[slice]:
@@ -152,10 +152,7 @@ def reads_of(
                 within = list(whole)
                 for n, along in zip(layout.reduced, slab, strict=True):
                     within[n] = along
-                box, keyed = layout.leaf_box(pieces, within, indexed=indexed), None
-                if keys is not None:
-                    keyed_box = layout.keyed_leaf_box(pieces, within, keys.axes, indexed=indexed)
-                    keyed = keyed_box, keys.place(pieces, within)
+                box = layout.leaf_box(pieces, within, indexed=indexed)
                 yield Read(
                     region=tuple(map(_in_array, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
@@ -164,8 +161,18 @@ def reads_of(
                     absent=part.absent,
                     known=part.known,
                     in_turn=in_turn,
-                    keyed=keyed,
+                    keyed=_keyed(work, pieces, within),
                 )
+
+
+def _keyed(
+    work: Work, pieces: Sequence[Piece], within: Sequence[slice]
+) -> tuple[KeyedBox, Place] | None:
+    keys, indexed = work.keys, work.accumulator.uses_index
+    if keys is None:
+        return None
+    layout = work.layout.keyed_leaf_box(pieces, within, keys.axes, indexed=indexed)
+    return layout, keys.place(pieces, within)
 
 
 def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:

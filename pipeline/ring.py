@@ -151,7 +151,12 @@ class Ring:
         return self._free.popleft()
 
     def _consume(
-        self, fold: Fold | KeyedFold, window: Window, read: Read, slot: Slot, future: Future[ReadTimes]
+        self,
+        fold: Fold | KeyedFold,
+        window: Window,
+        read: Read,
+        slot: Slot,
+        future: Future[ReadTimes],
     ) -> None:
         """Fold what a reader has brought, and free its slot."""
         self._totals.check()

@@ -65,7 +65,8 @@ def _fold_window(stream: Stream, window: Window) -> Partial:
     accumulator = stream.work.accumulator
     partial = stream.fold(accumulator, window)
     work, shape = stream.work, stream.work.outputs_shape(window.shape)
-    missing = any_lost(accumulator, partial).reshape(-1, *window.shape).any(axis=0)
+    lost = any_lost(accumulator, partial).reshape(-1, *window.shape)
+    missing = np.asarray(lost.any(axis=0))
     if not missing.any():
         return partial
     limbs = accumulator.with_limbs()

@@ -137,9 +137,10 @@ def _of_objects(
     """Give objects the dtype that those have which are not None, nor NaN."""
     absent = np.array([one is None or one != one for one in values.reshape(-1)], bool)
     missing = missing | absent.reshape(values.shape)
-    there = np.asarray(values[~missing].tolist())
-    if there.dtype.kind == "O" or there.ndim != 1:
+    held = values[~missing].tolist()
+    if len({type(one) for one in held}) > 1 or isinstance(next(iter(held), 0), (list, tuple)):
         raise PlanError(f"{name}: labels are of several types; give integers, texts or dates alone")
+    there = np.asarray(held)
     out = np.zeros(values.shape, there.dtype)
     out[~missing] = there
     return out, missing

@@ -104,9 +104,9 @@ class OnCluster:
         ear_of(self._client).tell(work.run, emit)
         if work.keys is not None and work.keys.codes.nbytes > KEYS_BYTES:
             self._work = replace(work, keys=None)
-            # A task, not data that is scattered: Dask makes it again where a worker is lost. Who
-            # gave the labels knows that they are many.
-            with dask.config.set({_LARGE: 2 * work.keys.codes.nbytes + KEYS_BYTES}):
+            # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
+            # need not warn of its size: it is bounded.
+            with dask.config.set({_LARGE: 1 << 40}):
                 name = f"keys-{work.run}"
                 self._keys = self.submit(_ignored, name, keys_task, work.keys.packed())
 

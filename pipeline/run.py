@@ -247,7 +247,8 @@ class Run:
         results = {}
         for statistic in self._bound.statistics:
             done = statistic.finish(whole, layout.shape, layout.reduced)
-            self._nan[statistic.name] = since_elements_are(statistic, whole, done)
+            grouped = self.plan.grouping is not None
+            self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
             result = self._shaped(done)
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results
@@ -272,10 +273,10 @@ class Run:
             alive = [n for n in alive if n not in layout.reduced]
         shape = [1 if n in layout.reduced else layout.shape[n] for n in alive]
         if grouping is None:
-            return done.reshape(*shape, *done.shape[1:])
+            return done.reshape((*shape, *done.shape[1:]))
         first = grouping.keys.axes[0]
         shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
-        grouped = done.reshape(grouping.count, *shape, *done.shape[1:])
+        grouped = done.reshape((grouping.count, *shape, *done.shape[1:]))
         return np.moveaxis(grouped, 0, sum(n < first for n in alive))
 
 

@@ -61,16 +61,14 @@ def grouped(
     order = (*kept, *axes)
     outputs = [array.shape[n] for n in kept]
     rows = array.transpose(order).reshape(int(np.prod(outputs)), -1)
-    keys = everywhere.transpose(order).reshape(rows.shape)
+    keys = everywhere.transpose(order).reshape(rows.shape)[0]  # labels are along what is reduced
     monoid = CATALOGUE[op] if isinstance(op, str) else op
-    wanted = np.unique(codes[codes >= 0]) if groups is None else groups
     done = []
-    for group in wanted:
-        chosen = [np.flatnonzero(key == group) for key in keys]
-        each = [monoid.evaluate(row[own]) for row, own in zip(rows, chosen, strict=True)]
-        if op == "argmax":  # the place among all that is reduced
-            each = [own[n] for own, n in zip(chosen, each, strict=True)]
-        done.append(np.array(each).reshape((*outputs, *np.shape(each[0]))))
+    for group in np.unique(codes[codes >= 0]) if groups is None else groups:
+        own = np.flatnonzero(keys == group)
+        each = monoid.evaluate(rows[:, own], axis=1)
+        each = own[each] if op == "argmax" else each  # the place among all that is reduced
+        done.append(each.reshape((*outputs, *each.shape[1:])))
     return np.moveaxis(np.array(done), 0, sum(n < along[0] for n in kept))
 
 

@@ -29,6 +29,8 @@ class Grouping:
     """Their labels, in the order of the results."""
     name: str
     """How messages call the labels."""
+    axis: str
+    """What results call the axis of groups."""
 
     @property
     def count(self) -> int:
@@ -73,7 +75,7 @@ def grouping_of(
     cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
     codes, labels = numbered(given, given.values[cut], given.missing[cut], groups)
     keys = Keys(tuple(along), narrow(codes, len(labels)), len(labels))
-    return Grouping(keys, labels, given.name)
+    return Grouping(keys, labels, given.name, given.axis)
 
 
 def _axes(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import zarr
 
 from chunkfold.addresses import NO_OPTIONS
 from chunkfold.axes import dimension_names
-from chunkfold.errors import PlanError
+from chunkfold.errors import PlanError, SourceError
 from chunkfold.opening import open_source
 from chunkfold.packed import packing_of
+from chunkfold.regular import refuse_special
 from chunkfold.settings import StorageOptions
 from chunkfold.units import size_text
 
@@ -38,6 +40,8 @@ class Given:
     """Names of their axes, if these have names."""
     name: str = "by"
     """How messages call them."""
+    axis: str = "group"
+    """What results call the axis of groups."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -50,15 +54,22 @@ def read_labels(
 ) -> Given:
     """Read labels whole: an array or what NumPy makes one of, xarray's or Zarr's, or its address.
 
+    Of files those of NumPy's are read too (.npy), but none that hold Python's objects. What was
+    read is returned as it is.
+
     Raises
     ------
     PlanError
         If there are too many, or they are neither whole numbers, texts, bools nor times.
     SourceError
-        If the array that they are to be in cannot be opened.
+        If the array or the file that they are to be in cannot be opened.
     ChunkError
         If it cannot be read.
     """
+    if isinstance(by, Given):
+        return by
+    if isinstance(by, (str, os.PathLike)) and os.fspath(by).endswith(".npy"):
+        return _read_npy(Path(by))
     if isinstance(by, (str, os.PathLike, zarr.Array)):
         return _read_zarr(by, options, mask_and_scale=mask_and_scale)
     dims = getattr(by, "dims", None)
@@ -69,7 +80,23 @@ def read_labels(
     except ValueError as error:
         raise PlanError(f"by: NumPy makes no array of it ({error})") from None
     _refuse_many("by", values.nbytes, values.size)
-    return _given(values, tuple(dims) if named and dims is not None else None, "by")
+    called = getattr(by, "name", None)
+    return _given(
+        values,
+        tuple(dims) if named and dims is not None else None,
+        "by",
+        called if named and isinstance(called, str) else "",
+    )
+
+
+def _read_npy(path: Path) -> Given:
+    try:
+        refuse_special(path)
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise SourceError(f"{path}: is no array of NumPy's that can be read ({error})") from error
+    _refuse_many(str(path), values.nbytes, values.size)
+    return _given(np.array(values), None, str(path), path.stem)
 
 
 def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool) -> Given:
@@ -81,7 +108,8 @@ def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool)
     packing = packing_of(source) if mask_and_scale else None
     values = values if packing is None else packing.values(values)
     names = dimension_names(source.array)
-    return _given(values, None if names is None else tuple(names), source.name)
+    called = PurePosixPath(source.array.path or source.name).stem
+    return _given(values, None if names is None else tuple(names), source.name, called)
 
 
 def _refuse_many(name: str, nbytes: int, count: int) -> None:
@@ -93,12 +121,14 @@ def _refuse_many(name: str, nbytes: int, count: int) -> None:
         )
 
 
-def _given(values: np.ndarray, dims: tuple[str | None, ...] | None, name: str) -> Given:
+def _given(
+    values: np.ndarray, dims: tuple[str | None, ...] | None, name: str, axis: str = ""
+) -> Given:
     if not values.ndim:
         raise PlanError(f"{name}: labels have at least one axis, but these are {values[()]!r}")
     masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     plain, missing = plain_labels(np.asarray(np.ma.getdata(values)), name, masked)
-    return Given(plain, missing, dims, name)
+    return Given(plain, missing, dims, name, axis or Given.axis)
 
 
 def plain_labels(
@@ -230,4 +260,5 @@ def narrow(codes: np.ndarray, count: int) -> np.ndarray:
 def transposed(given: Given, order: Sequence[int]) -> Given:
     """Put the axes of labels in another order."""
     dims = None if given.dims is None else tuple(given.dims[n] for n in order)
-    return Given(given.values.transpose(order), given.missing.transpose(order), dims, given.name)
+    values, missing = given.values.transpose(order), given.missing.transpose(order)
+    return replace(given, values=values, missing=missing, dims=dims)

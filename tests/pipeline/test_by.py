@@ -13,7 +13,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold import blocks, labels, on_cluster, parts, planning
-from chunkfold.errors import MonoidError, PlanError
+from chunkfold.errors import MonoidError, PlanError, SourceError
 from chunkfold.joining import connect
 from chunkfold.kernels import CATALOGUE
 from tests.conftest import DEVICES
@@ -401,3 +401,26 @@ def test_labels_beyond_what_workers_hold_are_refused(monkeypatch: pytest.MonkeyP
     for by in (np.zeros(60, np.int8), kept):
         with pytest.raises(PlanError, match="labels of 240 B are more than the 100 B"):
             cf.submit(source, "sum", by=by)
+
+
+def test_labels_may_be_in_a_file_of_numpys(tmp_path: Path):
+    array = hard("float32")
+    np.save(tmp_path / "month.npy", MONTHS)
+    got = cf.reduce(stored(array), axis=0, by=tmp_path / "month.npy")
+    same(got, grouped("sum", array, MONTHS, (0,), 0))
+    np.save(tmp_path / "objects.npy", np.array([{}] * 23, object), allow_pickle=True)
+    (tmp_path / "empty.npy").write_bytes(b"")
+    for name in ("objects", "empty", "missing"):
+        with pytest.raises(SourceError, match=f"{name}.npy: is no array of NumPy's"):
+            cf.submit(stored(array), axis=0, by=str(tmp_path / f"{name}.npy"))
+
+
+def test_remarks_tell_of_nan_in_elements_and_not_of_groups_without_any():
+    array = np.arange(8.0)
+    empty = cf.submit(stored(array, (3,)), "mean", by=[0] * 8, groups=[0, 1])
+    assert np.isnan(empty.result()[1])
+    assert not [told for told in empty.remarks() if "NaN" in told]
+    array[3] = np.nan
+    odd = cf.submit(stored(array, (3,)), "mean", by=np.arange(8) % 2)
+    assert np.isnan(odd.result()[1])
+    assert [told for told in odd.remarks() if "there is NaN in mean" in told]

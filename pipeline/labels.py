@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -125,7 +125,7 @@ def _given(
     values: np.ndarray, dims: tuple[str | None, ...] | None, name: str, axis: str = ""
 ) -> Given:
     if not values.ndim:
-        raise PlanError(f"{name}: labels have at least one axis, but these are {values[()]!r}")
+        raise PlanError(f"{name}: labels have at least one axis, but this is {values}")
     masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     plain, missing = plain_labels(np.asarray(np.ma.getdata(values)), name, masked)
     return Given(plain, missing, dims, name, axis or Given.axis)
@@ -146,7 +146,8 @@ def plain_labels(
         values, missing = _of_objects(values, missing, name)
     kind = values.dtype.kind
     if kind in "iu":
-        values = values.astype(np.uint64 if values.dtype == np.uint64 else np.int64)
+        beyond = kind == "u" and bool((values > np.iinfo(np.int64).max).any())
+        values = values.astype(np.uint64 if beyond else np.int64)
     elif kind == "f":
         missing |= np.isnan(values)
         values = _whole(values, missing, name)
@@ -224,7 +225,8 @@ def numbered(
 def _expected(
     given: Given, values: np.ndarray, missing: np.ndarray, groups: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    asked = np.asarray(list(groups) if not hasattr(groups, "__array__") else groups)
+    plain = not hasattr(groups, "__array__") and isinstance(groups, Iterable)
+    asked = np.asarray(list(groups) if plain and not isinstance(groups, str) else groups)
     if asked.ndim != 1 or not asked.size:
         raise PlanError(f"groups is {groups!r}; give a list of labels")
     wanted, none = plain_labels(asked, "groups")

@@ -59,7 +59,9 @@ def project(
     """
     found = open_source(source)
     check_projection(found, out, op, given.get("dtype"), overwrite=overwrite)
-    names = {name: given[name] for name in ("selection", "keepdims") if name in given}
+    names: dict[str, Any] = {
+        name: given[name] for name in ("selection", "keepdims") if name in given
+    }
     if given.get("by") is not None:
         terms = {"mask_and_scale": bool(given.get("mask_and_scale"))}
         given["by"] = read_labels(given["by"], given.get("storage_options"), **terms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyopencl as cl
@@ -16,6 +16,8 @@ from chunkfold.kernels.opened import device_errors
 
 HELD_BYTES = 64 << 20
 """Keys that a block keeps on the device, for the boxes that come."""
+COUNTED_BYTES = 4 << 20
+"""Counts of keys that are kept."""
 Place = tuple[slice, ...]
 
 
@@ -29,6 +31,7 @@ class Keys:
     """Integers over what is selected of these axes; -1 of what is in no group."""
     count: int
     """Number of groups."""
+    _counted: dict[tuple[tuple[int, int], ...], np.ndarray] = field(default_factory=dict)
 
     def packed(self) -> PackedKeys:
         """Return them as they travel: labels mostly repeat."""
@@ -44,9 +47,18 @@ class Keys:
         )
 
     def counts(self, place: Place) -> np.ndarray:
-        """Count the keys of each group at a place: int64, (count,)."""
-        codes = self.codes[place]
-        return np.bincount(codes[codes >= 0].astype(np.intp), minlength=self.count)
+        """Count the keys of each group at a place: int64, (count,), not to be written to.
+
+        Those of the latest places are kept: what lies above each other has the same.
+        """
+        name = _name(place)
+        if name not in self._counted:
+            codes = self.codes[place]
+            found = np.bincount(codes[codes >= 0].astype(np.intp), minlength=self.count)
+            if (len(self._counted) + 1) * found.nbytes > COUNTED_BYTES:
+                self._counted.clear()
+            self._counted[name] = found
+        return self._counted[name]
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ class DeviceKeys:
         DeviceError
             If the device has no room for them.
         """
-        name = tuple((along.start, along.stop) for along in place)
+        name = _name(place)
         if name in self._held:
             self._held.move_to_end(name)
             return self._held[name]
@@ -94,3 +106,7 @@ class DeviceKeys:
             self._held[name] = cl.Buffer(self._opened.context, flags, hostbuf=codes)
         self._nbytes += codes.nbytes
         return self._held[name]
+
+
+def _name(place: Place) -> tuple[tuple[int, int], ...]:
+    return tuple((along.start, along.stop) for along in place)

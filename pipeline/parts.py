@@ -109,10 +109,8 @@ def _of_groups(work: Work, tile: int, part: int, read: Sequence[Place] = ()) -> 
             [within[n] for n in others]
         )
 
-    found = counts(tuple(slice(0, piece.length) for piece in pieces))
-    for cell in read:
-        found -= counts(cell)
-    return found
+    whole = counts(tuple(slice(0, piece.length) for piece in pieces))
+    return whole - sum(map(counts, read))
 
 
 def _sparse(source: Source, known: Expected) -> bool:

@@ -51,6 +51,9 @@ def reduce(
     memory: int | str | None = None,
     on_bad_chunk: str = "stop",
     storage_options: StorageOptions | None = None,
+    by: Any = None,
+    by_axis: Axis = None,
+    groups: Any = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Result:
@@ -101,6 +104,18 @@ def reduce(
         Of sources that are URLs: `absent_status` is one or several statuses (403, 410) by which a
         server answers for chunks that it does not have; all else is obstore's, such as
         `skip_signature` or `region`.
+    by
+        Labels: elements of the same label are a group, and each group has its own results. An array
+        of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with the
+        extents of some axes of the source, before any selection. What is negative, NaN, NaT or
+        masked is in no group. In results the groups are an axis, in the place of the first axis
+        that has labels, in ascending order of their labels, which `Run.groups` has.
+    by_axis
+        The axes that labels are along, as `axis`; if it is not given, those that have the names of
+        the labels' axes, or else their extents: the only ones, or the last ones.
+    groups
+        The labels of the groups, in the order of the results: also of those that have no elements.
+        Other labels are in no group. None: those that there are.
     client
         Cluster to run on: None takes the current distributed client if there is one, else this
         process and its first device.
@@ -120,8 +135,8 @@ def reduce(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
         where=where,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, variant=variant,
-        memory=memory, on_bad_chunk=on_bad_chunk, storage_options=storage_options, client=client,
-        on_event=on_event,
+        memory=memory, on_bad_chunk=on_bad_chunk, storage_options=storage_options, by=by,
+        by_axis=by_axis, groups=groups, client=client, on_event=on_event,
     ).result()  # fmt: skip
 
 
@@ -142,6 +157,9 @@ def submit(
     memory: int | str | None = None,
     on_bad_chunk: str = "stop",
     storage_options: StorageOptions | None = None,
+    by: Any = None,
+    by_axis: Axis = None,
+    groups: Any = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Run:
@@ -155,7 +173,7 @@ def submit(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         where=where,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
-        storage_options=storage_options,
+        storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
     )  # fmt: skip
     # Before asking the cluster, so that bad input fails without one.
     bound = request.bound()
@@ -231,6 +249,9 @@ def plan(
     mode: str = "exact",
     memory: int | str | None = None,
     storage_options: StorageOptions | None = None,
+    by: Any = None,
+    by_axis: Axis = None,
+    groups: Any = None,
     workers: int = 1,
     threads: int = THREADS,
     memory_limit: int | None = None,
@@ -250,7 +271,7 @@ def plan(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         where=where,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
-        storage_options=storage_options,
+        storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
     )  # fmt: skip
     client = client or _current_client()
     terms: dict[str, Any] = {

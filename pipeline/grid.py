@@ -156,14 +156,18 @@ def _touched(axis: Axis, cell: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def leaf_factors(
-    cells: Sequence[Cells], itemsize: int, target_bytes: int, reduced: Sequence[int]
+    cells: Sequence[Cells],
+    itemsize: int,
+    target_bytes: int,
+    reduced: Sequence[int],
+    groups: int = 1,
 ) -> tuple[int, ...]:
     """Return how many cells per axis make a leaf: powers of two, at most `target_bytes`.
 
     Depends on nothing that changes when the array grows, once an axis has cells enough, so that
     leaves stay what they are. Axes are doubled in turn, the last one first, until all of their
     cells are in a leaf: kept ones until a leaf has outputs enough to fill a device, then reduced
-    ones, since each leaf reads and writes the accumulators of its outputs.
+    ones, since each leaf reads and writes the accumulators of its outputs: one of each of `groups`.
 
     >>> planes = [Cells(99, 1), Cells(999, 256), Cells(999, 256)]
     >>> leaf_factors(planes, 4, 1 << 20, (0, 1, 2)), leaf_factors(planes, 4, 1 << 20, (0,))
@@ -174,7 +178,7 @@ def leaf_factors(
     order = range(len(cells) - 1, -1, -1)
     nbytes = math.prod(cell) * itemsize
     while nbytes * 2 <= target_bytes:
-        outputs = math.prod(cell[n] * factors[n] for n in order if n not in reduced)
+        outputs = groups * math.prod(cell[n] * factors[n] for n in order if n not in reduced)
         growing = [n for n in order if cell[n] * factors[n] < cells[n].size]
         if not growing:
             break

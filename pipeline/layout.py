@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.grid import Axis, Piece
+from chunkfold.kernels import KeyedBox, keyed_box
 from chunkfold.kernels.geometry import Box, box, c_strides
 
 _SUMMED = 1 << 20
@@ -200,12 +201,30 @@ class Layout:
         shape = tuple(cut.stop - cut.start for cut in within)
         if not indexed:
             return _box(shape, self.reduced)
-        strides = c_strides(self.shape)
-        index = sum(
+        index = self._index(pieces, within)
+        return box(shape, self.reduced, index_strides=c_strides(self.shape), index=index)
+
+    def keyed_leaf_box(
+        self,
+        pieces: Sequence[Piece],
+        within: Sequence[slice],
+        along: Sequence[int],
+        *,
+        indexed: bool,
+    ) -> KeyedBox:
+        """Describe one whose elements have keys along some axes; as `leaf_box`."""
+        shape = tuple(cut.stop - cut.start for cut in within)
+        if not indexed:
+            return _keyed_box(shape, self.reduced, tuple(along))
+        index, strides = self._index(pieces, within), c_strides(self.shape)
+        return keyed_box(shape, self.reduced, along, index_strides=strides, index=index)
+
+    def _index(self, pieces: Sequence[Piece], within: Sequence[slice]) -> int:
+        """Return the index of the first element of a part of a leaf, in the whole selection."""
+        return sum(
             (piece.position + cut.start) * stride
-            for piece, cut, stride in zip(pieces, within, strides, strict=True)
+            for piece, cut, stride in zip(pieces, within, c_strides(self.shape), strict=True)
         )
-        return box(shape, self.reduced, index_strides=strides, index=index)
 
     def _by_axis(self, tile: Any, part: Any) -> list[Any]:
         numbers = dict(zip(self.kept, self._numbers(self.kept, tile), strict=True))
@@ -222,3 +241,11 @@ class Layout:
 def _box(shape: tuple[int, ...], reduced: tuple[int, ...]) -> Box:
     """Describe a box of a buffer of its own: few of a run's differ in shape."""
     return box(shape, reduced)
+
+
+@lru_cache(maxsize=64)
+def _keyed_box(
+    shape: tuple[int, ...], reduced: tuple[int, ...], along: tuple[int, ...]
+) -> KeyedBox:
+    """The same of one whose elements have keys."""
+    return keyed_box(shape, reduced, along)

@@ -17,7 +17,11 @@ _LARGER = (1, 2, 4)
 
 
 def layouts_of(
-    sources: Sequence[Source], chosen: Sequence[Axis], reduced: tuple[int, ...], target_bytes: int
+    sources: Sequence[Source],
+    chosen: Sequence[Axis],
+    reduced: tuple[int, ...],
+    target_bytes: int,
+    groups: int = 1,
 ) -> list[Layout]:
     """Return ways to cut a selection in leaves, best first.
 
@@ -30,12 +34,14 @@ def layouts_of(
     ----------
     chosen
         What is selected along each axis.
+    groups
+        Of each output.
     """
     grids = list(dict.fromkeys(source.cells for source in sources))
     itemsize = max(source.dtype.itemsize for source in sources)
 
     def layout(cells: Sequence[Cells], target: int) -> Layout:
-        factors = leaf_factors(cells, itemsize, target, reduced)
+        factors = leaf_factors(cells, itemsize, target, reduced, groups)
         cuts = (cut.coarsened(factor) for cut, factor in zip(cells, factors, strict=True))
         axes = (replace(axis, cells=cut) for axis, cut in zip(chosen, cuts, strict=True))
         return Layout(tuple(axes), reduced)

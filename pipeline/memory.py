@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from chunkfold.kernels import Accumulator
 from chunkfold.kernels.fold.combine import SLAB_BYTES
+from chunkfold.kernels.fold.keyed.plan import MOST_OUTPUTS
 from chunkfold.kernels.fold.shapes import split_bytes
+from chunkfold.keys import HELD_BYTES, Keys
 from chunkfold.layout import Layout
 from chunkfold.source import Source
 from chunkfold.tree import Tree
@@ -54,6 +56,7 @@ def projected(
     tree: Tree,
     workers: int,
     fetching: int,
+    keys: Keys | None = None,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -62,6 +65,9 @@ def projected(
     all at once that a leaf has. It reads one input at a time. `fetching` is what a worker has of
     objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
     may wait on one worker for their siblings; roots wait where they are.
+
+    Of each output there is one for each group of `keys`, which a worker holds whole, and of which
+    each block has some on its device, beside exact sums in limbs.
     """
     in_flight = max(
         source.direct.in_flight(leaf_bytes)
@@ -69,19 +75,27 @@ def projected(
         else max(leaf_bytes, _touched(layout, source))
         for source in sources
     )
-    outputs = max(layout.most_outputs, 1)
+    groups = 1 if keys is None else keys.count
+    outputs = groups * max(layout.most_outputs, 1)
     partial = outputs * accumulator.nbytes
-    again = min(AGAIN_BYTES, outputs * accumulator.with_limbs().nbytes)
+    limbs = accumulator.with_limbs().nbytes
+    again = min(max(AGAIN_BYTES, groups * limbs), outputs * limbs)
     splits = split_bytes(outputs, accumulator.nbytes)
     tables = splits if accumulator.tables else 3 * again if accumulator.exact else 0
     waiting = (tree.fan_in - 1) * tree.levels * partial
     # They are copied to the device slab by slab, and what comes of it is put together.
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
-    roots = layout.outputs * accumulator.nbytes // workers
+    roots = groups * layout.outputs * accumulator.nbytes // workers
+    held = 0
+    if keys is not None:
+        nbytes = 4 * keys.codes.size
+        held = keys.codes.nbytes + threads * min(nbytes, HELD_BYTES + leaf_bytes)
+        if layout.most_outputs <= MOST_OUTPUTS:  # tables of all, on the device and read back
+            tables += 3 * outputs * limbs
     return Memory(
         staging=threads * ring_slots(readers) * leaf_bytes * len(sources),
         decoding=readers * 2 * in_flight,
-        accumulators=threads * (3 * partial + tables + slabs) + waiting + roots,
+        accumulators=threads * (3 * partial + tables + slabs) + waiting + roots + held,
         fetching=fetching,
     )
 

@@ -7,25 +7,31 @@ import numpy as np
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import exact_sums
 from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.kernels.dtypes import COUNT
 from chunkfold.kernels.exact.limbs import SPECIALS
 
 _OF_NAN_ALONE = ("min", "max", "minmax", "norminf", "norm1", "norm2", "sumsq")
 """Of anything else these are numbers, or infinite."""
 
 
-def since_elements_are(statistic: Statistic, whole: Partial, done: np.ndarray) -> bool | None:
+def since_elements_are(
+    statistic: Statistic, whole: Partial, done: np.ndarray, *, grouped: bool = False
+) -> bool | None:
     """Whether results are NaN or NaT since elements are, which `skipna` would leave out.
 
     None if that may be, but infinities may have done it too, such as those of both signs in a sum.
-    Outputs of nothing, or of no more elements than `ddof`, are NaN anyway.
+    Outputs of nothing, or of no more elements than `ddof`, are NaN anyway. Where elements are
+    `grouped` a partial does not know of how many each result is; a statistic may have counted.
     """
     if statistic.monoid.skipna or done.dtype.kind not in "fcmM" or not done.size:
         return False
-    counts = np.broadcast_to(np.asarray(whole.count), whole.outputs)
-    odd = np.isnan(done.reshape(whole.outputs, -1)).any(axis=1) & (counts > statistic.ddof)
+    counts = _counted(statistic, whole) if grouped else np.asarray(whole.count)
+    odd = np.isnan(done.reshape(whole.outputs, -1)).any(axis=1)
+    if counts is not None:
+        odd &= np.broadcast_to(counts, whole.outputs) > statistic.ddof
     if not odd.any():
         return False
-    if statistic.monoid.where is not None:  # it may have left nothing
+    if statistic.monoid.where is not None or counts is None:  # there may have been nothing
         return None
     if done.dtype.kind in "mM" or statistic.name in _OF_NAN_ALONE:
         return True
@@ -37,3 +43,10 @@ def since_elements_are(statistic: Statistic, whole: Partial, done: np.ndarray) -
     if not sums or any(one.terms for one in sums):
         return None
     return any(bool((one.wide.tables[odd, -SPECIALS] > 0).any()) for one in sums)
+
+
+def _counted(statistic: Statistic, whole: Partial) -> np.ndarray | None:
+    """Return of how many elements each result is, if the statistic has counted them."""
+    rules = statistic.monoid.fields
+    slots = [slot for name, slot in statistic.slots.items() if rules[name] == COUNT]
+    return whole.arrays[slots[0]] if slots else None

@@ -6,10 +6,11 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import dask
 from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
 from distributed import Client
 from distributed.scheduler import KilledWorker
@@ -29,10 +30,14 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.settings import wait_seconds
-from chunkfold.tasks import block_task, cancel_run, combine_task, tasks_at
+from chunkfold.tasks import block_task, cancel_run, combine_task, keys_task, tasks_at
 from chunkfold.there import SPAN, on_loop, removed, tidied
 from chunkfold.watchman import Watchman
 from chunkfold.work import Work
+
+KEYS_BYTES = 64 << 10
+"""Most that keys of groups may have to travel with each task: larger ones go to a worker once."""
+_LARGE = "distributed.admin.large-graph-warning-threshold"
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class OnCluster:
         self._workers = DeviceWorkers(client)
         self._futures: set[Any] = set()
         self._numbers = itertools.count()
+        self._keys: Any = None
+        """The future of a run's keys, where they do not travel with its tasks."""
         self._run = ""
         self._sent: dict[str, _Sent] = {}
         self._watchman = Watchman(client, self._useful)
@@ -95,12 +102,23 @@ class OnCluster:
         """Remember the run."""
         self._work, self._topic = work, ear_of(self._client).topic
         ear_of(self._client).tell(work.run, emit)
+        if work.keys is not None and work.keys.codes.nbytes > KEYS_BYTES:
+            self._work = replace(work, keys=None)
+            # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
+            # need not warn of its size: it is bounded.
+            with dask.config.set({_LARGE: 1 << 40}):
+                name = f"keys-{work.run}"
+                self._keys = self.submit(_ignored, name, keys_task, work.keys.packed())
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
         key = f"fold-{block.number}-{self._work.run}-{attempt}"
-        future = self.submit(done, key, block_task, self._work, block, attempt, self._topic)
+        future = self.submit(done, key, block_task, self._work, block, attempt, *self._sent_keys)
         return self._replaceable(future, done)
+
+    @property
+    def _sent_keys(self) -> list[Any]:
+        return [self._topic] if self._keys is None else [self._topic, self._keys]
 
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""
@@ -265,6 +283,10 @@ class OnCluster:
             return _failure(future)
         except Exception as error:  # noqa: BLE001 - the scheduler may have gone meanwhile
             return ClusterError(f"why a task failed is not known: {error!r}")
+
+
+def _ignored(outcome: object) -> None:
+    """Blocks that have a task's result end as it does."""
 
 
 def _stopped(worker: str, seconds: float) -> str:

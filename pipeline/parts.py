@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 
 from chunkfold.blocks import Block
+from chunkfold.cells import elements_of
 from chunkfold.expected import Expected, Listed
 from chunkfold.gaps import SPARSE, expected_objects
 from chunkfold.grid import Piece
@@ -40,12 +41,25 @@ class Part:
     """The boxes that are read, if others are not; None: all of it."""
 
 
+@dataclass(frozen=True)
+class Owed:
+    """Fill values that are folded without being read."""
+
+    count: int = 0
+    """Of each output."""
+    of_groups: np.ndarray | None = None
+    """Of each output and group, int64, where elements are in groups: some may be in none."""
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+
 Missed = Sequence[set[tuple[int, ...]]]
 """For each input the objects that were asked for, in a store that cannot list, and not there."""
 
 
-def parts_of(work: Work, block: Block, tile: int, missed: Missed) -> tuple[tuple[Part, ...], int]:
-    """Return what a block reads of a tile, and how many fill values more each output is owed.
+def parts_of(work: Work, block: Block, tile: int, missed: Missed) -> tuple[tuple[Part, ...], Owed]:
+    """Return what a block reads of a tile, and which fill values more its outputs are owed.
 
     A reduction that reads indices is given the first of those that are not stored, which are equal;
     or every one, where it may make something else of each.
@@ -53,29 +67,50 @@ def parts_of(work: Work, block: Block, tile: int, missed: Missed) -> tuple[tuple
     numbers, absent = np.arange(*block.parts), block.absent_parts(tile)
     outputs, itemsizes = work.layout.tile_outputs(tile), [s.dtype.itemsize for s in work.sources]
     depths = work.layout.part_depths(numbers)
-    accumulator, owed, parts = work.accumulator, 0, list[Part]()
-    first = accumulator.uses_index
+    owes, owed, parts = work.owes, 0, list[Part]()
+    of_groups = None if work.keys is None else np.zeros(work.groups, np.int64)
+    first = work.accumulator.uses_index
     """Whether the first that is not stored is still to be given."""
     for number, lacks, depth in zip(
         numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
     ):
-        if lacks and accumulator.takes_first and not first:
+        if lacks and owes and not first:
             owed += depth
+            if of_groups is not None:
+                of_groups += _of_groups(work, tile, number)
             continue
         known = expected_objects(
             work.layout, work.sources, work.listings, block, tile, number, missed
         )
         shares, cells = [float(not lacks)] * len(known), _ALL
-        if lacks and accumulator.takes_first:
+        if lacks and owes:
             pieces = work.layout.leaf(tile, number)
             first, cells = False, (_first(work, [slice(0, piece.length) for piece in pieces]),)
         elif not lacks and any(map(_sparse, work.sources, known)):
             shares, cells = _held(work, known, tile, number)
         read = depth if cells is None else sum(map(work.layout.depth, cells))
         owed += depth - read
+        if of_groups is not None and read < depth:
+            of_groups += _of_groups(work, tile, number, cells or ())
         nbytes = round(outputs * depth * np.dot(shares, itemsizes))
         parts.append(Part(number, read * outputs, nbytes, lacks, known, cells))
-    return tuple(parts), owed
+    return tuple(parts), Owed(owed, of_groups)
+
+
+def _of_groups(work: Work, tile: int, part: int, read: Sequence[Place] = ()) -> np.ndarray:
+    """Count the elements of each group that an output has of a leaf, but for what is read of it."""
+    assert work.keys is not None
+    pieces = work.layout.leaf(tile, part)
+    others = [n for n in work.layout.reduced if n not in work.keys.axes]
+
+    def counts(within: Place) -> np.ndarray:
+        assert work.keys is not None
+        return work.keys.counts(work.keys.place(pieces, within)) * elements_of(
+            [within[n] for n in others]
+        )
+
+    whole = counts(tuple(slice(0, piece.length) for piece in pieces))
+    return whole - sum(map(counts, read))
 
 
 def _sparse(source: Source, known: Expected) -> bool:
@@ -113,7 +148,7 @@ def _held(
     sizes = reduce(np.multiply, extents, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
     whole = any(len(cuts[axis]) > 1 for axis in work.layout.kept)
-    if not work.accumulator.takes_first or whole or lacking < READ_BYTES * int(stored.sum()):
+    if not work.owes or whole or lacking < READ_BYTES * int(stored.sum()):
         return shares, None
 
     def cells(which: np.ndarray) -> list[Place]:

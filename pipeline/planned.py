@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from chunkfold.blocks import Block
 from chunkfold.gaps import ListingTerms, Stored, with_objects
+from chunkfold.grouping import Grouping
 from chunkfold.kernels import Accumulator, Device, Packing
-from chunkfold.kernels.accumulator.indices import takes_first
+from chunkfold.kernels.accumulator.indices import reads_index, takes_first
 from chunkfold.layout import Layout
 from chunkfold.leaves import repeats
 from chunkfold.memory import Memory
@@ -68,6 +69,13 @@ class Plan:
     """Whether they were to be."""
     device: Device | None = None
     """The first that would fold it."""
+    grouping: Grouping | None = None
+    """The groups of elements that have the same label, where there are some."""
+
+    @property
+    def groups(self) -> int:
+        """Results of each output."""
+        return 1 if self.grouping is None else self.grouping.count
 
     @property
     def name(self) -> str:
@@ -172,7 +180,8 @@ class Plan:
     def _one_by_one(self) -> Iterator[str]:
         """Say what is made and folded although it is not stored: it takes as long as if it were."""
         parts = self.accumulator.components
-        names = dict.fromkeys(part.origin for part in parts if not takes_first(part))
+        ready = (lambda part: not reads_index(part)) if self.grouping else takes_first
+        names = dict.fromkeys(part.origin for part in parts if not ready(part))
         if names and self.absent:
             yield (
                 f"          fill values of {self.absent:,} of them are made and folded one by one: "
@@ -212,6 +221,19 @@ class Plan:
 
         return explained_for(self, device, variant)
 
+    def _grouped(self) -> Iterator[str]:
+        """Say which groups there are."""
+        if self.grouping is None:
+            return
+        first, last = self.grouping.groups[0], self.grouping.groups[-1]
+        along = self.grouping.keys.axes
+        outputs = self.layout.outputs
+        yield (
+            f"groups    {self.groups:,}, from {first} to {last}, by labels along "
+            f"{'axis' if len(along) == 1 else 'axes'} {', '.join(map(str, along))}: "
+            f"{self.groups * outputs:,} accumulators"
+        )
+
     @property
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
@@ -229,6 +251,7 @@ class Plan:
                 f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
             ),
+            *self._grouped(),
             f"answer    {self.answer}",
             f"leaves    {layout.leaves:,} of at most {size_text(self.leaf_bytes)}"
             + (f"; nothing is stored of {self.absent:,}" if self.absent else ""),

@@ -15,6 +15,7 @@ from chunkfold.errors import PlanError
 from chunkfold.flight import FLIGHT_BYTES
 from chunkfold.gaps import Holdings
 from chunkfold.grid import Axis, Selection, normalized_axes, select
+from chunkfold.grouping import Grouping
 from chunkfold.kernels import Accumulator, Bound
 from chunkfold.layout import Layout
 from chunkfold.leaves import layouts_of, leaf_elements
@@ -56,6 +57,7 @@ def make_plan(
     requests: int = 1,
     memory_limit: int | None = None,
     memory: int | None = None,
+    grouping: Grouping | None = None,
 ) -> Plan:
     """Plan a reduction.
 
@@ -75,6 +77,8 @@ def make_plan(
     memory
         Bytes that the caller allows each worker above an idle one. Where they are few, fewer blocks
         run at once, or else fewer threads read, or else leaves are smaller.
+    grouping
+        The groups of elements, where there are some.
 
     Raises
     ------
@@ -97,8 +101,9 @@ def make_plan(
         readers=readers,
         requests=requests,
         most=min(limits),
+        grouping=grouping,
     )
-    ways = partial(_layouts, sources, chosen, reduced)
+    ways = partial(_layouts, sources, chosen, reduced, grouping.count if grouping else 1)
     staged = partial(_staged, sources)
     likely = itertools.chain(
         # First those that leave as much again for what is beside it.
@@ -122,13 +127,13 @@ def make_plan(
 
 
 def _layouts(
-    sources: tuple[Source, ...], chosen: Sequence[Axis], reduced: tuple[int, ...]
+    sources: tuple[Source, ...], chosen: Sequence[Axis], reduced: tuple[int, ...], groups: int
 ) -> Iterator[Layout]:
     """Yield ways to cut a selection in leaves: the best first, then into smaller ones."""
-    found = layouts_of(sources, chosen, reduced, LEAF_BYTES)
+    found = layouts_of(sources, chosen, reduced, LEAF_BYTES, groups)
     yield from found
     for divisor in _SMALLER:
-        for layout in layouts_of(sources, chosen, reduced, LEAF_BYTES // divisor):
+        for layout in layouts_of(sources, chosen, reduced, LEAF_BYTES // divisor, groups):
             if layout not in found and layout.leaves <= MOST_LEAVES:
                 found.append(layout)
                 yield layout
@@ -153,9 +158,11 @@ def _planned(
     readers: int,
     requests: int,
     most: float,
+    grouping: Grouping | None,
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
-    accumulator = bound.accumulator.for_outputs(layout.outputs)
+    groups, keys = (grouping.count, grouping.keys) if grouping else (1, None)
+    accumulator = bound.accumulator.for_outputs(groups * layout.outputs)
     leaf_bytes = _leaf_bytes(sources, layout)
     if layout.leaves > MOST_LEAVES:
         raise PlanError(
@@ -166,8 +173,8 @@ def _planned(
     holdings = Holdings.of(layout, sources, listings)
     if any(source.remote for source in sources):
         readers = READERS[1]
-    partial_bytes = accumulator.nbytes * layout.most_outputs
-    costs = _costs(layout, accumulator, holdings)
+    partial_bytes = accumulator.nbytes * groups * layout.most_outputs
+    costs = _costs(layout, accumulator, holdings, groups)
     blocks = cut_blocks(costs, holdings.absent, workers, partial_bytes) if layout.elements else ()
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
@@ -176,7 +183,16 @@ def _planned(
     flights = _flights(sources)
     for (reading, at_once), fetching in itertools.product(ways, flights):
         needed = projected(
-            layout, accumulator, sources, leaf_bytes, at_once, reading, tree, workers, fetching
+            layout,
+            accumulator,
+            sources,
+            leaf_bytes,
+            at_once,
+            reading,
+            tree,
+            workers,
+            fetching,
+            keys,
         )
         if needed.total <= most:
             break
@@ -197,6 +213,7 @@ def _planned(
         requests=requests,
         tree=tree,
         listings=listings,
+        grouping=grouping,
     )
 
 
@@ -212,13 +229,16 @@ def _flights(sources: tuple[Source, ...]) -> list[int]:
 def _hint(plan: Plan) -> str:
     """Say what else helps where accumulators are most of it."""
     tables = any(slot.field.limbs is None for slot in plan.accumulator.tables)
-    helps = ["keep fewer outputs"] * (plan.layout.outputs > 1) + ["give a histogram edges"] * tables
+    helps = ["make fewer groups"] * (plan.groups > 1)
+    helps += ["keep fewer outputs"] * (plan.layout.outputs > 1) + [
+        "give a histogram edges"
+    ] * tables
     if 2 * plan.memory.accumulators < plan.memory.total or not helps:
         return ""
     return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"
 
 
-def _costs(layout: Layout, accumulator: Accumulator, holdings: Holdings) -> np.ndarray:
+def _costs(layout: Layout, accumulator: Accumulator, holdings: Holdings, groups: int) -> np.ndarray:
     """Return what leaves cost, in decoded bytes that take as long: float64, (tiles, parts).
 
     The decoded bytes of what is stored are shared out as stored bytes are. Fill values cost where
@@ -227,8 +247,8 @@ def _costs(layout: Layout, accumulator: Accumulator, holdings: Holdings) -> np.n
     costs, held = holdings.decoded, holdings.held
     if held is not None:
         costs = held * (costs.sum() / max(1, held.sum()))
-    if not accumulator.takes_first:
+    if not accumulator.takes_first or (groups > 1 and accumulator.uses_index):
         itemsize = sum(source.dtype.itemsize for source in holdings.sources)
         costs = costs + holdings.absent * layout.leaf_elements() * itemsize / VIRTUAL_COST
-    outputs = layout.outputs / max(1, layout.tiles)
+    outputs = groups * layout.outputs / max(1, layout.tiles)
     return np.asarray(costs + outputs * accumulator.nbytes / max(1, layout.parts))

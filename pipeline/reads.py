@@ -11,9 +11,9 @@ from chunkfold.blocks import Block
 from chunkfold.cells import elements_of
 from chunkfold.expected import Expected
 from chunkfold.grid import Piece
-from chunkfold.kernels import Box
+from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.geometry import FOLDS
-from chunkfold.parts import Missed, Part, Place, parts_of
+from chunkfold.parts import Missed, Owed, Part, Place, parts_of
 from chunkfold.slabs import shifted, slabs, slabs_of_cells
 from chunkfold.source import Source
 from chunkfold.work import Work
@@ -40,6 +40,8 @@ class Read:
     in_turn: bool
     """Whether its chunks stand one after another in staging memory, not each where it is in the
     region: so they are decoded in place, whatever their shape."""
+    keyed: tuple[KeyedBox, Place] | None = None
+    """Where keys are, where elements have some: to the kernels, and among those of the run."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ class Share:
     tile: int
     parts: Sequence[Part]
     """That are read."""
-    owed: int
-    """Fill values more for each output."""
+    owed: Owed
+    """Fill values more for its outputs."""
     windows: Sequence[Window]
     """In which its outputs are read: a buffer holds an element of each of a window's."""
 
@@ -126,7 +128,9 @@ def reads_of(
     layout, found = work.layout, itertools.count()
     kept = dict(zip(layout.kept, window.place, strict=True))
     row_bytes = window.outputs * _itemsize(work)
-    in_turn = window.outputs == 1 and not work.accumulator.uses_index and all_in_turn(work.sources)
+    indexed = work.accumulator.uses_index
+    whole_run = window.outputs == 1 and not indexed and work.keys is None
+    in_turn = whole_run and all_in_turn(work.sources)
 
     def cuts_along(axis: int, piece: Piece) -> list[slice]:
         if axis in kept:
@@ -148,7 +152,7 @@ def reads_of(
                 within = list(whole)
                 for n, along in zip(layout.reduced, slab, strict=True):
                     within[n] = along
-                box = layout.leaf_box(pieces, within, indexed=work.accumulator.uses_index)
+                box = layout.leaf_box(pieces, within, indexed=indexed)
                 yield Read(
                     region=tuple(map(_in_array, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
@@ -157,7 +161,18 @@ def reads_of(
                     absent=part.absent,
                     known=part.known,
                     in_turn=in_turn,
+                    keyed=_keyed(work, pieces, within),
                 )
+
+
+def _keyed(
+    work: Work, pieces: Sequence[Piece], within: Sequence[slice]
+) -> tuple[KeyedBox, Place] | None:
+    keys, indexed = work.keys, work.accumulator.uses_index
+    if keys is None:
+        return None
+    layout = work.layout.keyed_leaf_box(pieces, within, keys.axes, indexed=indexed)
+    return layout, keys.place(pieces, within)
 
 
 def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
@@ -169,9 +184,13 @@ def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
 def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
     """Return a box of every kind that is read for a window; None if there may be others.
 
+    Of what is folded by key none is among them.
+
     Boxes differ in extents, but what matters of one is whether it is 1 and whether it is all there
     is: the least and the largest along an axis are of every kind that occurs.
     """
+    if work.keys is not None:
+        return []
     layout = work.layout
     extents = [{int(axis.lengths.min()), int(axis.lengths.max())} for axis in layout.axes]
     for axis, cell in itertools.product(layout.reduced, _cells(window)):

@@ -14,6 +14,7 @@ from chunkfold.addresses import NO_OPTIONS
 from chunkfold.axes import Axis, axis_numbers
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Selection
+from chunkfold.grouping import Grouping, grouping_of
 from chunkfold.kernels import CATALOGUE, Bound, Monoid, Packing, as_monoid, bind
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.kernels.expressions.parsed import parsed
@@ -50,6 +51,8 @@ class Request:
     packings: tuple[Packing | None, ...]
     """How values are made of each source's elements, if they are not what is stored."""
     mask_and_scale: bool = False
+    grouping: Grouping | None = None
+    """The groups of elements that have the same label."""
 
     @classmethod
     def of(
@@ -67,6 +70,9 @@ class Request:
         memory: int | str | None = None,
         mask_and_scale: bool = False,
         storage_options: StorageOptions | None = None,
+        by: Any = None,
+        by_axis: Axis = None,
+        groups: Any = None,
     ) -> Request:
         """Open the sources and look the reductions up.
 
@@ -85,6 +91,10 @@ class Request:
         axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
         nbytes = memory_bytes(memory)
+        grouping = grouping_of(
+            by, by_axis, groups, sources[0], axis=axis, selection=selection,
+            mask_and_scale=bool(mask_and_scale), storage_options=storage_options,
+        )  # fmt: skip
         return cls(
             sources,
             monoids,
@@ -96,6 +106,7 @@ class Request:
             nbytes,
             packings,
             bool(mask_and_scale),
+            grouping,
         )
 
     def bound(self, *, fp64: bool = True) -> Bound:
@@ -123,6 +134,7 @@ class Request:
             ddof=ddof,
             exact=mode == "exact",
             packings=self.packings,
+            keyed=self.grouping is not None,
         )
 
     def check(self, bound: Bound) -> None:
@@ -130,7 +142,9 @@ class Request:
 
         What memory is enough depends on who works: it is not known yet.
         """
-        make_plan(self.sources, bound, axis=self.axis, selection=self.selection)
+        make_plan(
+            self.sources, bound, axis=self.axis, selection=self.selection, grouping=self.grouping
+        )
 
     def listings(self) -> list[Listing | None]:
         """List what is stored of each source: see `chunkfold.stored`."""
@@ -145,6 +159,7 @@ class Request:
             selection=self.selection,
             listings=listings,
             memory=self.memory,
+            grouping=self.grouping,
             **terms,
         )
         return replace(planned, packings=self.packings, mask_and_scale=self.mask_and_scale)

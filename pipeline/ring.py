@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from chunkfold import staged
 from chunkfold.errors import ChunkError
-from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
+from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
+from chunkfold.keys import DeviceKeys
 from chunkfold.memory import ring_slots
 from chunkfold.reads import Read, Window, reads_of
 from chunkfold.staged import ReadTimes, Slot, committed, overdue, read_staged
@@ -55,6 +56,7 @@ class Ring:
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
+        self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
         self._free: deque[Slot] = deque()
         self._readers, self._turn = work.readers_of(owned), turn
         self._made, self._most = 0, ring_slots(self._readers)
@@ -67,7 +69,7 @@ class Ring:
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
         """Read a window and fold it; raises as `Stream.fold`."""
-        fold = Fold(self._owned.opened, accumulator, tuning, window.outputs, self._queue)
+        fold = self._begun(accumulator, tuning, window.outputs)
         unforeseen: Iterator[tuple[Window, Read]] = iter(())
         if not self._comes_next(window):
             self._withdraw()
@@ -87,6 +89,12 @@ class Ring:
             raise
         self._totals.launched(fold.profile())
         return partial
+
+    def _begun(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> Fold | KeyedFold:
+        opened, groups = self._owned.opened, self._work.groups
+        if self._keys is None:
+            return Fold(opened, accumulator, tuning, outputs, self._queue)
+        return KeyedFold(opened, accumulator, tuning, groups, outputs, self._queue)
 
     def close(self) -> None:
         """Wait for readers, and for the device to let go of the buffers."""
@@ -143,7 +151,12 @@ class Ring:
         return self._free.popleft()
 
     def _consume(
-        self, fold: Fold, window: Window, read: Read, slot: Slot, future: Future[ReadTimes]
+        self,
+        fold: Fold | KeyedFold,
+        window: Window,
+        read: Read,
+        slot: Slot,
+        future: Future[ReadTimes],
     ) -> None:
         """Fold what a reader has brought, and free its slot."""
         self._totals.check()
@@ -163,7 +176,14 @@ class Ring:
         self._totals.decode_s += times.decoding
         ready = committed(self._work.sources, read.box.elements, slot)
         uploads = [event for one in ready for event in one.events]
-        event = fold.add([one.buffer for one in ready], read.box, wait_for=uploads)
+        inputs = [one.buffer for one in ready]
+        if isinstance(fold, KeyedFold):
+            assert self._keys is not None
+            assert read.keyed is not None
+            layout, place = read.keyed
+            event = fold.add(inputs, self._keys.at(place), layout, wait_for=uploads)
+        else:
+            event = fold.add(inputs, read.box, wait_for=uploads)
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)

@@ -103,6 +103,11 @@ class Run:
         return self._values
 
     @property
+    def groups(self) -> np.ndarray | None:
+        """Labels of the groups, in the order of the results; None if there are no groups."""
+        return None if self.plan.grouping is None else self.plan.grouping.groups
+
+    @property
     def seconds(self) -> float:
         """How long the run took; 0 until it has ended."""
         return self._seconds
@@ -214,25 +219,28 @@ class Run:
 
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
         """Put every root where it belongs among the outputs, then finish them all at once."""
-        layout = self.plan.layout
+        layout, work = self.plan.layout, self._work
         tiles = [
-            (layout.tile_place(first + offset), partial)
+            (work.outputs_place(layout.tile_place(first + offset)), partial)
             for (first, _), folded in roots
             for offset, partial in enumerate(folded.partials)
         ]
-        outputs = tuple(layout.shape[n] for n in layout.kept)
+        outputs = work.outputs_shape(tuple(layout.shape[n] for n in layout.kept))
         whole = assembled(self.plan.accumulator, outputs, tiles)
         self._refuse_outputs_of_nothing(whole)
         results = {}
         for statistic in self._bound.statistics:
             done = statistic.finish(whole, layout.shape, layout.reduced)
-            self._nan[statistic.name] = since_elements_are(statistic, whole, done)
-            result = done.reshape(self._result_shape() + done.shape[1:])
+            grouped = self.plan.grouping is not None
+            self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
+            result = self._shaped(done)
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results
 
     def _refuse_outputs_of_nothing(self, whole: Partial) -> None:
         """Refuse results that have no value since all of their chunks were left out."""
+        if self.plan.grouping is not None:  # accumulators of groups count their own
+            return
         nothing = int(np.sum(whole.count == 0)) if self.skipped else 0
         names = [s.name for s in self._bound.statistics if s.monoid.on_empty == "error"]
         if nothing and names:
@@ -241,12 +249,19 @@ class Run:
                 f"every chunk of theirs was skipped ({next(iter(self.skipped))})"
             )
 
-    def _result_shape(self) -> tuple[int, ...]:
-        layout = self.plan.layout
+    def _shaped(self, done: np.ndarray) -> np.ndarray:
+        """Give results their axes: groups stand where the first axis that has labels did."""
+        layout, grouping = self.plan.layout, self.plan.grouping
         alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
-        if self._keepdims:
-            return tuple(1 if n in layout.reduced else layout.shape[n] for n in alive)
-        return tuple(layout.shape[n] for n in alive if n not in layout.reduced)
+        if not self._keepdims:
+            alive = [n for n in alive if n not in layout.reduced]
+        shape = [1 if n in layout.reduced else layout.shape[n] for n in alive]
+        if grouping is None:
+            return done.reshape((*shape, *done.shape[1:]))
+        first = grouping.keys.axes[0]
+        shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
+        grouped = done.reshape((grouping.count, *shape, *done.shape[1:]))
+        return np.moveaxis(grouped, 0, sum(n < first for n in alive))
 
 
 def _let_go(error: BaseException | None) -> None:
@@ -258,6 +273,8 @@ def _let_go(error: BaseException | None) -> None:
 
 def _refuse_empty(plan: Plan, bound: Bound) -> None:
     """Refuse a reduction of nothing where it has no value: the one rule for empty input."""
+    if plan.grouping is not None:  # whose groups may have no elements anyway
+        return
     layout = plan.layout
     reduces = int(np.prod([layout.shape[n] for n in layout.reduced], dtype=object))
     outputs = int(np.prod([layout.shape[n] for n in layout.kept], dtype=object))

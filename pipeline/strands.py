@@ -66,6 +66,7 @@ class Strands:
         self._piece_bytes = fold_bytes if small else min(PIECE_BYTES, buffer_bytes)
         self._able = (
             self._readers <= MOST_STRANDS
+            and work.keys is None
             and owned.device.unified_memory
             and not any(source.remote for source in work.sources)
             and (small or all(source.as_it_is for source in work.sources))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from distributed.worker import thread_state  # type: ignore[attr-defined] # as g
 from chunkfold.block import Folded, combine, fold_block
 from chunkfold.blocks import Block
 from chunkfold.events import reporter, to_message
+from chunkfold.keys import Keys, PackedKeys
 from chunkfold.work import Watch, Work
 from chunkfold.worker import device_of
 
@@ -44,8 +46,18 @@ def _place(stack: traceback.StackSummary) -> str:
     return ", in ".join(f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls)
 
 
-def block_task(work: Work, block: Block, attempt: int, topic: str) -> Folded:
-    """Fold a block on the worker's device. Runs on workers."""
+def keys_task(packed: PackedKeys) -> Keys:
+    """Unpack the keys of a run. Runs on workers."""
+    return packed.unpacked()
+
+
+def block_task(
+    work: Work, block: Block, attempt: int, topic: str, keys: Keys | None = None
+) -> Folded:
+    """Fold a block on the worker's device. Runs on workers.
+
+    `keys` are the work's, if they do not travel with it.
+    """
     worker = get_worker()
     owned, address = device_of(worker), worker.address
     unwanted = _unwanted(worker)
@@ -60,7 +72,7 @@ def block_task(work: Work, block: Block, attempt: int, topic: str) -> Folded:
     return fold_block(
         owned,
         address,
-        work,
+        work if keys is None else replace(work, keys=keys),
         block,
         Watch(report, lambda: work.run in _cancelled_runs or unwanted()),
     )

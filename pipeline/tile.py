@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from chunkfold.errors import ChunkError
+from chunkfold.fills import fills_of_groups
 from chunkfold.kernels import Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.memory import AGAIN_BYTES
-from chunkfold.parts import Place
+from chunkfold.parts import Owed, Place
 from chunkfold.reads import Share, Window, windows_by_cell
 from chunkfold.slabs import slabs
 from chunkfold.stream import Stream
@@ -27,11 +28,13 @@ def fold_tile(stream: Stream, share: Share) -> Partial:
     return stream.combine(stream.work.accumulator, [_fold_parts(stream, share), filled])
 
 
-def _fold_fill(stream: Stream, tile: int, count: int) -> Partial:
-    """Fold the fill values that each output of a tile is owed, without any data."""
-    work, outputs = stream.work, stream.work.layout.tile_outputs(tile)
-    stream.totals.elements += count * outputs
-    return stream.fills.of(work.accumulator, count, outputs)
+def _fold_fill(stream: Stream, tile: int, owed: Owed) -> Partial:
+    """Fold the fill values that the outputs of a tile are owed, without any data."""
+    accumulator, outputs = stream.work.accumulator, stream.work.layout.tile_outputs(tile)
+    stream.totals.elements += owed.count * outputs
+    if owed.of_groups is None:
+        return stream.fills.of(accumulator, owed.count, outputs)
+    return fills_of_groups(stream.fills, stream.combine, accumulator, owed.of_groups, outputs)
 
 
 def _fold_parts(stream: Stream, share: Share) -> Partial:
@@ -53,23 +56,27 @@ def _fold_windows(stream: Stream, tile: int, windows: Sequence[Window]) -> Parti
     if len(done) == 1:
         return done[0][1]
     work = stream.work
-    return assembled(work.accumulator, work.layout.tile_shape(tile), done)
+    done = [(work.outputs_place(place), partial) for place, partial in done]
+    return assembled(work.accumulator, work.outputs_shape(work.layout.tile_shape(tile)), done)
 
 
 def _fold_window(stream: Stream, window: Window) -> Partial:
     """Fold some outputs; exact sums that expansions have lost once more, in limbs."""
     accumulator = stream.work.accumulator
     partial = stream.fold(accumulator, window)
-    missing = any_lost(accumulator, partial).reshape(window.shape)
+    work, shape = stream.work, stream.work.outputs_shape(window.shape)
+    lost = any_lost(accumulator, partial).reshape(-1, *window.shape)
+    missing = np.asarray(lost.any(axis=0))
     if not missing.any():
         return partial
     limbs = accumulator.with_limbs()
-    places = np.arange(partial.outputs).reshape(window.shape)
-    for slab in slabs(window.shape, limbs.nbytes, AGAIN_BYTES):
+    places = np.arange(partial.outputs).reshape(shape)
+    for slab in slabs(window.shape, work.groups * limbs.nbytes, AGAIN_BYTES):
         inner = _around(missing, slab)
         if inner is not None:
             again = stream.fold(limbs, window.within(inner))
-            partial = restored(accumulator, partial, places[inner].reshape(-1), again)
+            chosen = places[work.outputs_place(inner)].reshape(-1)
+            partial = restored(accumulator, partial, chosen, again)
     return partial
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chunkfold.gaps import ListingTerms
 from chunkfold.kernels import Accumulator, Tuning
+from chunkfold.keys import Keys
 from chunkfold.layout import Layout
 from chunkfold.planned import Plan
 from chunkfold.settings import retry_seconds
@@ -39,6 +40,28 @@ class Work:
     """How long a request is tried again, in seconds."""
     skips: bool
     """Whether chunks that cannot be read are left out, rather than end the run."""
+    keys: Keys | None = None
+    """Which group each element is in, where there are groups."""
+
+    @property
+    def groups(self) -> int:
+        """Accumulators of each output."""
+        return 1 if self.keys is None else self.keys.count
+
+    @property
+    def owes(self) -> bool:
+        """Whether of what is not stored it is enough to know how many elements it has."""
+        accumulator = self.accumulator
+        # Of each group the first would have to be given to what reads indices.
+        return accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
+
+    def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the extents of accumulators of some outputs: groups come first."""
+        return shape if self.keys is None else (self.groups, *shape)
+
+    def outputs_place(self, place: tuple[slice, ...]) -> tuple[slice, ...]:
+        """Return where the accumulators of some outputs are."""
+        return place if self.keys is None else (slice(0, self.groups), *place)
 
     @classmethod
     def of(cls, run: str, plan: Plan, variant: str | None, *, skips: bool) -> Work:
@@ -57,6 +80,7 @@ class Work:
             plan.memory.fetching,
             retry_seconds(),
             skips,
+            None if plan.grouping is None else plan.grouping.keys,
         )
 
     def readers_of(self, owned: WorkerDevice) -> int:

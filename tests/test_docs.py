@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray
 import zarr
 
 import chunkfold as cf
@@ -89,3 +90,43 @@ def test_the_declaration_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.
     root = np.sqrt(np.mean(array.astype("f8") ** 2))
     got = cf.reduce("store.zarr/air", names["rms_parts"])
     np.testing.assert_allclose(got, root, rtol=1e-12)
+
+
+def _write_a_sample() -> None:
+    """The group of docs/groups.md."""
+    group = zarr.open_group("sample.zarr", mode="w")
+    rng, days, lat = np.random.default_rng(0), np.arange(730), np.linspace(-88, 88, 45)
+    year = np.cos(2 * np.pi * (days - 200) / 365)[:, None, None]
+    season = 12 * year * np.sin(np.radians(lat))[None, :, None]
+    cold = 288 - 30 * np.abs(np.sin(np.radians(lat)))[None, :, None]
+    values = (cold + season + rng.normal(0, 1, (730, 45, 90))).astype("f4")
+    zones = np.full((45, 90), -1, "i1")
+    zones[np.abs(lat) < 23.5], zones[lat > 23.5], zones[lat < -23.5] = 0, 1, 2
+    zones[:, 20:30] = -1
+    since = {"units": "days since 2001-01-01"}
+    for name, data, dims, attributes in (
+        ("temperature", values, ("time", "lat", "lon"), {"units": "K"}),
+        ("zones", zones, ("lat", "lon"), {}),
+        ("time", days, ("time",), since),
+        ("lat", lat, ("lat",), {"units": "degrees_north"}),
+        ("lon", np.arange(90) * 4.0, ("lon",), {"units": "degrees_east"}),
+    ):
+        chunks = (31, 45, 45)[: data.ndim] if name == "temperature" else data.shape
+        group.create_array(
+            name, data=data, chunks=chunks, dimension_names=dims, attributes=attributes
+        )
+    zarr.consolidate_metadata("sample.zarr")
+
+
+def test_the_page_on_groups_prints_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    _write_a_sample()
+    exec(shown("docs/groups.md", "cf."), names := {})
+    page = (ROOT / "docs" / "groups.md").read_text()
+    for line in capsys.readouterr().out.splitlines():
+        assert f"\n    {line}\n" in page
+    with xarray.open_zarr("sample.zarr") as sample:
+        want = sample.temperature.astype("f8").groupby("time.month").mean()
+        np.testing.assert_allclose(names["climatology"], want, rtol=1e-7)

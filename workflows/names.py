@@ -36,6 +36,7 @@ def refuse_taken_names(
     axis: Axis,
     selection: Selection = None,
     keepdims: bool = False,
+    grouped: Sequence[str] = (),
 ) -> None:
     """Find out before the work starts whether results in a Zarr have names of their own there.
 
@@ -43,12 +44,15 @@ def refuse_taken_names(
     ------
     PlanError
         If one is called as an axis, or as an array that comes along, such as a coordinate.
+
+    `grouped` is the axis of groups, if there is one.
     """
     if format_of(out) != ".zarr":
         return
     kept = Kept.of(source, axis, selection)
     alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
     axes = [name for n in (alive if keepdims else kept.kept) if (name := kept.names[n])]
+    axes += grouped
     arrays = {name: _FIELDS.get(name, (name,)) for name in op_names(op)}
     refuse_taken(source.name, arrays, axes, Companions(kept, read=False).all)
 

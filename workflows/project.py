@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.api import submit
+from chunkfold.labels import read_labels
 from chunkfold.opening import open_node, open_source
 from chunkfold.request import Op
 from chunkfold.source import Source
@@ -58,7 +59,13 @@ def project(
     """
     found = open_source(source)
     check_projection(found, out, op, given.get("dtype"), overwrite=overwrite)
-    names = {name: given[name] for name in ("selection", "keepdims") if name in given}
+    names: dict[str, Any] = {
+        name: given[name] for name in ("selection", "keepdims") if name in given
+    }
+    if given.get("by") is not None:
+        terms = {"mask_and_scale": bool(given.get("mask_and_scale"))}
+        given["by"] = read_labels(given["by"], given.get("storage_options"), **terms)
+        names["grouped"] = [given["by"].axis]
     refuse_taken_names(out, found, op, axis=axis, **names)
     run = submit(found, op, axis=axis, **given)
     results = run.result()

@@ -23,6 +23,7 @@ from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.companions import COORDINATES, Companions
 from chunkfold.workflows.coordinates import Kept
 from chunkfold.workflows.dates import are_beyond
+from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import OWN_AXES, op_names, refuse_taken
 from chunkfold.workflows.outputs import format_of, shown
 from chunkfold.workflows.quantities import Quantity, quantity_of
@@ -50,14 +51,25 @@ class Reduced:
     @property
     def axes(self) -> list[int]:
         """The source's axes that results have, in order."""
-        alive = self._alive()
-        if self.given.get("keepdims"):
-            return alive
-        return [n for n in alive if n not in self.plan.layout.reduced]
+        alive, grouping = self._alive(), self.plan.grouping
+        if not self.given.get("keepdims"):
+            alive = [n for n in alive if n not in self.plan.layout.reduced]
+        # Groups stand where the first axis that has labels did.
+        return sorted({*alive, *(grouping.keys.axes[:1] if grouping else ())})
 
     def names_of(self, axes: Sequence[int]) -> list[str | None] | None:
         """Return the names of some axes of the source, if they have names."""
         return axis_names(self.source, axes)
+
+    @property
+    def dims(self) -> list[str | None] | None:
+        """The names of results' axes, if they have names: of the source's, and of groups."""
+        grouping, axes = self.plan.grouping, self.axes
+        if grouping is None:
+            return self.names_of(axes) if axes else []
+        names = self.names_of(axes) or [None] * len(axes)
+        first = axes.index(grouping.keys.axes[0])
+        return [*names[:first], grouping.axis, *names[first + 1 :]]
 
     @property
     def kept(self) -> Kept:
@@ -85,6 +97,7 @@ class Reduced:
             "axes": list(names or reduced),
         }
         told = {key: self.given[key] for key in _TOLD if self.given.get(key)}
+        told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
         made_of |= {key: value if value is True else str(value) for key, value in told.items()}
         return kept | {"chunkfold": made_of}
 
@@ -103,7 +116,7 @@ class Reduced:
         along = Companions(self.kept)
         arrays = {op: dict(_arrays(op, np.asarray(value))) for op, value in self.results.items()}
         names = {op: [name.rpartition("/")[2] for name in parts] for op, parts in arrays.items()}
-        axes = [name for name in self.names_of(self.axes) or [] if name]
+        axes = [name for name in self.dims or [] if name]
         refuse_taken(self.source.name, names, axes, along.all)
         for op, parts in arrays.items():
             for name, part in parts.items():
@@ -115,6 +128,8 @@ class Reduced:
         records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
         for holding in [into, *records]:
             _write_companions(holding, along)
+            if self.plan.grouping is not None:
+                write_groups(holding, self.plan.grouping)
 
     def _is_own(self, op: str) -> bool:
         """Whether a reduction is none that comes with chunkfold, though it may be called so."""
@@ -128,8 +143,8 @@ class Reduced:
 
     def _described(self, name: str, value: np.ndarray, *, own: bool = False) -> dict[str, Any]:
         """Return what `create_array` is told of a result beside its data."""
-        axes = [] if own else self.axes
-        names, more = self.names_of(axes) if axes else [], value.ndim - len(axes)
+        names: list[str | None] | None = [] if own else self.dims
+        more = value.ndim - (0 if own else len(self.axes))
         last = OWN_AXES.get(name.partition("/")[0])
         names = None if names is None or more < 0 else [*names, *[last] * more]
         attributes = self.attributes(name, value.dtype)

@@ -24,9 +24,15 @@ def run_json(run: Run) -> dict[str, Any]:
     """Describe a run that has ended, and its results, for machines."""
     return {
         "sources": [source.name for source in run.plan.sources],
+        **groups_json(run.plan),
         "results": {name: jsonable(value) for name, value in run.values.items()},
         **run_facts(run),
     }
+
+
+def groups_json(plan: Plan) -> dict[str, Any]:
+    """Name the groups that results are of, in their order; nothing if there are none."""
+    return {} if plan.grouping is None else {"groups": jsonable(plan.grouping.groups)}
 
 
 def skipped_json(skipped: Skipped) -> list[dict[str, Any]]:
@@ -92,6 +98,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "blocks_at_once": plan.threads,
         "readers": plan.readers,
         "memory": {**asdict(plan.memory), "total": plan.memory.total},
+        **groups_json(plan),
     }
 
 

@@ -104,19 +104,33 @@ class _Part:
 
 
 def _columns(key: str, one: Reduced) -> _Part:
-    layout = one.plan.layout
-    shape = tuple(layout.shape[n] for n in layout.kept)
-    places = np.indices(shape)
+    layout, kept = one.plan.layout, one.kept
+    shape, at = [layout.shape[n] for n in kept.kept], _place_of_groups(one)
+    if one.plan.grouping is not None:
+        shape.insert(at, one.plan.groups)
+    places = list(np.indices(shape).reshape(len(shape), -1))
+    groups = places.pop(at) if one.plan.grouping is not None else None
     part = _Part(int(np.prod(shape, dtype=np.int64)), key or one.plan.name)
-    kept = one.kept
     coordinates = [_coordinate(kept, n) for n in kept.kept]
     names = _column_names(one, kept.kept, [values is not None for values in coordinates])
-    for n, name, values in zip(kept.kept, names, coordinates, strict=True):
-        axis, place = layout.axes[n], places[layout.kept.index(n)].reshape(-1)
+    for n, name, values, place in zip(kept.kept, names, coordinates, places, strict=True):
+        axis = layout.axes[n]
         part.axes[name] = axis.start + axis.step * place if values is None else values[place]
+    if one.plan.grouping is not None:
+        own = one.plan.grouping.axis
+        own += "_" * (own in part.axes or own in one.results or own == "source")
+        columns = list(part.axes.items())
+        columns.insert(at, (own, one.plan.grouping.groups[groups]))
+        part.axes = dict(columns)
     for op, value in one.results.items():
         part.ops[op] = np.asarray(value).reshape(-1)
     return part
+
+
+def _place_of_groups(one: Reduced) -> int:
+    """Return before which of the axes that are left groups stand."""
+    grouping = one.plan.grouping
+    return 0 if grouping is None else sum(n < grouping.keys.axes[0] for n in one.kept.kept)
 
 
 def _coordinate(kept: Kept, axis: int) -> np.ndarray | None:

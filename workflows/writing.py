@@ -10,6 +10,7 @@ from chunkfold.request import Op
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.outputs import check_output, format_of, staged
 from chunkfold.workflows.reduced import Reduced, check_results, write_zarr
+from chunkfold.workflows.results import groups_json
 from chunkfold.workflows.tables import check_table, write_csv, write_parquet
 
 ByKey = Mapping[str, Reduced]
@@ -46,7 +47,7 @@ def write_results(out: str | Path, reduced: ByKey, *, overwrite: bool = False) -
 
 def _write_json(path: Path, reduced: ByKey) -> None:
     found: Any = {
-        key: {op: jsonable(value) for op, value in one.results.items()}
+        key: groups_json(one.plan) | {op: jsonable(value) for op, value in one.results.items()}
         for key, one in reduced.items()
     }
     path.write_text(json_text(found.get("", found), indent=2) + "\n")

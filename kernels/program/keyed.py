@@ -55,12 +55,12 @@ def parts(accumulator: Accumulator) -> str:
 #line 1 "generated"
 #define CHF_EXACTS {len(exact)}
 #define CHF_DIGITS {digits}
-#define CHF_WIDE {digits + len(shared.sums)}
+#define CHF_LONG_SUMS {digits + len(shared.sums)}
 #define CHF_PEAKS {len(shared.peaks)}
 #define CHF_COUNTS {len(shared.counts)}
 #define CHF_TOPS {len(shared.tops)}
 typedef struct {{
-    long sums[CHF_WIDE + 1];
+    long sums[CHF_LONG_SUMS + 1];
     ulong peaks[CHF_PEAKS + 1];
     uint counts[CHF_COUNTS + 1], tops[CHF_TOPS + 1];
 }} parts_t;
@@ -95,7 +95,8 @@ static void chf_settle_digit(uint w, long low, long high, uint bits, __global co
 {{
     {joined(settles)}
 }}
-static void chf_words_of(const long *words, acc_t *a)
+/* Make fields of words; `some` is true. */
+static void chf_words_of(const long *words, int some, acc_t *a)
 {{
 {joined(ends)}
 }}
@@ -140,10 +141,26 @@ def _extreme(target: str, field: BoundField) -> str:
 
 def _key(value: str, field: BoundField) -> str:
     """Return the unsigned key whose order is a field's, or of minima that of the complements."""
-    wide = "64" in field.dtype
-    kind, sign = ("ulong", "1UL << 63") if wide else ("uint", "1U << 31")
-    key = f"as_{kind}({value})" if field.dtype.startswith("u") else f"(as_{kind}({value}) ^ {sign})"
+    kind, sign = _unsigned(field)
+    if field.dtype.startswith("u"):
+        return _complement(f"as_{kind}({value})", field, "digits->windows > 0")
+    key = f"(as_{kind}({value}) ^ {sign})"
     return f"~{key}" if field.op == "min" else key
+
+
+def _unsigned(field: BoundField) -> tuple[str, str]:
+    """Return the unsigned type of a field's keys, and their most significant bit."""
+    return ("ulong", "1UL << 63") if "64" in field.dtype else ("uint", "1U << 31")
+
+
+def _complement(key: str, field: BoundField, always: str) -> str:
+    """Return the complement of a key, if it is a minimum's.
+
+    Of max(~a, ~b) Intel's compiler (2025) makes min(a, b), and drops the complement, where a and b
+    are unsigned. It cannot where it does not know that all bits change: `always` is true, which
+    kernels' arguments tell alone.
+    """
+    return f"({key} ^ (0 - ({_unsigned(field)[0]})({always})))" if field.op == "min" else key
 
 
 def _end(word: int, number: int, field: BoundField) -> str:
@@ -151,11 +168,13 @@ def _end(word: int, number: int, field: BoundField) -> str:
     member, ctype = f"a->c{number}.{field.name}", FIELD[field.dtype]
     if field.op == "add":
         return f"    {member} = ({ctype})words[{word}];"
-    wide = "64" in field.dtype
-    kind, sign = ("ulong", "1UL << 63") if wide else ("uint", "1U << 31")
+    kind, sign = _unsigned(field)
     key = f"({kind})words[{word}]"
-    key = f"~{key}" if field.op == "min" else key
-    value = f"as_{ctype}({key})" if field.dtype.startswith("u") else f"as_{ctype}(({key}) ^ {sign})"
+    if field.dtype.startswith("u"):
+        value = f"as_{ctype}({_complement(key, field, 'some')})"
+    else:
+        key = f"~{key}" if field.op == "min" else key
+        value = f"as_{ctype}(({key}) ^ {sign})"
     return f"    {member} = {field.op}({member}, {value});"
 
 

@@ -14,6 +14,7 @@ from chunkfold.api import ON_BAD_CHUNK
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.joining import connect
 from chunkfold.kernels import CATALOGUE
+from chunkfold.labels import read_labels
 from chunkfold.packed import not_applied
 from chunkfold.refusals import ABSENT
 from chunkfold.request import MODES
@@ -146,6 +147,19 @@ reduction = stacked(
         help="Take elements for absent of which this does not hold, as 'x > 300' or "
         "'0 < x < 1 and not isnan(x)'.",
     ),
+    click.option(
+        "--by",
+        metavar="FILE.npy|ZARR",
+        help="Labels along some axes: elements of the same label are a group, with results of its "
+        "own. What is negative or NaN is in no group.",
+    ),
+    click.option(
+        "--by-axis",
+        "by_axes",
+        multiple=True,
+        help="Axis that labels are along, by number or name; may be repeated, or several joined by "
+        "commas.  [default: by names, or else by extents]",
+    ),
     mask_and_scale,
     click.option(
         "--mode",
@@ -267,19 +281,23 @@ def arguments(
     ddof: float,
     skipna: bool,
     where: str | None,
+    by: str | None,
+    by_axes: tuple[str, ...],
     mask_and_scale: bool,
     mode: str,
     dtype: str | None,
     selection: str | None,
     memory: str | None,
 ) -> dict[str, Any]:
-    """Turn the options of a reduction into the library's arguments."""
+    """Turn the options of a reduction into the library's arguments; labels are read."""
     return {
         "op": with_edges(words(ops) or ["sum"], edges),
         "axis": [axis(word) for word in words(axes)] if axes else None,
         "ddof": int(ddof) if ddof.is_integer() else ddof,
         "skipna": skipna,
         "where": where,
+        "by": None if by is None else read_labels(by, mask_and_scale=mask_and_scale),
+        "by_axis": [axis(word) for word in words(by_axes)] if by_axes else None,
         "mask_and_scale": mask_and_scale,
         "mode": mode,
         "dtype": dtype,

@@ -83,6 +83,8 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
+      chunkfold reduce store.zarr/temperature --op mean --axis 0 --by month.npy --out monthly.zarr
+      chunkfold reduce store.zarr/temperature --op mean --axis 1,2 --by masks.zarr/zones
       chunkfold reduce store.zarr/temperature --op mean --where '273.15 < x < 303.15'
       chunkfold reduce era5.zarr/t2m --op mean --mask-and-scale --skipna
       chunkfold reduce store.zarr/temperature --op mean --mode fast
@@ -98,6 +100,7 @@ def command(
     if output is not None:
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
         names = {"axis": given["axis"], "selection": given["selection"], "keepdims": keepdims}
+        names["grouped"] = [given["by"].axis] if given["by"] else []
         refuse_taken_names(output, opened[0], given["op"], **names)
     options.hold(output)
     _check_beside(manifest, report, performance)
@@ -140,7 +143,8 @@ def command(
         if as_json:
             click.echo(json_text(run_json(run)))
         else:
-            print_results(results, run.plan.layout.elements, step_of(run.plan))
+            groups = {} if run.groups is None else {"groups": run.groups}
+            print_results({**groups, **results}, run.plan.layout.elements, step_of(run.plan))
         if not quiet:
             _tell(run)
         if profile:

@@ -75,7 +75,7 @@ void settle_keyed(ulong entries, uint bits, __global const int *tops, __global l
                 chf_settle_digit(w, low, high, bits, tops, tables + k * CHF_ENTRIES);
         }
         acc_t a = chf_zero();
-        chf_words_of(words, &a);
+        chf_words_of(words, acc_n > 0, &a);
         chf_leave_one(acc, acc_n, k, a, fresh);
 #if CHF_ENTRIES
         chf_settle(tables + k * CHF_ENTRIES);

@@ -64,6 +64,11 @@ class KeyedFold:
         if others:
             self._parts.append(Streams(self._groups, tuning, others))
 
+    @property
+    def accumulator(self) -> Accumulator:
+        """What is folded into."""
+        return self._groups.accumulator
+
     def add(
         self,
         inputs: Sequence[Input],

@@ -186,6 +186,20 @@ def test_labels_may_have_any_axes_and_any_axes_may_be_reduced(opened: DeviceCont
                 assert position == own[array.reshape(-1)[own].argmax()]
 
 
+@pytest.mark.parametrize("dtype", ["uint32", "uint64", "int32", "int64", "float64"])
+def test_one_op_alone_needs_nothing_of_others(opened: DeviceContext, dtype: str):
+    """Nor does a compiler lose the complements by which minima are greatest."""
+    rng = np.random.default_rng(8)
+    array = rng.integers(0, 1 << 30, (6, 50)).astype(dtype)
+    labels = rng.permutation(np.arange(50) % 4).astype(np.int32)
+    for op in ("min", "max", "count"):
+        for axes in ((0, 1), (1,)):
+            got = folded(
+                opened, [op], array, labels, 4, axes, (1,), pieces=3 if axes == (0, 1) else 1
+            )
+            assert_same(got[op], expected(op, array, labels, 4, axes, (1,)), (op, axes))
+
+
 @given(
     seed=st.integers(0, 2**32), rows=st.integers(1, 40), columns=st.integers(1, 300),
     groups=st.integers(1, 60), pieces=st.integers(1, 4),

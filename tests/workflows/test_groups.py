@@ -1,0 +1,102 @@
+"""Results of groups in outputs and on standard output: with the labels that they are of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+import zarr
+from pyarrow import parquet
+
+import chunkfold as cf
+from chunkfold.errors import PlanError
+from chunkfold.workflows.project import project
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.unoptimised
+MONTHS = np.arange(10) % 3 + 1
+
+
+@pytest.fixture
+def air(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """air (time, y, x) in a group, its zones (y, x), and months in a file."""
+    monkeypatch.chdir(tmp_path)
+    values = np.random.default_rng(0).integers(0, 99, (10, 4, 6)).astype("i4")
+    group = zarr.create_group("a.zarr")
+    names = ("time", "y", "x")
+    group.create_array("air", data=values, chunks=(4, 4, 6), dimension_names=names)
+    group.create_array("y", data=np.arange(4) * 1.5, dimension_names=("y",))
+    zones = (np.arange(24).reshape(4, 6) % 3 - 1).astype("i1")
+    group.create_array("zones", data=zones, dimension_names=("y", "x"))
+    np.save("month.npy", MONTHS)
+    return values
+
+
+def monthly(values: np.ndarray) -> np.ndarray:
+    return np.stack([values[month == MONTHS].sum(axis=0) for month in (1, 2, 3)])
+
+
+def test_a_command_groups_and_writes_what_it_prints(air: np.ndarray):
+    command = ("reduce", "a.zarr/air", "--axis", "0", "--by", "month.npy", "--by-axis", "time")
+    said = json.loads(chunkfold(*command, "--json", "--out", "m.zarr").stdout)
+    assert said["groups"] == [1, 2, 3]
+    assert said["results"]["sum"] == monthly(air).tolist()
+    made = xarray.open_zarr("m.zarr")
+    assert made["sum"].dims == ("month", "y", "x")
+    assert made["month"].values.tolist() == [1, 2, 3]
+    assert made["y"].values.tolist() == [0, 1.5, 3, 4.5]
+    np.testing.assert_array_equal(made["sum"], monthly(air))
+    assert made["sum"].attrs["chunkfold"]["by"] == "month.npy"
+    planned = chunkfold("plan", "a.zarr/air", "--by", "a.zarr/zones", "--json")
+    assert json.loads(planned.stdout)["groups"] == [0, 1]
+
+
+def test_tables_and_json_have_a_row_and_a_name_for_each_group(air: np.ndarray):
+    zones = zarr.open_array("a.zarr/zones")[...]
+    command = ("reduce", "a.zarr/air", "--axis", "y,x", "--by", "a.zarr/zones", "-q")
+    for out in ("z.parquet", "z.json"):
+        printed = chunkfold(*command, "--out", out).stdout
+    assert printed.splitlines()[0] == "groups [0 1]"
+    rows = parquet.read_table("z.parquet").to_pydict()
+    assert list(rows) == ["source", "time_position", "zones", "sum"]
+    want = [[air[t, zones == zone].sum() for zone in (0, 1)] for t in range(10)]
+    assert rows["sum"] == np.ravel(want).tolist()
+    assert rows["zones"] == [0, 1] * 10
+    assert rows["time_position"] == np.repeat(np.arange(10), 2).tolist()
+    said = json.loads(Path("z.json").read_text())
+    assert said == {"groups": [0, 1], "sum": np.array(want).tolist()}
+
+
+LABELS: list[tuple[Any, Any]] = [
+    (["b", "a"] * 5, ["a", "b"]),
+    ([True, False] * 5, [False, True]),
+    (np.array(["2001-01", "2000-01"] * 5, "M8[M]"), ["2000-01", "2001-01"]),
+]
+
+
+@pytest.mark.parametrize(("by", "groups"), LABELS)
+def test_labels_of_any_kind_are_a_coordinate(air: np.ndarray, by: Any, groups: list[Any]):
+    named = xarray.DataArray(by, dims=["time"], name="kind")
+    project("a.zarr/air", "p.zarr", "max", axis="time", by=named, keepdims=True)
+    made = xarray.open_zarr("p.zarr")
+    assert made["max"].dims == ("kind", "y", "x")
+    wanted = np.array(groups, made["kind"].dtype)
+    assert made["kind"].values.tolist() == wanted.tolist()
+    np.testing.assert_array_equal(made["max"], [air[1::2].max(axis=0), air[::2].max(axis=0)])
+
+
+def test_a_name_that_is_taken_is_refused_before_the_work(air: np.ndarray):
+    np.save("sum.npy", MONTHS)
+    command = ("reduce", "a.zarr/air", "--axis", "0", "--by", "sum.npy", "--out", "m.zarr")
+    told = chunkfold(*command, code=2).stderr
+    assert "would be called 'sum' in a Zarr" in told
+    assert not Path("m.zarr").exists()
+    with pytest.raises(PlanError, match="would be called 'sum'"):
+        project("a.zarr/air", "m.zarr", axis=0, by="sum.npy")
+    told = chunkfold("reduce", "a.zarr/air", "--by", "nothing.npy", code=2).stderr
+    assert "nothing.npy: is no array of NumPy's" in told
+    assert cf.plan("a.zarr/air", axis="time", by="month.npy").groups == 3

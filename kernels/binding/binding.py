@@ -170,7 +170,7 @@ def is_defined(
 def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
     """Return the components of what takes in elements for several at once.
 
-    Not the ends of halves that may be absent: on an H100 that took up to 1.5 times as long.
+    Not the ends of halves that may be absent: a GPU was slower so.
     """
     if kind_of(value) != "f":
         return ()

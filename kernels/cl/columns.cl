@@ -28,8 +28,8 @@
 #define CHF_ROWS ULONG_MAX
 #endif
 
-/* Whether memory is asked for where the rows that are folded next begin: a CPU does not see it, and
- * short ones, of 1,440 columns, took a tenth longer. */
+/* Whether memory is asked for where the rows that are folded next begin: a CPU does not see it by
+ * itself. */
 #define CHF_ASKS (CHF_CPU && CHF_TILE > 1)
 #if CHF_ASKS
 /* Ask for as much of `rows` rows, which begin at k. */
@@ -158,8 +158,7 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
     const ulong stride = fold * row[1], di_row = fold * row[2];
     const ulong stop = min((block + 1) * span, reduces / fold);
     /* Where a row ends a CPU has begun to read on. Rows that follow each other are folded together with
-     * others far apart, so that this is what is folded next: side by side it had been folded before, and
-     * sums of rows of 721 or 1,440 columns took a quarter to two thirds longer on one core. */
+     * others far apart, so that this is what is folded next: side by side it would have been folded before. */
     const int follow = CHF_TILE > 1 && tiles == 1 && stride == width;
     ulong from = min(block * span, stop);
     while (from < stop) {

@@ -2,8 +2,7 @@
  *
  * Accumulator (split, output) stands at split * outputs + output of a partial; the input is one of
  * source_n accumulators. It is not overwritten. An empty span leaves the zero element, one of a
- * single accumulator leaves that, where outputs are many: to add it to the zero may cost a tenth of
- * what folding did.
+ * single accumulator leaves that, where outputs are many: to add it to the zero takes time.
  * `seen` counts accumulators, and is copied behind what a pass writes, so that one read brings both.
  *
  * Folds leave expansions as they come; passes give them the one form that their value has.

@@ -1,7 +1,7 @@
 """Run kernels on the thread that enqueues them, where a runtime can: Intel's for CPUs does.
 
 Threads that read and fold in turn have a core each. A runtime's own threads, woken for every piece,
-take cores from those that read: on two cores such a job took a fifth longer.
+take cores from those that read.
 
 Source: Intel's extension `cl_intel_exec_by_local_thread`.
 """

@@ -130,7 +130,7 @@ def settled(tables: np.ndarray) -> np.ndarray:
 
 
 def _settled_row(row: list[int]) -> list[int]:
-    """Settle one table: NumPy took twenty times as long."""
+    """Settle one table: NumPy is slow on few."""
     out, carry = [], 0
     for limb in row[: -SPECIALS - 1]:
         carry += limb

@@ -12,7 +12,7 @@ Where = slice | np.ndarray
 """A slab of outputs, or their numbers."""
 _PIECE, _THREADS = 1 << 16, 4
 """Outputs that a thread rounds at a time, and how many threads do: others of shorter pieces wait
-for each other longer than they work (16 threads on 16 cores took three times as long)."""
+for each other longer than they work."""
 
 
 def slabs_of(outputs: int) -> Sequence[Where]:

@@ -202,7 +202,7 @@ class Launcher:
 class Repeat:
     """A launch whose arguments behind its inputs were set once.
 
-    Where a fold takes 30 us, what Python does for each launch matters: a third of `launch`.
+    Where a fold is short, what Python does for each launch matters.
     """
 
     __slots__ = ("_errors", "_inputs", "_kernel", "_launcher", "_name", "_run", "_shape", "groups")
@@ -245,8 +245,8 @@ def wait(device: Device, event: cl.Event, doing: str, deadline_s: float = DEADLI
 
     OpenCL's own wait has no deadline. On a CPU device a thread of its own waits in it, and is left
     there when the time is up: with Intel's runtime a thread that waits is one of the two that fold
-    on two cores. A GPU is polled, without sleep at first: the shortest sleep took 50 us where a
-    read-back takes 20.
+    on two cores. A GPU is polled, without sleep at first: the shortest sleep is longer than a
+    read-back.
 
     Raises
     ------

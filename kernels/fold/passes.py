@@ -156,8 +156,7 @@ class Passes:
         """Read bytes that a command writes; return where they will be, and what waits for them.
 
         A read that waits itself has no deadline. Into pinned memory one follows the last pass by
-        itself, at the link's speed; into other memory it took 0.36 ms more on an H200 if it was
-        polled for, and megabytes come at a tenth of the speed.
+        itself, at the link's speed; into other memory it is slower.
         """
         opened, queue = self.launcher.opened, self.launcher.queue
         if self._stays(nbytes):

@@ -44,9 +44,9 @@ class StagingBuffer:
 
     A device that shares the host's memory reads the staging memory itself: as it is, if kernels
     take pointers; else each time through a new buffer over it, which is to show what the memory
-    holds when it is made (it takes 20 us). Mapping and unmapping one buffer for good would do too,
-    but puts two more commands into a queue; on cores that are busy decoding, each took as long as a
-    time slice.
+    holds when it is made. Mapping and unmapping one buffer for good would do too,
+    but puts two more commands into a queue, which on cores that are busy decoding wait for a time
+    slice each.
     """
 
     def __init__(self, opened: DeviceContext, queue: cl.CommandQueue, nbytes: int) -> None:

@@ -154,7 +154,7 @@ def _log(text: str, source: str) -> str:
 class device_errors:  # noqa: N801 # a context, as those of contextlib are called
     """Turn OpenCL's errors into DeviceError with device, what was being done, and code.
 
-    Every launch goes through it: a generator would take three times as long.
+    Every launch goes through it, and a generator would take longer.
     """
 
     __slots__ = ("_device", "_doing")

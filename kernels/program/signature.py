@@ -56,8 +56,7 @@ class Signature:
     def prepare(self, kernel: cl.Kernel, inputs: int) -> None:
         """See that a built kernel takes what its source says, and tell pyopencl of its types.
 
-        It enqueues typed arguments in a third of the time (40 and 14 us on an H200's host), and
-        refuses integers that do not fit.
+        It enqueues typed arguments in less time, and refuses integers that do not fit.
 
         Raises
         ------

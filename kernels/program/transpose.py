@@ -1,7 +1,7 @@
 """Emit how the lanes of eight runs are joined and turned: a lane for each run comes of them.
 
 Pairs of runs are joined half by half, then pairs of those quarter by quarter, then lane by lane:
-seven joins, where to join the lanes of every run by themselves took three for each.
+seven joins, where to join the lanes of every run by themselves takes three for each.
 """
 
 from __future__ import annotations
@@ -22,11 +22,9 @@ _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 """What pairs are joined by, and how far apart the runs of a pair are."""
 _FIRSTS_BYTES = 4
 """Element up to which states are turned that first elements set something of, and that take more to
-do: of 8 bytes Intel's runtime read blocks a fourth faster that are turned as they come."""
+do."""
 _LEAST_RUN, _ELEMENTS_A_FIELD = 32, 8
-"""Elements of a run from which on states are turned, by the fields that are: on either CPU runtime
-runs of 32 with one or two fields, and of 64 with up to five, were folded at 1 to 2.7 times the
-rate, of 32 with ten at 0.8, of 64 with ten at 0.9 and 1.1; those of 16 as often a fifth slower."""
+"""Elements of a run from which on states are turned, by the fields that are."""
 
 
 def long_run(accumulator: Accumulator) -> int | None:

@@ -96,7 +96,7 @@ class Device:
         return f"{platform}:{self.index}:{self.kind}{part}"
 
     def lacks(self, capability: str) -> str | None:
-        """Say why it lacks one of `kernels.capabilities.CAPABILITIES`; None if it has it."""
+        """Say why it lacks one of `device.capabilities.CAPABILITIES`; None if it has it."""
         return lacks(self, capability)
 
     @property

@@ -55,7 +55,6 @@ class Fold:
         self.outputs = outputs
         self.launcher = Launcher(opened, accumulator, tuning, queue)
         self.splits = splits or most_splits(tuning, outputs, accumulator.nbytes)
-        self._words: dict[bytes, cl.Buffer] = {}
         self._seen: deque[_Again] = deque(maxlen=2 * _MOST_REPEATS)
         """What was folded last."""
         self._repeats: dict[_Again, Repeat] = {}
@@ -101,26 +100,26 @@ class Fold:
             add = self._add_flat if box.kernel == "flat" else self._add_laid
             event = add(inputs, box, wait_for)
         self.took(box)
-        if self._deposits >= MOST_DEPOSITS:
-            self._settle()
         self.launcher.queue.flush()  # so that whoever polls the event sees it end
         return event
 
     def took(self, box: Box) -> None:
-        """Account for a box that a launch folds into what `held` gave it."""
+        """Account for a box that was launched to be folded into what `held` gave."""
         self._passes.expect(box.elements)
         self._count += box.reduces
         self._deposits += box.reduces * self.accumulator.deposits
+        if self._deposits >= MOST_DEPOSITS:
+            self._settle()
 
     def finish(self) -> Partial:
         """Run the passes, read the partial back, and start anew from zero.
+
+        Exact sums that are expansions may have lost something: see `accumulator.sums.any_lost`.
 
         Raises
         ------
         DeviceError
             If anything enqueued so far failed.
-
-        Exact sums that are expansions may have lost something: see `kernels.sums.any_lost`.
         """
         return self._finishing()()
 
@@ -253,7 +252,7 @@ class Fold:
                 inputs,
                 wait_for,
                 tuning=one.tuning,
-                geo=self._upload_words(one.box),
+                geo=self.launcher.geometry(one.box),
                 outputs=self.outputs,
                 reduces=one.box.reduces,
                 offset=one.box.offset,
@@ -262,12 +261,3 @@ class Fold:
                 **self.held(one.splits),
             )
         return event
-
-    def _upload_words(self, box: Box) -> cl.Buffer:
-        words = box.words()
-        key = words.tobytes()
-        if key not in self._words:
-            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-            with device_errors(self.opened.device, "uploading a box's geometry"):
-                self._words[key] = cl.Buffer(self.opened.context, flags, hostbuf=words)
-        return self._words[key]

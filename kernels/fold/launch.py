@@ -22,6 +22,7 @@ from chunkfold.kernels.fold.profile import (
     Profile,
     measured,
 )
+from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors, status_text
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.signature import Signature, signature
@@ -61,6 +62,7 @@ class Launcher:
         self.tuning = tuning
         self.queue = queue or opened.queue()
         self._kernels: dict[object, tuple[cl.Kernel, Signature]] = {}
+        self._geometry: dict[bytes, cl.Buffer] = {}
         self._pending: list[tuple[PassName, cl.Event]] = []
         self._profile: dict[PassName, PassTimes] = {}
 
@@ -112,6 +114,16 @@ class Launcher:
         with device_errors(self.opened.device, f"preparing {where[1]}"):
             kernel.set_args(*inputs, *takes.arguments(values))
         return Repeat(self, kernel, where[1], shape, inputs)
+
+    def geometry(self, box: Box) -> cl.Buffer:
+        """Return the dims of a box on the device, as kernels/cl/place.clh reads them."""
+        words = box.words()
+        key = words.tobytes()
+        if key not in self._geometry:
+            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+            with device_errors(self.opened.device, "uploading a box's geometry"):
+                self._geometry[key] = cl.Buffer(self.opened.context, flags, hostbuf=words)
+        return self._geometry[key]
 
     def launched(self, name: PassName, event: cl.Event) -> None:
         """Account for a launch, once it has finished."""

@@ -7,10 +7,10 @@ from importlib import resources
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.program.header import header
-from chunkfold.kernels.program.keyed import parts
+from chunkfold.kernels.program.keyed_header import keyed_header
 from chunkfold.kernels.program.texts import library
 
-_GENERATED = {"monoid.clh": header, "keyed/parts.clh": parts}
+_GENERATED = {"monoid.clh": header, "keyed/generated.clh": keyed_header}
 """Headers that are made for the reduction at hand."""
 _INCLUDE = re.compile(r'^#include "(?P<name>[\w./]+)"\n', re.MULTILINE)
 _LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')

@@ -46,9 +46,9 @@ class DeviceContext:
         with device_errors(device, "opening the device"):
             self.context = cl.Context([self.handle])
         self.landings: deque[Any] = deque(maxlen=_KEPT)
-        """Memory for results that nobody has: see `kernels.landing`."""
+        """Memory for results that nobody has: see `fold.readback`."""
         self.places: deque[Any] = deque(maxlen=_KEPT)
-        """Buffers for results that nobody has: see `kernels.in_place`."""
+        """Buffers for results that nobody has: see `fold.mapped_readback`."""
         self._programs: dict[object, cl.Program] = {}
         self._lock = threading.Lock()
 

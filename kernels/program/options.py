@@ -10,7 +10,7 @@ from chunkfold.kernels.geometry import FOLDS
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/cl/group.clh."""
 
-KEYED = ("keyed/local.cl", "keyed/global.cl", "keyed/streams.cl")
+KEYED = ("keyed/local.cl", "keyed/global.cl", "keyed/private.cl")
 """Kernel files that fold by key; work-groups of the first two share tables."""
 
 
@@ -91,7 +91,7 @@ class Tuning:
         Tunings with the same options are one to it: what does not matter there is left out.
         """
         passes = kernel_file == "passes.cl"  # which load no elements
-        # Where no work-item has to do with another.
+        # Where no work-group reduces what its items have.
         alone = kernel_file in ("columns.cl", "short_rows.cl", *KEYED)
         columns, keyed = kernel_file == "columns.cl", kernel_file in KEYED
         loads = {

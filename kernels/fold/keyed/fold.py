@@ -10,16 +10,16 @@ import pyopencl as cl
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.errors import DeviceError, MonoidError
-from chunkfold.kernels.fold.keyed.groups import Groups
+from chunkfold.kernels.fold.keyed.context import KeyedContext
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
 from chunkfold.kernels.fold.keyed.plan import MOST_OUTPUTS
-from chunkfold.kernels.fold.keyed.streams import Streams
+from chunkfold.kernels.fold.keyed.private import PrivateAccumulators
 from chunkfold.kernels.fold.keyed.tables import Tables
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.kernels.program.device_context import DeviceContext
-from chunkfold.kernels.program.keyed_shared import divided
 from chunkfold.kernels.program.options import Tuning
+from chunkfold.kernels.program.shared_layout import split_shareable
 
 
 class KeyedFold:
@@ -36,7 +36,7 @@ class KeyedFold:
     Parameters
     ----------
     accumulator
-        Of `bind(..., keyed=True)`, in the form `for_outputs(keys * outputs)`, or `with_limbs()`.
+        Of `bind(..., keyed=True)`, and then `for_outputs(keys * outputs)` or `with_limbs()` of it.
     keys
         How many there are.
     outputs
@@ -54,20 +54,20 @@ class KeyedFold:
     ) -> None:
         if not 0 < keys < 2**31:
             raise MonoidError(f"{keys:,} keys: there must be one at least, and fewer than 2**31")
-        self._groups = Groups(opened, queue or opened.queue(), accumulator, keys, outputs)
-        shared, others = divided(opened.device, accumulator)
+        self._context = KeyedContext(opened, queue or opened.queue(), accumulator, keys, outputs)
+        shared, others = split_shareable(opened.device, accumulator)
         if outputs > MOST_OUTPUTS:
             shared, others = (), tuple(range(len(accumulator.components)))
-        self._parts: list[Tables | Streams] = []
+        self._ways: list[Tables | PrivateAccumulators] = []
         if shared:
-            self._parts.append(Tables(self._groups, tuning, shared))
+            self._ways.append(Tables(self._context, tuning, shared))
         if others:
-            self._parts.append(Streams(self._groups, tuning, others))
+            self._ways.append(PrivateAccumulators(self._context, tuning, others))
 
     @property
     def accumulator(self) -> Accumulator:
         """What is folded into."""
-        return self._groups.accumulator
+        return self._context.accumulator
 
     def add(
         self,
@@ -87,36 +87,36 @@ class KeyedFold:
         """
         if not layout.elements.elements:
             return None
-        if layout.outputs != self._groups.outputs:
+        if layout.outputs != self._context.outputs:
             raise DeviceError(
-                f"a box of {layout.outputs} outputs cannot join {self._groups.outputs}"
+                f"a box of {layout.outputs} outputs cannot join {self._context.outputs}"
             )
         event = None
-        for one in self._parts:
+        for one in self._ways:
             event = one.add(inputs, keys, layout, wait_for)
-        self._groups.queue.flush()
+        self._context.queue.flush()
         return event
 
     def finish(self) -> Partial:
         """Read the partial back, and start anew from zero.
 
+        Exact sums that are expansions may have lost something: see `accumulator.sums.any_lost`.
+
         Raises
         ------
         DeviceError
             If anything enqueued so far failed.
-
-        Exact sums that are expansions may have lost something: see `kernels.sums.any_lost`.
         """
         arrays: dict[str, np.ndarray] = {}
         wide: dict[str, Wide] = {}
-        for one in self._parts:
+        for one in self._ways:
             partial = one.finish()
             arrays |= partial.arrays
             wide |= partial.wide
         return Partial(
-            {slot.name: arrays[slot.name] for slot in self._groups.accumulator.slots}, wide
+            {slot.name: arrays[slot.name] for slot in self._context.accumulator.slots}, wide
         )
 
     def profile(self) -> Profile:
         """Return the times of every launch that `finish` has proved done."""
-        return merged([one.fold.profile() for one in self._parts])
+        return merged([one.fold.profile() for one in self._ways])

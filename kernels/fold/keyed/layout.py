@@ -22,12 +22,6 @@ class KeyedBox:
         """Outputs of each group."""
         return self.elements.outputs
 
-    @property
-    def along_columns(self) -> bool:
-        """Whether neighbouring elements belong to neighbouring outputs."""
-        kept, reduced = self.elements.kept, self.elements.reduced
-        return bool(kept) and (not reduced or kept[-1].stride < reduced[-1].stride)
-
 
 def keyed_box(
     shape: Sequence[int],
@@ -81,7 +75,8 @@ def keyed_box(
     kept = _merged([pairs[axis] for axis in kept_axes])
     reduced = _merged([pairs[axis] for axis in range(ndim) if axis in axes])
     return KeyedBox(
-        replace(whole, kept=_first(kept), reduced=_first(reduced)), Box(_keys(kept), _keys(reduced))
+        replace(whole, kept=_elements(kept), reduced=_elements(reduced)),
+        Box(_keys(kept), _keys(reduced)),
     )
 
 
@@ -89,7 +84,7 @@ _Pair = tuple[Dim, Dim]
 """A dim of the elements, and of their keys."""
 
 
-def _first(pairs: Sequence[_Pair]) -> tuple[Dim, ...]:
+def _elements(pairs: Sequence[_Pair]) -> tuple[Dim, ...]:
     return tuple(pair[0] for pair in pairs)
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from chunkfold.kernels.device.device import Device
-from chunkfold.kernels.program.keyed_shared import WINDOWS, Shared
 from chunkfold.kernels.program.options import Tuning
+from chunkfold.kernels.program.shared_layout import MOST_DIGITS, SharedLayout
 
 _TOGETHER = 4
-"""Elements that a work-item takes together: CHF_TOGETHER in kernels/cl/keyed/tables.clh."""
+"""Elements that a work-item takes together: CHF_TOGETHER in kernels/cl/keyed/span.clh."""
 _MOST_SPAN = 1 << 21
-"""Elements of a work-group at most, where it has a table of its own: the fewer there are, the more
-bits digits have."""
+"""Elements of a work-group at most, where it has a table of its own: fewer elements leave more
+bits for each digit."""
 _MOST_BITS, _SUM_BITS = 50, 62
-"""Bits of a digit, which a double has beside its rounder; of a sum of digits."""
+"""Bits that survive CHF_ROUNDER; bits of a sum of digits."""
 _CROWDED = 16 << 10
-"""Bytes of local memory beyond which a GPU has few work-groups at a time."""
+"""Bytes of local memory up to which there are more digits than ordinary values need: with more a
+GPU has few work-groups at a time."""
 _SPARE = 1 << 10
 """Bytes of local memory that are left to the compiler."""
-_STREAM_BYTES = 256 << 20
+_PRIVATE_BYTES = 256 << 20
 """Bytes of the accumulators that work-items have of their own."""
 _GPU_LOCAL = 512
 """Work-items of a group on a GPU, which share a table."""
@@ -33,29 +34,29 @@ class TablePlan:
 
     local: bool
     """Whether tables are in local memory, else in global."""
-    windows: int
+    digits: int
     """Digits of each exact sum."""
     bits: int
     """Bits of a digit."""
-    parts: int
+    work_groups: int
     """Work-groups of each output."""
     span: int
     """Elements of each."""
 
 
 def table_plan(
-    device: Device, tuning: Tuning, shared: Shared, keys: int, outputs: int, reduces: int
+    device: Device, tuning: Tuning, shared: SharedLayout, keys: int, outputs: int, reduces: int
 ) -> TablePlan:
     """Return how the sums of a box with `outputs` times `reduces` elements are added up by key."""
     size = tuning.rows.local_size
-    windows = local_windows(device, shared, keys)
+    digits = local_digits(device, shared, keys)
     each = _TOGETHER * size
     wanted = max(1, tuning.groups // outputs, -(-reduces // _MOST_SPAN))
     span = -(-reduces // (wanted * each)) * each
-    parts = -(-reduces // span)
-    most = (span if windows else reduces) * shared.doubles
+    work_groups = -(-reduces // span)
+    most = (span if digits else reduces) * shared.doubles
     bits = min(_MOST_BITS, _SUM_BITS - most.bit_length())
-    return TablePlan(bool(windows), windows or WINDOWS, bits, parts, span)
+    return TablePlan(bool(digits), digits or MOST_DIGITS, bits, work_groups, span)
 
 
 def table_tuning(device: Device, tuning: Tuning) -> Tuning:
@@ -66,28 +67,29 @@ def table_tuning(device: Device, tuning: Tuning) -> Tuning:
     return replace(tuning, rows=replace(tuning.rows, local_size=size))
 
 
-def local_windows(device: Device, shared: Shared, keys: int) -> int:
-    """Return how many digits fit local memory; 0 if not enough for ordinary values."""
+def local_digits(device: Device, shared: SharedLayout, keys: int) -> int:
+    """Return how many digits fit local memory; 0 if those of ordinary values do not."""
     room = device.local_bytes - _SPARE
-    least = shared.digits if shared.exact else 1
-    for windows in range(WINDOWS if shared.exact else 1, least - 1, -1):
-        needed = keys * shared.key_bytes(windows)
-        if needed <= (room if windows == least else min(room, _CROWDED)):
-            return windows
+    least = shared.ordinary_digits if shared.exact else 1
+    for digits in range(MOST_DIGITS if shared.exact else 1, least - 1, -1):
+        needed = keys * shared.key_bytes(digits)
+        if needed <= (room if digits == least else min(room, _CROWDED)):
+            return digits
     return 0
 
 
-def stream_splits(tuning: Tuning, nbytes: int, keys: int, outputs: int) -> int:
+def private_splits(tuning: Tuning, nbytes: int, keys: int, outputs: int) -> int:
     """Return how many work-items may share an output, each with accumulators of `nbytes`."""
     items = tuning.groups * (1 if tuning.strip else tuning.rows.local_size)
-    room = _STREAM_BYTES // (max(1, nbytes) * keys * outputs)
+    room = _PRIVATE_BYTES // (max(1, nbytes) * keys * outputs)
     return max(1, min(-(-items // outputs), room))
 
 
-def stream_plan(keys: int, reduces: int, splits: int) -> tuple[int, int]:
+def private_plan(keys: int, reduces: int, splits: int) -> tuple[int, int]:
     """Return how many of `splits` work-items share an output's elements, and how many each has.
 
-    To merge accumulators costs as much as to fold so many elements.
+    To merge accumulators costs as much as to fold some elements: each work-item has four for each
+    key, at least.
     """
     wanted = max(1, min(splits, -(-reduces // (4 * keys))))
     span = -(-reduces // wanted)

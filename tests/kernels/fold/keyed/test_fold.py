@@ -45,9 +45,9 @@ OTHERS = ("min", "max", "argmax", "count_nonzero", "any")
 
 def route(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all sums take one of the routes that device, labels and outputs choose between."""
-    windows = {"one window": 1, "global": 0}
-    if name in windows:
-        monkeypatch.setattr(plan_module, "local_windows", lambda *_: windows[name])
+    digits = {"one window": 1, "global": 0}
+    if name in digits:
+        monkeypatch.setattr(plan_module, "local_digits", lambda *_: digits[name])
     if name == "streams":
         monkeypatch.setattr(fold_module, "MOST_OUTPUTS", 0)
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import all_devices, as_monoid, bind
-from chunkfold.kernels.fold.keyed.plan import local_windows, stream_plan, stream_splits, table_plan
-from chunkfold.kernels.program.keyed_shared import Shared, shared_of
+from chunkfold.kernels.fold.keyed.plan import local_digits, private_plan, private_splits, table_plan
+from chunkfold.kernels.program.shared_layout import SharedLayout, shared_of
 from tests.conftest import shaped
 
 
-def sums_of(*ops: str, dtype: str = "float32") -> Shared:
+def sums_of(*ops: str, dtype: str = "float32") -> SharedLayout:
     bound = bind([as_monoid(op) for op in ops], [np.dtype(dtype)], exact=True, keyed=True)
     return shared_of(bound.accumulator, range(len(bound.accumulator.components)))
 
@@ -35,22 +35,22 @@ def test_no_sum_overflows_and_every_element_is_added(
     plan = table_plan(replace(device, local_bytes=local), tuning, sums, keys, outputs, reduces)
     in_one = plan.span if plan.local else reduces
     assert in_one * sums.doubles * 2**plan.bits < 2**63
-    assert plan.parts * plan.span >= reduces > (plan.parts - 1) * plan.span
+    assert plan.work_groups * plan.span >= reduces > (plan.work_groups - 1) * plan.span
     if plan.local:
-        assert keys * sums.key_bytes(plan.windows) <= local
+        assert keys * sums.key_bytes(plan.digits) <= local
     assert plan.bits >= 24
 
 
 @pytest.mark.parametrize(
-    ("op", "dtype", "keys", "windows"),
+    ("op", "dtype", "keys", "digits"),
     [("sum", "float32", 4000, 1), ("sum", "float32", 12, 3), ("mean", "float32", 4000, 1),
      ("sum", "float64", 4000, 0), ("sum", "float64", 100, 3), ("std", "float64", 100, 3),
      ("count", "int32", 12000, 1), ("sum", "int32", 3000, 1), ("sum", "int32", 4000, 0)],
 )  # fmt: skip
-def test_as_many_digits_as_fit_48_kib(op: str, dtype: str, keys: int, windows: int):
+def test_as_many_digits_as_fit_48_kib(op: str, dtype: str, keys: int, digits: int):
     (device, *_) = all_devices()
     sums = sums_of(op, dtype=dtype)
-    assert local_windows(replace(device, local_bytes=48 << 10), sums, keys) == windows
+    assert local_digits(replace(device, local_bytes=48 << 10), sums, keys) == digits
 
 
 @given(
@@ -61,8 +61,8 @@ def test_streams_share_all_elements(keys: int, outputs: int, reduces: int, nbyte
     (device, *_) = all_devices()
     tuning = shaped(device, sums_of("sum").accumulator, "tree")
     assert tuning is not None
-    splits = stream_splits(tuning, nbytes, keys, outputs)
+    splits = private_splits(tuning, nbytes, keys, outputs)
     assert splits == 1 or splits * nbytes * keys * outputs <= 256 << 20
-    used, span = stream_plan(keys, reduces, splits)
+    used, span = private_plan(keys, reduces, splits)
     assert 1 <= used <= splits
     assert used * span >= reduces > (used - 1) * span

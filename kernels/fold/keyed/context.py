@@ -1,20 +1,19 @@
-"""What all parts of a fold by key share: a device, a queue, the numbers of keys and outputs."""
+"""What all of a fold by key shares: a device, a queue, the numbers of keys and outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.kernels.geometry import Box
-from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+from chunkfold.kernels.program.device_context import DeviceContext
 
 
-@dataclass
-class Groups:
+@dataclass(frozen=True)
+class KeyedContext:
     """The accumulators of a fold by key: (key, output) stands at key * outputs + output."""
 
     opened: DeviceContext
@@ -24,25 +23,14 @@ class Groups:
     keys: int
     outputs: int
     """Outputs of each key."""
-    _geometry: dict[bytes, cl.Buffer] = field(default_factory=dict)
 
     @property
     def entries(self) -> int:
         """How many accumulators there are."""
         return self.keys * self.outputs
 
-    def geometry(self, box: Box) -> cl.Buffer:
-        """Return a box's dims on the device."""
-        words = box.words()
-        key = words.tobytes()
-        if key not in self._geometry:
-            flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-            with device_errors(self.opened.device, "uploading a box's geometry"):
-                self._geometry[key] = cl.Buffer(self.opened.context, flags, hostbuf=words)
-        return self._geometry[key]
 
-
-def renamed(partial: Partial, numbers: Sequence[int]) -> Partial:
+def numbered_as(partial: Partial, numbers: Sequence[int]) -> Partial:
     """Give the slots of an accumulator of some components the names that they have in the whole."""
 
     def name(own: str) -> str:

@@ -12,18 +12,18 @@ from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
 from chunkfold.kernels.expressions.nodes import constant_value
 
-WINDOWS = 3
-"""Digits of an exact sum, at most: CHF_WINDOWS in kernels/cl/keyed/digits.clh."""
+MOST_DIGITS = 3
+"""Digits of an exact sum, at most: CHF_MOST_DIGITS in kernels/cl/keyed/digits.clh."""
 _BITS = 34
-"""Bits of a digit, at least, of a few hundred million elements."""
-Place = tuple[int, int]
+"""Bits that a digit has at least where up to 2**28 elements are added."""
+FieldAt = tuple[int, int]
 """The number of a component, and of a field of it."""
 
 
 def is_shared(device: Device, part: Component) -> bool:
     """Whether work-items can share a component's accumulator: integers that are added or compared.
 
-    A state of its own does not matter: it is a faster way to the same.
+    A component's own state does not matter here: it is another way to the same accumulator.
     """
     if part.limbs is not None:
         return part.limbs.terms > 0 and _form(part.limbs) is not None
@@ -43,8 +43,8 @@ def _counts(field: BoundField) -> bool:
 
 
 @dataclass(frozen=True)
-class Shared:
-    """An accumulator's words in tables (kernels/cl/keyed/tables.clh)."""
+class SharedLayout:
+    """Where the fields of an accumulator are in shared tables (kernels/cl/keyed/shared.clh)."""
 
     accumulator: Accumulator
     """Of nothing else, in the form with limbs."""
@@ -56,27 +56,27 @@ class Shared:
         return tuple(number for number, part in parts if part.limbs)
 
     @cached_property
-    def sums(self) -> tuple[Place, ...]:
+    def sums(self) -> tuple[FieldAt, ...]:
         """Other sums, of 64 bits."""
         return tuple(p for p, f in self._others if f.op == "add" and not _counts(f))
 
     @cached_property
-    def peaks(self) -> tuple[Place, ...]:
+    def extremes64(self) -> tuple[FieldAt, ...]:
         """Extremes of 64 bits."""
         return tuple(p for p, f in self._others if f.op != "add" and "64" in f.dtype)
 
     @cached_property
-    def counts(self) -> tuple[Place, ...]:
+    def counts(self) -> tuple[FieldAt, ...]:
         """Counts of elements."""
         return tuple(p for p, f in self._others if _counts(f))
 
     @cached_property
-    def tops(self) -> tuple[Place, ...]:
+    def extremes32(self) -> tuple[FieldAt, ...]:
         """Extremes of 32 bits."""
         return tuple(p for p, f in self._others if f.op != "add" and "32" in f.dtype)
 
     @property
-    def _others(self) -> list[tuple[Place, BoundField]]:
+    def _others(self) -> list[tuple[FieldAt, BoundField]]:
         return [
             ((number, at), field)
             for number, part in enumerate(self.accumulator.components)
@@ -87,13 +87,13 @@ class Shared:
     @property
     def words(self) -> int:
         """Words of 64 bits of each entry in global memory."""
-        single = len(self.sums) + len(self.peaks) + len(self.counts) + len(self.tops)
-        return 2 * (WINDOWS * len(self.exact) + single)
+        single = len(self.sums) + len(self.extremes64) + len(self.counts) + len(self.extremes32)
+        return 2 * (MOST_DIGITS * len(self.exact) + single)
 
-    def key_bytes(self, windows: int) -> int:
+    def key_bytes(self, digits: int) -> int:
         """Bytes of local memory for each key."""
-        wide = windows * len(self.exact) + len(self.sums) + len(self.peaks)
-        return 8 * wide + 4 * (len(self.counts) + len(self.tops))
+        wide = digits * len(self.exact) + len(self.sums) + len(self.extremes64)
+        return 8 * wide + 4 * (len(self.counts) + len(self.extremes32))
 
     @property
     def doubles(self) -> int:
@@ -102,42 +102,43 @@ class Shared:
         return max((2 if part.limbs and part.limbs.paired else 1 for part in parts), default=1)
 
     @property
-    def digits(self) -> int:
+    def ordinary_digits(self) -> int:
         """Digits that hold an ordinary value; 1 if there is no exact sum."""
-        return max((digits_of(self.accumulator.components[n]) for n in self.exact), default=1)
+        return max((ordinary_digits(self.accumulator.components[n]) for n in self.exact), default=1)
 
 
-def digits_of(part: Component) -> int:
+def ordinary_digits(part: Component) -> int:
     """Return how many digits hold an ordinary value of an exact sum."""
     limbs = part.limbs
     assert limbs is not None
     form = _form(limbs)
     assert form is not None
-    return min(WINDOWS, -(-limbs.power * form.precision // _BITS))
+    return min(MOST_DIGITS, -(-limbs.power * form.precision // _BITS))
 
 
 def _form(limbs: Limbs) -> Format | None:
     """Return the format whose values, or squares, are summed; None for other polynomials."""
     forms = FORMATS.values()
-    return next(
-        (form for form in forms if limbs.power and limbs.power * form.least == limbs.low), None
-    )
+    of_power = (form for form in forms if limbs.power * form.least == limbs.low)
+    return next(of_power, None) if limbs.power else None
 
 
-def divided(device: Device, accumulator: Accumulator) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def split_shareable(
+    device: Device, accumulator: Accumulator
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the numbers of the components that work-items can share, and of the others."""
     parts = accumulator.components
     shared = tuple(number for number, part in enumerate(parts) if is_shared(device, part))
     return shared, tuple(number for number in range(len(parts)) if number not in shared)
 
 
-def some_of(accumulator: Accumulator, numbers: Sequence[int]) -> Accumulator:
+def with_components(accumulator: Accumulator, numbers: Sequence[int]) -> Accumulator:
     """Return an accumulator of some components of another."""
     return replace(accumulator, components=tuple(accumulator.components[n] for n in numbers))
 
 
-def shared_of(accumulator: Accumulator, numbers: Sequence[int]) -> Shared:
+def shared_of(accumulator: Accumulator, numbers: Sequence[int]) -> SharedLayout:
     """Return some components, which work-items can share, without states."""
-    of = some_of(accumulator, numbers).with_limbs()
+    of = with_components(accumulator, numbers).with_limbs()
     parts = tuple(replace(part, state=None) for part in of.components)
-    return Shared(replace(of, components=parts))
+    return SharedLayout(replace(of, components=parts))

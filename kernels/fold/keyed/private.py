@@ -8,22 +8,22 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.fold.fold import Fold
-from chunkfold.kernels.fold.keyed.groups import Groups, renamed
+from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import stream_plan, stream_splits
+from chunkfold.kernels.fold.keyed.plan import private_plan, private_splits
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.shapes import each_shape
-from chunkfold.kernels.program.keyed_shared import some_of
 from chunkfold.kernels.program.options import Tuning
+from chunkfold.kernels.program.shared_layout import with_components
 
 
-class Streams:
+class PrivateAccumulators:
     """Folds by key what any work-item can, with accumulators of its own for each key."""
 
-    def __init__(self, of: Groups, tuning: Tuning, numbers: Sequence[int]) -> None:
+    def __init__(self, of: KeyedContext, tuning: Tuning, numbers: Sequence[int]) -> None:
         self._of, self._numbers = of, numbers
-        accumulator = some_of(of.accumulator, numbers)
-        splits = stream_splits(tuning, accumulator.nbytes, of.keys, of.outputs)
+        accumulator = with_components(of.accumulator, numbers)
+        splits = private_splits(tuning, accumulator.nbytes, of.keys, of.outputs)
         self.fold = Fold(of.opened, accumulator, tuning, of.entries, of.queue, splits)
 
     def add(
@@ -31,20 +31,19 @@ class Streams:
     ) -> cl.Event:
         """Enqueue the fold of a box."""
         of, fold, box = self._of, self.fold, layout.elements
-        splits, span = stream_plan(of.keys, box.reduces, fold.splits)
+        splits, span = private_plan(of.keys, box.reduces, fold.splits)
         fold.zeroed(splits)
         shape = each_shape(fold.tuning, splits * box.outputs)
         held = fold.held(splits)
-        del held["fresh"]
-        fold.took(box)
-        return fold.launcher.launch(
-            ("keyed/streams.cl", "fold_streams"),
+        del held["fresh"]  # none is: all were made zero
+        event = fold.launcher.launch(
+            ("keyed/private.cl", "fold_private"),
             shape,
             inputs,
             wait_for,
             key=keys,
-            geo=of.geometry(box),
-            key_geo=of.geometry(layout.keys),
+            geo=fold.launcher.geometry(box),
+            key_geo=fold.launcher.geometry(layout.keys),
             outputs=box.outputs,
             reduces=box.reduces,
             keys=of.keys,
@@ -54,7 +53,9 @@ class Streams:
             index=box.index,
             **held,
         )
+        fold.took(box)
+        return event
 
     def finish(self) -> Partial:
         """Merge the accumulators of all work-items."""
-        return renamed(self.fold.finish(), self._numbers)
+        return numbered_as(self.fold.finish(), self._numbers)

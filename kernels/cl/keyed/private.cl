@@ -25,7 +25,7 @@ static void chf_begin_key(state_t *s, __global long *tables, ulong k)
  * span, splits    elements of an output that a work-item folds; work-items of an output
  * offset, index   of the box's first element, in the buffer and in the whole array */
 __kernel CHF_SINGLES
-void fold_streams(CHF_INPUTS, __global const int *restrict key, __global const ulong *geo,
+void fold_private(CHF_INPUTS, __global const int *restrict key, __global const ulong *geo,
                   __global const ulong *key_geo, ulong outputs, ulong reduces, ulong keys, ulong span,
                   ulong splits, ulong offset, ulong index, __global uchar *acc, ulong acc_n,
                   __global long *tables, __global ulong *seen)

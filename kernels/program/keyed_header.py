@@ -1,4 +1,4 @@
-"""Write what an element is in tables by key: the header that keyed kernels include."""
+"""The header of kernels that fold by key in shared tables: what one element adds to its key."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.expressions.style import ONE
 from chunkfold.kernels.program.components import names
-from chunkfold.kernels.program.keyed_shared import WINDOWS, Place, Shared, digits_of
+from chunkfold.kernels.program.shared_layout import (
+    MOST_DIGITS,
+    FieldAt,
+    SharedLayout,
+    ordinary_digits,
+)
 from chunkfold.kernels.program.texts import assigned, declared, joined
 
 
-def parts(accumulator: Accumulator) -> str:
-    """Return kernels/cl/keyed/parts.clh for an accumulator of what work-items share."""
-    shared = Shared(accumulator)
-    digits = WINDOWS * len(shared.exact)
+def keyed_header(accumulator: Accumulator) -> str:
+    """Return kernels/cl/keyed/generated.clh for an accumulator of what work-items share."""
+    shared = SharedLayout(accumulator)
+    digits = MOST_DIGITS * len(shared.exact)
     limbs = _limbs_at(accumulator)
 
-    def each(places: tuple[Place, ...], text: Callable[[int, BoundField], str]) -> list[str]:
+    def each(places: tuple[FieldAt, ...], text: Callable[[int, BoundField], str]) -> list[str]:
         found = []
         for n, (number, at) in enumerate(places):
             part = accumulator.components[number]
@@ -30,72 +35,73 @@ def parts(accumulator: Accumulator) -> str:
     adds = [
         *(_guarded(part, _digits_of(f, part)) for f, part in exact),
         *each(shared.sums, lambda n, field: _sum(digits + n, field)),
-        *each(shared.peaks, lambda n, field: _extreme(f"p->peaks[{n}]", field)),
+        *each(shared.extremes64, lambda n, field: _extreme(f"p->extremes64[{n}]", field)),
         *each(shared.counts, lambda n, _: f"    p->counts[{n}] += 1;"),
-        *each(shared.tops, lambda n, field: _extreme(f"p->tops[{n}]", field)),
+        *each(shared.extremes32, lambda n, field: _extreme(f"p->extremes32[{n}]", field)),
     ]  # fmt: skip
-    rests = [
+    slow = [
         _guarded(part, _rest_of(f, part, limbs[n]))
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
-    looks = [_guarded(part, _look(f, part.fields[0])) for f, part in exact]
+    samples = [_guarded(part, _sample(f, part.fields[0])) for f, part in exact]
     settles = [
-        f"if (w / CHF_WINDOWS == {f}) {{ {_settled(f, part.fields[0], limbs[n])} return; }}"
+        f"if (w / CHF_MOST_DIGITS == {f}) {{ {_settled(f, part.fields[0], limbs[n])} return; }}"
         for (f, part), n in zip(exact, shared.exact, strict=True)
     ]
-    places = [*shared.sums, *shared.peaks, *shared.counts, *shared.tops]
+    places = [*shared.sums, *shared.extremes64, *shared.counts, *shared.extremes32]
     ends = [
         _end(digits + word, number, accumulator.components[number].fields[at])
         for word, (number, at) in enumerate(places)
     ]
-    scales = [f"d->scale[{f}] = chf_power_of_two((int)bits - chf_top_of(tops[{f}]));"
+    scales = [f"d->scale[{f}] = chf_power_of_two((int)bits - chf_exponent_above(exponents[{f}]));"
               for f in range(len(exact))]  # fmt: skip
     real, base = ("double", "chf_power_of_two(bits)") if exact else ("float", "0")
     return f"""\
 #line 1 "generated"
 #define CHF_EXACTS {len(exact)}
-#define CHF_DIGITS {digits}
+#define CHF_DIGIT_WORDS {digits}
 #define CHF_LONG_SUMS {digits + len(shared.sums)}
-#define CHF_PEAKS {len(shared.peaks)}
+#define CHF_EXTREMES64 {len(shared.extremes64)}
 #define CHF_COUNTS {len(shared.counts)}
-#define CHF_TOPS {len(shared.tops)}
+#define CHF_EXTREMES32 {len(shared.extremes32)}
 typedef struct {{
     long sums[CHF_LONG_SUMS + 1];
-    ulong peaks[CHF_PEAKS + 1];
-    uint counts[CHF_COUNTS + 1], tops[CHF_TOPS + 1];
-}} parts_t;
-typedef struct {{ {real} scale[CHF_EXACTS + 1], base; uint windows; }} digits_t;
-static int chf_top_of(int seen) {{ return min(seen + 1, CHF_MOST_TOP); }}
-static void chf_begin_digits(__global const int *tops, uint bits, uint windows, digits_t *d)
+    ulong extremes64[CHF_EXTREMES64 + 1];
+    uint counts[CHF_COUNTS + 1], extremes32[CHF_EXTREMES32 + 1];
+}} contribution_t;
+typedef struct {{ {real} scale[CHF_EXACTS + 1], base; uint digits; }} scales_t;
+static int chf_exponent_above(int exponent) {{ return min(exponent + 1, CHF_MOST_EXPONENT); }}
+static void chf_begin_scales(__global const int *exponents, uint bits, uint digits, scales_t *d)
 {{
     {" ".join(scales)}
     d->base = {base};
-    d->windows = windows;
+    d->digits = digits;
 }}
-/* Take an element into the parts of its key; return whether something of it is left to chf_rest. */
-static int chf_parts(value_t v, ulong i, const digits_t *digits, parts_t *p)
+/* Add what is quickly added of an element; return whether the rest is left to chf_take_rest. */
+static int chf_take(value_t v, ulong i, const scales_t *scales, contribution_t *p)
 {{
     int left = 0;
 {names(accumulator)}
 {joined(adds)}
     return left;
 }}
-static void chf_rest(value_t v, ulong i, const digits_t *digits, __global long *limbs, parts_t *p)
+static void chf_take_rest(value_t v, ulong i, const scales_t *scales, __global long *limbs,
+                          contribution_t *p)
 {{
 {names(accumulator)}
-{joined(rests)}
+{joined(slow)}
 }}
-static void chf_look(value_t v, ulong i, int *tops)
+static void chf_sample(value_t v, ulong i, int *exponents)
 {{
 {names(accumulator)}
-{joined(looks)}
+{joined(samples)}
 }}
-static void chf_settle_digit(uint w, long low, long high, uint bits, __global const int *tops,
+static void chf_settle_digit(uint w, long low, long high, uint bits, __global const int *exponents,
                              __global long *limbs)
 {{
     {joined(settles)}
 }}
-/* Make fields of words; `some` is true. */
+/* Make fields of words; `some` is always true, for unsigned minima. */
 static void chf_words_of(const long *words, int some, acc_t *a)
 {{
 {joined(ends)}
@@ -134,7 +140,7 @@ def _sum(word: int, field: BoundField) -> str:
 
 
 def _extreme(target: str, field: BoundField) -> str:
-    """Take a value for the greatest of keys."""
+    """Keep the greatest of unsigned keys."""
     ctype = FIELD[field.dtype]
     return f"{_lifted(ctype, 'n', field)}\n    {target} = max({target}, {_key('n', field)});"
 
@@ -143,7 +149,7 @@ def _key(value: str, field: BoundField) -> str:
     """Return the unsigned key whose order is a field's, or of minima that of the complements."""
     kind, sign = _unsigned(field)
     if field.dtype.startswith("u"):
-        return _complement(f"as_{kind}({value})", field, "digits->windows > 0")
+        return _complement(f"as_{kind}({value})", field, "scales->digits > 0")
     key = f"(as_{kind}({value}) ^ {sign})"
     return f"~{key}" if field.op == "min" else key
 
@@ -157,8 +163,8 @@ def _complement(key: str, field: BoundField, always: str) -> str:
     """Return the complement of a key, if it is a minimum's.
 
     Of max(~a, ~b) Intel's compiler (2025) makes min(a, b), and drops the complement, where a and b
-    are unsigned. It cannot where it does not know that all bits change: `always` is true, which
-    kernels' arguments tell alone.
+    are unsigned. `always` is an argument of the kernel that is always true, so that the compiler
+    cannot know that all bits change.
     """
     return f"({key} ^ (0 - ({_unsigned(field)[0]})({always})))" if field.op == "min" else key
 
@@ -178,52 +184,56 @@ def _end(word: int, number: int, field: BoundField) -> str:
     return f"    {member} = {field.op}({member}, {value});"
 
 
-def _look(f: int, field: BoundField) -> str:
+def _sample(f: int, field: BoundField) -> str:
     assert field.limbs is not None
     power = "y * y" if field.limbs.power == 2 else "y"
-    return f"{_lifted('double', 'y', field)}\n    tops[{f}] = max(tops[{f}], chf_top({power}));"
+    of_value = f"max(exponents[{f}], chf_exponent({power}))"
+    return f"{_lifted('double', 'y', field)}\n    exponents[{f}] = {of_value};"
 
 
 def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
     """Return how an element is made doubles with an exact sum, and digits; and the doubles' names.
 
-    `fits` says whether the windows hold all digits. Mostly one digit is all there is of a value.
+    `fits` says whether the digits are all of the value. Mostly one digit is.
     """
     field = part.fields[0]
     of = field.limbs
     assert of is not None
     value = _lifted("double", "y", field)
-    place = f"digits->scale[{f}], digits->base"
+    place = f"scales->scale[{f}], scales->base"
     if not of.paired:
         power = "y" if of.power == 1 else "y * y"
         first = f"chf_first_digit(z0, {place}, d)"
-        fits = first if digits_of(part) == 1 else f"chf_digits(z0, {place}, digits->windows, d)"
-        made = (
-            f"    const double z0 = {power};\n    long d[{WINDOWS}];\n    const int fits = {fits};"
+        fits = (
+            first if ordinary_digits(part) == 1 else f"chf_digits(z0, {place}, scales->digits, d)"
         )
+        made = f"    const double z0 = {power};\n    long d[{MOST_DIGITS}];\n"
+        made += f"    const int fits = {fits};"
         return f"{value}\n{made}", ["z0"]
     both = " & ".join(
-        f"chf_digits(z{n}, {place}, digits->windows, d + {WINDOWS * n})" for n in range(2)
+        f"chf_digits(z{n}, {place}, scales->digits, d + {MOST_DIGITS * n})" for n in range(2)
     )
     return (
         f"""\
 {value}
     const double size = fabs(y), z0 = y * y, z1 = fma(y, y, -z0);
     const int paired = size == 0 || (size > CHF_LEAST_SQUARED && size < CHF_MOST_SQUARED);
-    long d[{2 * WINDOWS}];
+    long d[{2 * MOST_DIGITS}];
     const int fits = paired && ({both});""",
         ["z0", "z1"],
     )
 
 
 def _added(f: int, digits: int) -> str:
-    return " ".join(f"p->sums[{WINDOWS * f + n % WINDOWS}] += d[{n}];" for n in range(digits))
+    return " ".join(
+        f"p->sums[{MOST_DIGITS * f + n % MOST_DIGITS}] += d[{n}];" for n in range(digits)
+    )
 
 
 def _digits_of(f: int, part: Component) -> str:
     """Add the digits of what is summed exactly, if they fit."""
     made, doubles = _doubles(f, part)
-    digits = 1 if digits_of(part) == 1 else WINDOWS * len(doubles)
+    digits = 1 if ordinary_digits(part) == 1 else MOST_DIGITS * len(doubles)
     return f"""\
 {made}
     if (fits) {{
@@ -238,11 +248,11 @@ def _rest_of(f: int, part: Component, at: int) -> str:
     of = part.fields[0].limbs
     assert of is not None
     made, doubles = _doubles(f, part)
-    limbs, place = f"limbs + {at}, {of.count}, {of.low}", f"digits->scale[{f}], digits->base"
+    limbs, place = f"limbs + {at}, {of.count}, {of.low}", f"scales->scale[{f}], scales->base"
     each = "\n".join(
         f"""\
-        if (chf_digits({double}, {place}, digits->windows, d)) {{
-            {_added(f, WINDOWS)}
+        if (chf_digits({double}, {place}, scales->digits, d)) {{
+            {_added(f, MOST_DIGITS)}
         }} else {{
             chf_deposit({limbs}, {double});
         }}"""
@@ -260,7 +270,7 @@ def _rest_of(f: int, part: Component, at: int) -> str:
 def _settled(f: int, field: BoundField, at: int) -> str:
     assert field.limbs is not None
     limbs, low = f"limbs + {at}", field.limbs.low
-    unit = f"chf_top_of(tops[{f}]) - (int)bits * (int)(w % CHF_WINDOWS + 1)"
+    unit = f"chf_exponent_above(exponents[{f}]) - (int)bits * (int)(w % CHF_MOST_DIGITS + 1)"
     return (
         f"chf_deposit_sum({limbs}, {low}, low, {unit}); "
         f"chf_deposit_sum({limbs}, {low}, high, {unit} + 32);"

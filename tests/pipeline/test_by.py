@@ -12,7 +12,7 @@ import xarray as xr
 import zarr
 
 import chunkfold as cf
-from chunkfold import blocks, labels, on_cluster, parts, planning
+from chunkfold import blocks, keys, labels, on_cluster, parts, planning
 from chunkfold.errors import MonoidError, PlanError, SourceError
 from chunkfold.joining import connect
 from chunkfold.kernels import CATALOGUE
@@ -25,10 +25,11 @@ OPS = ["sum", "mean", "std", "norm2", "count", "min", "max", "any", "argmax"]
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
-    """Several chunks to a leaf, several leaves to a block, several blocks."""
+    """Several chunks to a leaf, several leaves to a block, several blocks; little is kept."""
     monkeypatch.setattr(planning, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(parts, "READ_BYTES", 100)
+    monkeypatch.setattr(keys, "HELD_BYTES", 300)  # of keys on the device a few boxes
 
 
 def hard(dtype: str, shape: Sequence[int] = SHAPE, seed: int = 0) -> np.ndarray:
@@ -92,8 +93,10 @@ WAYS: list[tuple[Any, tuple[int, ...], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
-@pytest.mark.parametrize(("by", "along", "axis"), WAYS)
+@pytest.mark.parametrize(
+    ("dtype", "by", "along", "axis"),
+    [("float32", *way) for way in WAYS] + [(dtype, *WAYS[2]) for dtype in ("float64", "int16")],
+)
 def test_groups_are_what_each_is_alone(dtype: str, by: np.ndarray, along, axis):
     """Whatever axes labels have, and chunks that cut groups: several ops, in one read."""
     array = hard(dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,10 @@ def _columns(key: str, one: Reduced) -> _Part:
     shape, at = [layout.shape[n] for n in kept.kept], _place_of_groups(one)
     if one.plan.grouping is not None:
         shape.insert(at, one.plan.groups)
-    places = list(np.indices(shape).reshape(len(shape), -1))
+    rows = math.prod(shape)
+    places = list(np.indices(shape).reshape(len(shape), rows))
     groups = places.pop(at) if one.plan.grouping is not None else None
-    part = _Part(int(np.prod(shape, dtype=np.int64)), key or one.plan.name)
+    part = _Part(rows, key or one.plan.name)
     coordinates = [_coordinate(kept, n) for n in kept.kept]
     names = _column_names(one, kept.kept, [values is not None for values in coordinates])
     for n, name, values, place in zip(kept.kept, names, coordinates, places, strict=True):

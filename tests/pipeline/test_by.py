@@ -12,7 +12,7 @@ import xarray as xr
 import zarr
 
 import chunkfold as cf
-from chunkfold import blocks, labels, on_cluster, parts, planning
+from chunkfold import blocks, keys, labels, on_cluster, parts, planning, strands
 from chunkfold.errors import MonoidError, PlanError, SourceError
 from chunkfold.joining import connect
 from chunkfold.kernels import CATALOGUE
@@ -25,10 +25,11 @@ OPS = ["sum", "mean", "std", "norm2", "count", "min", "max", "any", "argmax"]
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
-    """Several chunks to a leaf, several leaves to a block, several blocks."""
+    """Several chunks to a leaf, several leaves to a block, several blocks; little is kept."""
     monkeypatch.setattr(planning, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(parts, "READ_BYTES", 100)
+    monkeypatch.setattr(keys, "HELD_BYTES", 300)  # of keys on the device a few boxes
 
 
 def hard(dtype: str, shape: Sequence[int] = SHAPE, seed: int = 0) -> np.ndarray:
@@ -92,8 +93,10 @@ WAYS: list[tuple[Any, tuple[int, ...], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
-@pytest.mark.parametrize(("by", "along", "axis"), WAYS)
+@pytest.mark.parametrize(
+    ("dtype", "by", "along", "axis"),
+    [("float32", *way) for way in WAYS] + [(dtype, *WAYS[2]) for dtype in ("float64", "int16")],
+)
 def test_groups_are_what_each_is_alone(dtype: str, by: np.ndarray, along, axis):
     """Whatever axes labels have, and chunks that cut groups: several ops, in one read."""
     array = hard(dtype)
@@ -120,7 +123,7 @@ def test_sums_that_expansions_lose_are_folded_again(outputs: int):
     array = rng.standard_normal((40, outputs)) * 2.0 ** rng.integers(-900, 900, (40, outputs))
     array[:, 1] = np.repeat([1e300, 1.0, 1e-300, -1e300], 10)
     by = np.arange(40) % 3
-    got = cf.reduce(stored(array, (7, 2)), ["sum", "mean"], axis=0, by=by)
+    got = cf.reduce(stored(array, (7, outputs)), ["sum", "mean"], axis=0, by=by)
     for op in got:
         same(got[op], grouped(op, array, by, (0,), 0), op)
 
@@ -142,6 +145,19 @@ def test_several_workers_make_one_answer(tmp_path: Path, monkeypatch: pytest.Mon
             assert len(run.plan.blocks) > 2
             got = cf.reduce(tmp_path / "a.zarr", "sum", by=zones, client=client)
             same(got, grouped("sum", array, zones, (1, 2), None))
+
+
+@pytest.mark.parametrize("most", [1 << 20, 500])
+def test_chunks_of_files_that_are_decoded_in_turn_keep_their_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+):
+    """Several to a leaf; also where threads that read would fold, without labels."""
+    monkeypatch.setattr(strands, "FOLD_BYTES", most)
+    array = hard("float32")
+    made = zarr.create_array(tmp_path / "a.zarr", data=array, chunks=(2, 3, 4))
+    for by, along in ((ZONES, (1, 2)), (MONTHS, (0,))):
+        got = cf.reduce(made, "sum", by=by, by_axis=along)
+        same(got, grouped("sum", array, by, along, None))
 
 
 LABELS: list[tuple[Any, list[Any]]] = [
@@ -326,6 +342,16 @@ def test_a_selection_cuts_labels_too(selection: Any, cut: Any, axis: Any):
     want = grouped("sum", array[cut], MONTHS[cut[0]], (0,), 0)
     same(got, want.reshape(got.shape))
     assert len(got) == len(np.unique(MONTHS[cut[0]]))
+
+
+def test_of_an_empty_selection_groups_that_are_named_have_the_results_of_nothing():
+    given = {"axis": 0, "by": MONTHS, "by_axis": 0, "selection": slice(0, 0)}
+    got = cf.reduce(stored(hard("float32")), ["sum", "min"], groups=[0, 4], **given)
+    assert got["sum"].shape == (2, 8, 9)
+    assert not got["sum"].any()
+    assert np.isnan(got["min"]).all()
+    with pytest.raises(PlanError, match="there is no group"):
+        cf.submit(stored(hard("float32")), **given)
 
 
 def test_groups_stand_where_the_first_labelled_axis_stood():

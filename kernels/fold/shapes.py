@@ -100,7 +100,7 @@ def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False)
     Where columns have `tables`, vectors do not cross from one folded row to the next.
     """
     column = box.kept[-1]
-    if tuning.columns.lanes > 1 and not _in_vectors(tuning, box):
+    if tuning.columns.lanes > 1 and not in_vectors(tuning, box):
         tuning = tuning.narrow()
     tile = tuning.columns.lanes * tuning.tile
     items = tuning.groups * (1 if tuning.strip else tuning.rows.local_size)
@@ -115,7 +115,7 @@ def column_shape(tuning: Tuning, box: Box, splits: int, *, tables: bool = False)
     return ColumnShape(tuning, fold, blocks, blocks * across)
 
 
-def _in_vectors(tuning: Tuning, box: Box) -> bool:
+def in_vectors(tuning: Tuning, box: Box) -> bool:
     """Whether columns are neighbours, and vectors of them stand where loads need them.
 
     Where rows side by side need not follow each other, no vector crosses from one to the next.

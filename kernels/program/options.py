@@ -10,7 +10,7 @@ from chunkfold.kernels.geometry import FOLDS
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/cl/group.clh."""
 
-KEYED = ("keyed/local.cl", "keyed/global.cl", "keyed/private.cl")
+KEYED = ("keyed/local.cl", "keyed/global.cl", "keyed/private.cl", "keyed/columns.cl")
 """Kernel files that fold by key; work-groups of the first two share tables."""
 
 
@@ -100,6 +100,7 @@ class Tuning:
             "short_rows.cl": self.short_rows or TURNED,
             "passes.cl": Loads(self.rows.local_size, lanes=1, width=1, unroll=1),
             **{file: Loads(self.rows.local_size, lanes=1, width=1, unroll=1) for file in KEYED},
+            "keyed/columns.cl": replace(self.columns, width=self.columns.lanes, local_size=1),
         }.get(kernel_file, self.flat)
         values = {
             "STAGE": 0 if alone else VARIANTS.index(self.variant),

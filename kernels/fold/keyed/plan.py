@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from chunkfold.kernels.device.device import Device
+from chunkfold.kernels.fold.keyed.layout import KeyedBox
+from chunkfold.kernels.fold.shapes import in_vectors
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.shared_layout import MOST_DIGITS, SharedLayout
 
@@ -20,6 +22,9 @@ _CROWDED = 16 << 10
 GPU has few work-groups at a time."""
 _SPARE = 1 << 10
 """Bytes of local memory that are left to the compiler."""
+_CPU_TILE = 4
+"""Vectors of neighbouring outputs that a CPU's work-item folds, 1 on others: CHF_KEYED_TILE in
+kernels/cl/keyed/columns.cl."""
 _PRIVATE_BYTES = 256 << 20
 """Bytes of the accumulators that work-items have of their own."""
 _GPU_LOCAL = 512
@@ -94,3 +99,17 @@ def private_plan(keys: int, reduces: int, splits: int) -> tuple[int, int]:
     wanted = max(1, min(splits, -(-reduces // (4 * keys))))
     span = -(-reduces // wanted)
     return -(-reduces // span), span
+
+
+def column_jobs(device: Device, tuning: Tuning, layout: KeyedBox) -> int | None:
+    """Return in how many tiles neighbouring outputs are folded; None if they have no vectors.
+
+    Those of a vector must be neighbours in memory and among the outputs, and have the same key.
+    """
+    kept = layout.elements.kept
+    if not kept or kept[-1].output_stride != 1 or layout.keys.kept[-1].stride != 0:
+        return None
+    if not in_vectors(tuning, layout.elements):
+        return None
+    tile = tuning.columns.lanes * (_CPU_TILE if device.kind == "cpu" else 1)
+    return layout.outputs // kept[-1].size * -(-kept[-1].size // tile)

@@ -10,7 +10,7 @@ from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import private_plan, private_splits
+from chunkfold.kernels.fold.keyed.plan import column_jobs, private_plan, private_splits
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.program.options import Tuning
@@ -33,12 +33,16 @@ class PrivateAccumulators:
         of, fold, box = self._of, self.fold, layout.elements
         splits, span = private_plan(of.keys, box.reduces, fold.splits)
         fold.zeroed(splits)
-        shape = each_shape(fold.tuning, splits * box.outputs)
+        tiles = column_jobs(of.opened.device, fold.tuning, layout)
+        if tiles is None:
+            where, jobs = ("keyed/private.cl", "fold_private"), box.outputs
+        else:
+            where, jobs = ("keyed/columns.cl", "fold_private_columns"), tiles
         held = fold.held(splits)
         del held["fresh"]  # none is: all were made zero
         event = fold.launcher.launch(
-            ("keyed/private.cl", "fold_private"),
-            shape,
+            where,
+            each_shape(fold.tuning, splits * jobs),
             inputs,
             wait_for,
             key=keys,

@@ -38,7 +38,7 @@ from tests.kernels.fold.test_fold import upload
 pytestmark = pytest.mark.unoptimised
 
 _opened = functools.cache(DeviceContext)
-ROUTES = ("local", "one window", "global", "streams")
+ROUTES = ("local", "one window", "global", "private")
 OPS = ("sum", "mean", "std", "norm2", "count")
 OTHERS = ("min", "max", "argmax", "count_nonzero", "any")
 
@@ -48,7 +48,7 @@ def route(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     digits = {"one window": 1, "global": 0}
     if name in digits:
         monkeypatch.setattr(plan_module, "local_digits", lambda *_: digits[name])
-    if name == "streams":
+    if name == "private":
         monkeypatch.setattr(fold_module, "MOST_OUTPUTS", 0)
 
 
@@ -198,6 +198,33 @@ def test_one_op_alone_needs_nothing_of_others(opened: DeviceContext, dtype: str)
                 opened, [op], array, labels, 4, axes, (1,), pieces=3 if axes == (0, 1) else 1
             )
             assert_same(got[op], expected(op, array, labels, 4, axes, (1,)), (op, axes))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("float32", (50, 3, 130)), ("float64", (30, 67)), ("int16", (40, 2, 64)), ("uint64", (9, 33))],
+)
+@pytest.mark.parametrize("along", [(0,), (0, 1)])
+def test_neighbouring_outputs_of_one_key_are_folded_in_vectors(
+    opened: DeviceContext,
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: str,
+    shape: tuple[int, ...],
+    along: tuple[int, ...],
+):
+    route("private", monkeypatch)
+    if len(shape) < 3:
+        along = (0,)
+    rng = np.random.default_rng(6)
+    array = (abs(rng.standard_normal(shape)) * 100).astype(dtype)
+    extents = [shape[axis] for axis in along]
+    labels = np.sort(rng.integers(0, 3, extents), axis=0).astype(np.int32)
+    labels[0], labels[1], labels[-1] = 0, 1, 2  # each group has elements in each output
+    ops = ("sum", "mean", "std", "min", "max", "count", "count_nonzero")
+    for pieces in (1, 3):
+        got = folded(opened, ops, array, labels, 3, (0,), along, pieces=pieces)
+        for op in ops:
+            assert_same(got[op], expected(op, array, labels, 3, (0,), along), (op, pieces))
 
 
 @given(

@@ -91,6 +91,12 @@ def _axes(
         return _named(given, by_axis, source, chosen, selection)
     names = axis_names(source, range(len(source.shape))) or []
     dims = given.dims or ()
+    known = [dim for dim in dims if dim is not None and dim in names]
+    if known and len(known) < len(dims):
+        raise PlanError(
+            f"{given.name}: labels have axes {', '.join(map(str, dims))}, of which {source.name} "
+            f"has {', '.join(known)} alone: say with by_axis= which axes they are along"
+        )
     if dims and all(dim is not None and names.count(dim) == 1 for dim in dims):
         return _fitting(given, [names.index(dim) for dim in dims], source)
     return _by_extents(given, source, reduced)
@@ -103,7 +109,10 @@ def _named(
     chosen: Sequence[Along],
     selection: Selection,
 ) -> list[int]:
-    numbers = axis_numbers(source, by_axis, selection)
+    one = int(by_axis) if isinstance(by_axis, np.integer) else by_axis
+    if not isinstance(one, (int, str)) and not len(one or ()):
+        raise PlanError(f"by_axis is {by_axis!r}; give the axes that labels are along")
+    numbers = axis_numbers(source, one, selection)
     each: list[int] = [numbers] if isinstance(numbers, int) else list(numbers or ())
     alive = [n for n, one in enumerate(chosen) if not one.dropped]
     normalized_axes(each, len(alive))  # sees that they are axes

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -14,8 +17,9 @@ import zarr
 from chunkfold.addresses import NO_OPTIONS
 from chunkfold.axes import dimension_names
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.opening import open_source
+from chunkfold.opening import open_any, open_source
 from chunkfold.packed import packing_of
+from chunkfold.redaction import shown_address
 from chunkfold.regular import refuse_special
 from chunkfold.settings import StorageOptions
 from chunkfold.units import size_text
@@ -69,11 +73,17 @@ def read_labels(
     if isinstance(by, Given):
         return by
     if isinstance(by, (str, os.PathLike)) and os.fspath(by).endswith(".npy"):
+        if "://" in os.fspath(by):
+            raise SourceError(
+                f"{shown_address(os.fspath(by))}: files of NumPy's are read from this host alone"
+            )
         return _read_npy(Path(by))
     if isinstance(by, (str, os.PathLike, zarr.Array)):
         return _read_zarr(by, options, mask_and_scale=mask_and_scale)
     dims = getattr(by, "dims", None)
     named = isinstance(dims, tuple) and all(isinstance(dim, str) for dim in dims)
+    if hasattr(by, "data_vars"):
+        raise PlanError("by is a Dataset: name one of its arrays, as by=ds.zones")
     _refuse_many("by", getattr(by, "nbytes", 0), getattr(by, "size", 0))
     try:
         values = by if isinstance(by, np.ma.MaskedArray) else np.asarray(by)
@@ -93,20 +103,27 @@ def _read_npy(path: Path) -> Given:
     try:
         refuse_special(path)
         values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise SourceError(f"{path}: is no array of NumPy's that can be read ({error})") from error
+    except (OSError, ValueError, EOFError, SyntaxError, TokenError) as error:
+        why = "it holds Python's objects" if "allow_pickle" in str(error) else error
+        raise SourceError(f"{path}: is no array of NumPy's that can be read ({why})") from error
+    if not isinstance(values, np.ndarray):
+        raise SourceError(f"{path}: holds several arrays; give one, as numpy.save writes it")
     _refuse_many(str(path), values.nbytes, values.size)
     return _given(np.array(values), None, str(path), path.stem)
 
 
 def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool) -> Given:
-    source = open_source(by, options or NO_OPTIONS)
+    source = open_any(by, options or NO_OPTIONS)
     _refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
-    values = np.empty(source.shape, source.dtype)
-    if values.size:
-        source.read([slice(0, size, 1) for size in source.shape], values)
-    packing = packing_of(source) if mask_and_scale else None
-    values = values if packing is None else packing.values(values)
+    if source.dtype.kind in "TUS":
+        values = np.asarray(source.array[...])
+    else:
+        source = open_source(by, options or NO_OPTIONS)
+        values = np.empty(source.shape, source.dtype)
+        if values.size:
+            source.read([slice(0, size, 1) for size in source.shape], values)
+        packing = packing_of(source) if mask_and_scale else None
+        values = values if packing is None else packing.values(values)
     names = dimension_names(source.array)
     called = PurePosixPath(source.array.path or source.name).stem
     return _given(values, None if names is None else tuple(names), source.name, called)
@@ -128,7 +145,8 @@ def _given(
         raise PlanError(f"{name}: labels have at least one axis, but this is {values}")
     masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     plain, missing = plain_labels(np.asarray(np.ma.getdata(values)), name, masked)
-    return Given(plain, missing, dims, name, axis or Given.axis)
+    fine = re.fullmatch(r"\w[\w -]*", axis) is not None
+    return Given(plain, missing, dims, name, axis if fine else Given.axis)
 
 
 def plain_labels(
@@ -142,8 +160,8 @@ def plain_labels(
         If they are none.
     """
     missing = np.zeros(values.shape, bool) if masked is None else masked.copy()
-    if values.dtype.kind == "O":
-        values, missing = _of_objects(values, missing, name)
+    if values.dtype.kind in "OT":
+        values, missing = _of_objects(values.astype(object), missing, name)
     kind = values.dtype.kind
     if kind in "iu":
         beyond = kind == "u" and bool((values > np.iinfo(np.int64).max).any())
@@ -153,8 +171,11 @@ def plain_labels(
         values = _whole(values, missing, name)
     elif kind in "mM":
         missing |= np.isnat(values)
-    elif kind in "ST":
-        values = values.astype(np.str_)
+    elif kind == "S":
+        try:
+            values = values.astype(np.str_)
+        except UnicodeDecodeError:
+            raise PlanError(f"{name}: labels are bytes that are no ASCII; decode them") from None
     elif kind not in "Ub":
         raise PlanError(
             f"{name}: labels of {values.dtype} are none; give whole numbers, texts, bools or dates"
@@ -166,20 +187,41 @@ def _of_objects(
     values: np.ndarray, missing: np.ndarray, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Give objects the dtype that those have which are not None, nor NaN."""
-    absent = np.array([one is None or one != one for one in values.reshape(-1)], bool)
+    absent = np.array([_is_missing(one) for one in values.reshape(-1)], bool)
     missing = missing | absent.reshape(values.shape)
     held = values[~missing].tolist()
-    if len({type(one) for one in held}) > 1 or isinstance(next(iter(held), 0), (list, tuple)):
+    kinds = {type(one) for one in held}
+    if len(kinds) > 1 or kinds & {list, tuple, np.ndarray}:
         raise PlanError(f"{name}: labels are of several types; give integers, texts or dates alone")
-    there = np.asarray(held)
+    there = _array_of(held)
     out = np.zeros(values.shape, there.dtype)
     out[~missing] = there
     return out, missing
 
 
+def _is_missing(one: Any) -> bool:
+    """Whether an object stands for no label: None, NaN, NaT, and what is not even itself."""
+    try:
+        return one is None or bool(one != one)
+    except (TypeError, ValueError, ArithmeticError):  # as pandas.NA, which is neither
+        return True
+
+
+def _array_of(held: Sequence[Any]) -> np.ndarray:
+    """Return objects of one type as an array that has all of their values."""
+    if held and isinstance(held[0], dt.date):
+        unit = "us" if isinstance(held[0], dt.datetime) else "D"
+        return np.asarray(held, f"M8[{unit}]")
+    if held and isinstance(held[0], int) and not isinstance(held[0], bool):
+        beyond = max(held) > np.iinfo(np.int64).max
+        return np.asarray(held, np.uint64 if beyond and min(held) >= 0 else None)
+    return np.asarray(held)
+
+
 def _whole(values: np.ndarray, missing: np.ndarray, name: str) -> np.ndarray:
     held = np.where(missing, 0, values).astype(np.float64)
     odd = (held != np.floor(held)) | (np.abs(held) >= 2.0**63)
+    odd |= ~missing & (held.astype(values.dtype) != values)  # wider floats hold more digits
     if odd.any():
         raise PlanError(
             f"{name}: labels are whole numbers, but {held[odd][0]} is among them: number the "
@@ -226,7 +268,12 @@ def _expected(
     given: Given, values: np.ndarray, missing: np.ndarray, groups: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     plain = not hasattr(groups, "__array__") and isinstance(groups, Iterable)
-    asked = np.asarray(list(groups) if plain and not isinstance(groups, str) else groups)
+    try:
+        listed = list(groups) if plain and not isinstance(groups, str) else None
+        one_type = listed is not None and len({type(one) for one in listed}) == 1
+        asked = _array_of(listed) if listed and one_type else np.asarray(groups)
+    except (ValueError, OverflowError):
+        raise PlanError(f"groups is {groups!r}; give a list of labels") from None
     if asked.ndim != 1 or not asked.size:
         raise PlanError(f"groups is {groups!r}; give a list of labels")
     wanted, none = plain_labels(asked, "groups")
@@ -237,16 +284,28 @@ def _expected(
         raise PlanError(
             f"groups are {_SORTS[kinds[0]]}, but the labels of {given.name} are {_SORTS[kinds[1]]}"
         )
-    order = np.argsort(wanted, kind="stable")
-    ascending = wanted[order]
+    ascending = np.sort(wanted)
     twice = ascending[1:][ascending[1:] == ascending[:-1]]
     if twice.size:
         raise PlanError(f"groups has {twice[0]} more than once: each is one group")
     codes = np.full(values.shape, -1, np.int64)
-    there = values[~missing]
-    at = np.minimum(np.searchsorted(ascending, there), len(wanted) - 1)
-    codes[~missing] = np.where(ascending[at] == there, order[at], -1)
+    codes[~missing] = _places(wanted, values[~missing])
     return codes, wanted
+
+
+def _places(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Return where each label stands among those that are wanted; -1 if nowhere."""
+    if wanted.dtype.kind + there.dtype.kind in ("iu", "ui"):  # NumPy compares these as floats
+        places, held = np.full(there.shape, -1, np.int64), np.flatnonzero(wanted >= 0)
+        fits = there >= 0
+        if held.size:
+            found = _places(wanted[held].astype(np.uint64), there[fits].astype(np.uint64))
+            places[fits] = np.where(found < 0, -1, held[found])
+        return places
+    order = np.argsort(wanted, kind="stable")
+    ascending = wanted[order]
+    at = np.minimum(np.searchsorted(ascending, there), len(wanted) - 1)
+    return np.where(ascending[at] == there, order[at], -1)
 
 
 def _kind(values: np.ndarray) -> str:

@@ -52,14 +52,26 @@ def open_source(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
         If there is nothing there, it is a group (its arrays are named), it is no Zarr, or its
         dtype cannot be reduced, or a codec of it is not installed.
     """
-    found = source if isinstance(source, Source) else _array(source, options)
-    if isinstance(source, (str, os.PathLike)):
-        address = os.path.expanduser(os.fspath(source))  # noqa: PTH111
-        found = replace(found, address=address, options=dict(options))
+    found = open_any(source, options)
     try:
         stored_name(found.dtype)
     except (DeviceError, TypeError) as error:
         raise SourceError(f"{found.name}: {error}") from None
+    return found
+
+
+def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
+    """Open as `open_source` does what need not be of a dtype that can be reduced.
+
+    Raises
+    ------
+    SourceError
+        As `open_source`.
+    """
+    found = source if isinstance(source, Source) else _array(source, options)
+    if isinstance(source, (str, os.PathLike)):
+        address = os.path.expanduser(os.fspath(source))  # noqa: PTH111
+        found = replace(found, address=address, options=dict(options))
     if why := why_undecodable(found.array.metadata.to_dict()):
         raise SourceError(f"{found.name}: {why}")
     return found

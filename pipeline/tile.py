@@ -82,6 +82,8 @@ def _fold_window(stream: Stream, window: Window) -> Partial:
 
 def _around(chosen: np.ndarray, slab: Place) -> Place | None:
     """Return the least box within a slab that has all that is chosen there; None if nothing is."""
+    if not slab:  # one output, of each group
+        return () if chosen else None
     found = np.nonzero(chosen[slab])
     if not len(found[0]):
         return None

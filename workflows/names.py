@@ -10,10 +10,12 @@ from chunkfold.axes import Axis
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
+from chunkfold.labels import Given
 from chunkfold.request import Op
 from chunkfold.source import Source
 from chunkfold.workflows.companions import Companions
 from chunkfold.workflows.coordinates import Beside, Kept
+from chunkfold.workflows.groups import refuse_unwritable
 from chunkfold.workflows.outputs import format_of
 
 OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
@@ -36,23 +38,25 @@ def refuse_taken_names(
     axis: Axis,
     selection: Selection = None,
     keepdims: bool = False,
-    grouped: Sequence[str] = (),
+    by: Given | None = None,
 ) -> None:
     """Find out before the work starts whether results in a Zarr have names of their own there.
+
+    `by` are the labels of groups, if there are any.
 
     Raises
     ------
     PlanError
         If one is called as an axis, or as an array that comes along, such as a coordinate.
-
-    `grouped` is the axis of groups, if there is one.
     """
     if format_of(out) != ".zarr":
         return
     kept = Kept.of(source, axis, selection)
     alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
     axes = [name for n in (alive if keepdims else kept.kept) if (name := kept.names[n])]
-    axes += grouped
+    if by is not None:
+        refuse_unwritable(by, axes)
+        axes.append(by.axis)
     arrays = {name: _FIELDS.get(name, (name,)) for name in op_names(op)}
     refuse_taken(source.name, arrays, axes, Companions(kept, read=False).all)
 

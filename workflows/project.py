@@ -65,7 +65,7 @@ def project(
     if given.get("by") is not None:
         terms = {"mask_and_scale": bool(given.get("mask_and_scale"))}
         given["by"] = read_labels(given["by"], given.get("storage_options"), **terms)
-        names["grouped"] = [given["by"].axis]
+        names["by"] = given["by"]
     refuse_taken_names(out, found, op, axis=axis, **names)
     run = submit(found, op, axis=axis, **given)
     results = run.result()

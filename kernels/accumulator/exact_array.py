@@ -13,7 +13,6 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.exact_tree import Leaf, Node, Operation, exactly, near
 from chunkfold.kernels.accumulator.sums import ExactSums
-from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.exact import pairs, rationals
 from chunkfold.kernels.exact.limbs import FORMATS
 from chunkfold.kernels.exact.pieces import Where, in_threads, pieces_of, slabs_of
@@ -21,6 +20,8 @@ from chunkfold.kernels.exact.rationals import Real
 from chunkfold.kernels.exact.rounding import ratio, root
 
 _MOST_POWER = 64
+_ARRAYS = "?bBhHiIlLqQefd"
+"""NumPy's characters of dtypes whose arrays are exact numbers."""
 """The highest power: it is multiplied out."""
 
 
@@ -138,10 +139,19 @@ class ExactArray:
         ------
         ValueError
             If it has another shape.
+        TypeError
+            If it is NumPy's, but of numbers of another kind.
         """
         if isinstance(other, ExactArray):
             shape: tuple[int, ...] = other.shape
         else:
+            if (
+                isinstance(other, np.generic | np.ndarray) and other.dtype.char not in _ARRAYS
+            ) or isinstance(other, np.ma.MaskedArray):
+                raise TypeError(
+                    f"exact numbers meet {type(other).__name__} of {other.dtype}: give integers, "
+                    "floats of 64 bits at most, or a Fraction"
+                )
             other = other.item() if isinstance(other, np.generic) else other
             shape = np.shape(other) if isinstance(other, np.ndarray) else ()
         if shape not in ((), self.shape):
@@ -149,8 +159,8 @@ class ExactArray:
         if isinstance(other, ExactArray):
             return other
         if isinstance(other, np.ndarray):
-            if shape == () or kind_of(other.dtype) not in "biuf":
-                return self._taken(other[()]) if shape == () else None
+            if shape == ():
+                return self._taken(other[()])
             plain = other.astype(np.int8) if other.dtype.kind == "b" else other
             return self._of(Leaf(plain), self._outputs)
         if isinstance(other, numbers.Rational):
@@ -201,11 +211,10 @@ class ExactArray:
                 f"exact numbers are raised to whole numbers, or to those and a half, up to "
                 f"{_MOST_POWER}, not to {power!r}"
             )
-        if twice % 2:
-            root = self.sqrt()
-            return root * self ** (twice // 2) if twice > 0 else root / self ** ((1 - twice) // 2)
         if twice < 0:
-            return 1 / self ** (-twice // 2)
+            return 1 / self ** (-twice / 2 if twice % 2 else -twice // 2)
+        if twice % 2:
+            return self.sqrt() * self ** (twice // 2)
         made, base, left = self._taken(1), self, twice // 2
         assert made is not None
         while left:

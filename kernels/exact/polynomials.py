@@ -19,6 +19,7 @@ from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs, limbs_between,
 from chunkfold.kernels.expressions.library import lower, upper
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, constant_value, flat
 from chunkfold.kernels.expressions.operations import cast, made
+from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.expressions.symbols import Symbol
 
 MOST_FACTORS = 4
@@ -70,7 +71,15 @@ def polynomial(tree: Node) -> Polynomial:
         If its degree is above 4, or a number in it has too many digits.
     """
     terms: _Terms = {}
-    for factors, number in _expanded(tree).items():
+    expanded = _expanded(tree)
+    gone = _factors(tree).difference(*expanded)
+    if gone:
+        names = ", ".join(sorted(shown(one) for one in gone))
+        raise PolynomialError(
+            f"all that has {names} in it cancels: leave it out (where that is NaN or infinite, "
+            "floats give something else than nothing)"
+        )
+    for factors, number in expanded.items():
         for halves, times in _halved(factors):
             terms[halves] = terms.get(halves, Fraction(0)) + number * times
     monomials = [Monomial(number, factors) for factors, number in terms.items() if number]
@@ -109,6 +118,22 @@ def _expanded(tree: Node) -> _Terms:
         if tree.op == "cast" and _keeps(sources[0].dtype, tree.dtype):
             return _expanded(sources[0])
     return {(tree,): Fraction(1)}
+
+
+def _factors(tree: Node) -> set[Node]:
+    """Return what a tree multiplies out to products of, also of those that cancel."""
+    if tree.op == "constant":
+        return set()
+    sums = tree.op in ("add", "subtract", "multiply", "negative")
+    inverted = tree.op == "invert" and tree.dtype.kind == "i"
+    if tree.dtype != BOOL:
+        if sums or inverted:
+            return set().union(*map(_factors, tree.sources))
+        if tree.op == "power" and (times := _whole_power(tree.sources[1])) is not None:
+            return _factors(tree.sources[0]) if times else set()
+        if tree.op == "cast" and _keeps(tree.sources[0].dtype, tree.dtype):
+            return _factors(tree.sources[0])
+    return {tree}
 
 
 def _of_constant(tree: Node) -> _Terms:

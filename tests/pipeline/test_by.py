@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -450,3 +451,58 @@ def test_remarks_tell_of_nan_in_elements_and_not_of_groups_without_any():
     odd = cf.submit(stored(array, (3,)), "mean", by=np.arange(8) % 2)
     assert np.isnan(odd.result()[1])
     assert [told for told in odd.remarks() if "there is NaN in mean" in told]
+
+
+def test_sums_that_expansions_lose_are_folded_again_where_nothing_is_kept():
+    values = np.array([1e-200, 1e200, 3.0, 1e-170])
+    array = zarr.create_array(store={}, data=values, chunks=(2,))
+    got = cf.reduce([array, array], "dot", by=[0, 1, 0, 1])
+    assert got.tolist() == [9.0, np.inf]
+
+
+@pytest.mark.parametrize(
+    ("labels", "groups", "sums"),
+    [
+        (np.array([2**53 + 1, 2**63, 2**53 + 1, 2**63], "u8"), [2**53, 2**53 + 1], [0, 4]),
+        (np.array([2**53 + 1, 2**63, 5, 2**63], "u8"), [2**63, 5], [6, 3]),
+        (np.array([-1, 3, 3, 2**40]), np.array([3, 2**63], "u8"), [5, 0]),
+        (np.array(["a", "bb", "a", "bb"], np.dtypes.StringDType()), None, [4, 6]),
+        (np.array([dt.date(2001, 1, 1), dt.date(1999, 1, 1)] * 2, object), None, [6, 4]),
+    ],
+)
+def test_labels_are_told_apart_in_their_own_dtype(labels: np.ndarray, groups: object, sums: list):
+    array = zarr.create_array(store={}, data=np.arange(4.0) + 1, chunks=(2,))
+    assert cf.reduce(array, "sum", by=labels, groups=groups).tolist() == sums
+
+
+def test_texts_in_a_zarr_are_labels(tmp_path: Path):
+    texts = np.array(["a", "bb"] * 2, object)
+    xr.Dataset({"q": ("time", texts), "t": ("time", np.arange(4.0))}).to_zarr(tmp_path / "v.zarr")
+    got = cf.reduce(str(tmp_path / "v.zarr/t"), "sum", by=str(tmp_path / "v.zarr/q"))
+    assert got.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ({"by": np.array([b"\xe9", b"b"] * 2)}, "no ASCII"),
+        ({"by": [0, 1, 0, 1], "by_axis": ()}, "give the axes"),
+        ({"by": [0, 1, 0, 1], "groups": [[0, 1], [2]]}, "give a list of labels"),
+        ({"by": np.array([2**62, 2**62 + 1] * 2, np.longdouble)}, "whole numbers"),
+        ({"by": xr.Dataset({"z": ("x", [1, 2, 3, 4])})}, "name one of its arrays"),
+        ({"by": "https://host/labels.npy"}, "from this host alone"),
+    ],
+)
+def test_labels_that_are_none_end_in_one_sentence(terms: dict, said: str):
+    array = zarr.create_array(store={}, data=np.arange(4.0), chunks=(2,))
+    with pytest.raises(cf.ChunkfoldError, match=said):
+        cf.reduce(array, "sum", **terms)
+
+
+def test_axes_of_labels_are_named_all_or_not_at_all():
+    array = zarr.create_array(
+        store={}, data=np.arange(16.0).reshape(4, 4), chunks=(2, 2), dimension_names=("time", "x")
+    )
+    labels = xr.DataArray(np.zeros((4, 4), int), dims=("x", "t"))
+    with pytest.raises(cf.PlanError, match="has x alone: say with by_axis="):
+        cf.reduce(array, "sum", by=labels)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +102,45 @@ def test_a_name_that_is_taken_is_refused_before_the_work(air: np.ndarray):
     told = chunkfold("reduce", "a.zarr/air", "--by", "nothing.npy", code=2).stderr
     assert "nothing.npy: is no array of NumPy's" in told
     assert cf.plan("a.zarr/air", axis="time", by="month.npy").groups == 3
+
+
+def _grouped(folder: Path, labels: np.ndarray, stem: str) -> subprocess.CompletedProcess:
+    array = zarr.create_array(
+        str(folder / "d.zarr"), data=np.arange(24.0).reshape(6, 4), chunks=(4, 3),
+        dimension_names=("time", "x"), overwrite=True,
+    )  # fmt: skip
+    assert array.shape == (6, 4)
+    np.save(folder / f"{stem}.npy", labels)
+    words = ["chunkfold", "project", "d.zarr", "out.zarr", "--axis", "time", "--op", "mean"]
+    program = Path(sys.executable).parent / words[0]
+    return subprocess.run(
+        [program, *words[1:], "--by", f"{stem}.npy"], cwd=folder, capture_output=True, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+
+
+def test_dates_of_any_unit_come_back(tmp_path: Path):
+    labels = np.array(["1500-01-01", "2500-01-01"] * 3, "M8[ms]")
+    done = _grouped(tmp_path, labels, "when")
+    assert done.returncode == 0, done.stderr
+    stored = xarray.open_zarr(
+        tmp_path / "out.zarr", decode_times=xarray.coders.CFDatetimeCoder(time_unit="ms")
+    )
+    assert stored.when.values.astype("M8[ms]").tolist() == labels[:2].tolist()
+
+
+@pytest.mark.parametrize(
+    ("labels", "stem", "said"),
+    [
+        (np.array([1, 2, 3] * 2, "M8[ps]"), "when", "cast them to datetime64[ns] or a coarser"),
+        (np.array([1, 2] * 3, "m8[M]"), "span", "cast them to timedelta64[ns]"),
+        (np.arange(6) % 2, "x", "called 'x', as an axis that results keep"),
+    ],
+)
+def test_labels_that_are_no_coordinate_are_refused(
+    tmp_path: Path, labels: np.ndarray, stem: str, said: str
+):
+    done = _grouped(tmp_path, labels, stem)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert not (tmp_path / "out.zarr").exists()

@@ -53,7 +53,7 @@ def command(
     check(opened, **given)
     check_projection(opened, out, given["op"], given["dtype"], overwrite=overwrite)
     names = {"axis": given["axis"], "selection": given["selection"], "keepdims": keepdims}
-    names["grouped"] = [given["by"].axis] if given["by"] else []
+    names["by"] = given["by"]
     refuse_taken_names(out, opened, given["op"], **names)
     options.hold(out)
     options.tell_packed([opened], mask_and_scale=given["mask_and_scale"], quiet=quiet)

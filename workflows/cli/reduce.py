@@ -100,7 +100,7 @@ def command(
     if output is not None:
         check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
         names = {"axis": given["axis"], "selection": given["selection"], "keepdims": keepdims}
-        names["grouped"] = [given["by"].axis] if given["by"] else []
+        names["by"] = given["by"]
         refuse_taken_names(output, opened[0], given["op"], **names)
     options.hold(output)
     _check_beside(manifest, report, performance)

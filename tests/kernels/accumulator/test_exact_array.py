@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkfold.kernels import ExactArray, Monoid
+from chunkfold.kernels import ExactArray, Monoid, MonoidError
 from chunkfold.kernels.accumulator.partial import Wide
 from chunkfold.kernels.accumulator.sums import ExactSums, deposited, expanded
 from chunkfold.kernels.exact.limbs import limbs_of
@@ -215,3 +215,28 @@ def test_fields_without_a_finish_are_rounded():
     square = sum(Fraction(x) ** 2 for x in (0.1, 0.2))
     assert got["q"].tolist() == [float(square)]
     assert got["s"].tolist() == [math.fsum([0.1, 0.2])]
+
+
+def _finished(finish: Callable[[Any], Any], values: list[float]) -> np.ndarray:
+    monoid = Monoid(
+        "p", fields={"s": "exact"}, zero=0, lift=lambda x: x, op="add",
+        finish=lambda fields, context: finish(fields["s"]),
+    )  # fmt: skip
+    return monoid.evaluate(np.array([values]), axis=0)
+
+
+@pytest.mark.parametrize("power", [-0.5, -1.5, -1, 0.5, 1.5])
+def test_powers_of_nothing_and_of_infinity_are_numpy_s(power: float):
+    values = [0.0, 4.0, np.inf]
+    with np.errstate(divide="ignore"):
+        want = np.array(values) ** power
+    assert _finished(lambda s: s**power, values).tolist() == want.tolist()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [np.longdouble(1), np.datetime64("2001"), np.ones(2, complex), np.ma.masked_array([1.0, 2.0])],
+)
+def test_what_is_no_exact_number_is_refused_in_a_sentence(other: Any):
+    with pytest.raises(MonoidError, match="exact numbers meet"):
+        _finished(lambda s: s * other, [1.0, 2.0])

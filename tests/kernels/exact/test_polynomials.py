@@ -379,3 +379,16 @@ def test_carries_are_due_sooner_where_elements_are_many_doubles(opened: DeviceCo
         found = fold.profile().get(("settle", 0))
         settled[name] = found.launches if found else 0
     assert settled["four"] == settled["plain"] + 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "lift"),
+    [
+        (2, lambda x, y: x + y - y),
+        (1, lambda x: x - x),
+        (2, lambda x, y: (x + y) ** 2 - x * x - 2 * x * y),
+    ],
+)
+def test_factors_that_cancel_are_refused(inputs: int, lift: Callable[..., Any]):
+    with pytest.raises(MonoidError, match="cancels: leave it out"):
+        Monoid("p", inputs=inputs, fields={"s": "exact"}, zero=0, lift=lift, op="add")

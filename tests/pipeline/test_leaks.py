@@ -17,8 +17,8 @@ from distributed import Client
 
 import chunkfold as cf
 
-WARM, RUNS, MOST_BYTES = 48, 64, 1000
-"""Runs before, runs that are measured, and what each may leave."""
+WARM, RUNS, MOST_BYTES, ROUNDS = 48, 64, 1000, 3
+"""Runs before, runs that are measured, what each may leave, and how often at most that is measured."""
 SHORT = {
     "distributed.admin.low-level-log-length": 10,
     "distributed.diagnostics.computations.max-history": 2,
@@ -58,10 +58,14 @@ def test_runs_of_a_client_leave_nothing(tmp_path: Path):
         tracemalloc.start()
         try:
             before, topics = held(WARM), len(scheduler._broker._topics)
-            grown = (held(RUNS) - before) / RUNS
+            grown = []  # what runs leave they leave each time; what else comes does not
+            while len(grown) < ROUNDS and not (grown and grown[-1] < MOST_BYTES):
+                after = held(RUNS)
+                grown.append((after - before) / RUNS)
+                before = after
         finally:
             tracemalloc.stop()
-        assert grown < MOST_BYTES
+        assert min(grown) < MOST_BYTES, grown
         # One each: what Dask keeps for good.
         assert len(scheduler._broker._topics) == topics
         assert list(spans) == ["chunkfold"]

@@ -201,10 +201,14 @@ def test_one_op_alone_needs_nothing_of_others(opened: DeviceContext, dtype: str)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape"),
-    [("float32", (50, 3, 130)), ("float64", (30, 67)), ("int16", (40, 2, 64)), ("uint64", (9, 33))],
+    ("dtype", "shape", "along"),
+    [
+        ("float32", (20, 3, 35), (0, 1)),
+        ("float64", (12, 67), (0,)),
+        ("int16", (12, 2, 40), (0,)),
+        ("uint64", (9, 33), (0,)),
+    ],
 )
-@pytest.mark.parametrize("along", [(0,), (0, 1)])
 def test_neighbouring_outputs_of_one_key_are_folded_in_vectors(
     opened: DeviceContext,
     monkeypatch: pytest.MonkeyPatch,
@@ -213,14 +217,12 @@ def test_neighbouring_outputs_of_one_key_are_folded_in_vectors(
     along: tuple[int, ...],
 ):
     route("private", monkeypatch)
-    if len(shape) < 3:
-        along = (0,)
     rng = np.random.default_rng(6)
     array = (abs(rng.standard_normal(shape)) * 100).astype(dtype)
     extents = [shape[axis] for axis in along]
     labels = np.sort(rng.integers(0, 3, extents), axis=0).astype(np.int32)
     labels[0], labels[1], labels[-1] = 0, 1, 2  # each group has elements in each output
-    ops = ("sum", "mean", "std", "min", "max", "count", "count_nonzero")
+    ops = ("sum", "std", "min", "count", "count_nonzero")
     for pieces in (1, 3):
         got = folded(opened, ops, array, labels, 3, (0,), along, pieces=pieces)
         for op in ops:

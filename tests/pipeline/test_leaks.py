@@ -18,7 +18,7 @@ from distributed import Client
 import chunkfold as cf
 
 WARM, RUNS, MOST_BYTES, ROUNDS = 48, 64, 1000, 3
-"""Runs before, runs that are measured, what each may leave, and how often it is measured at most."""
+"""Runs before, runs that are measured, what each may leave, how often that is measured at most."""
 SHORT = {
     "distributed.admin.low-level-log-length": 10,
     "distributed.diagnostics.computations.max-history": 2,

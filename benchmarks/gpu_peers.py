@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chunkfold.kernels import DeviceContext, Fold, as_monoid, bind, box, choose, devices
+from chunkfold.kernels import DeviceContext, Fold, KeyedFold, as_monoid, bind, box, choose, devices
 from chunkfold.kernels.bench.peers import folding, placed, reduction_kernel
 from chunkfold.kernels.bench.timing import medians
 
@@ -34,7 +34,7 @@ def torch_event_seconds(call: Callable[[], object], rounds: int) -> float:
     return float(np.median(times))
 
 
-def own_seconds(fold: Fold, call: Callable[[], object], rounds: int) -> float:
+def own_seconds(fold: Fold | KeyedFold, call: Callable[[], object], rounds: int) -> float:
     """Return the median seconds of a fold's passes, all of them, by the device's clock."""
     times = []
     for _ in range(rounds):
@@ -44,7 +44,7 @@ def own_seconds(fold: Fold, call: Callable[[], object], rounds: int) -> float:
     return float(np.median(times))
 
 
-def _run_ns(fold: Fold) -> int:
+def _run_ns(fold: Fold | KeyedFold) -> int:
     return sum(launches.run_ns for launches in fold.profile().values())
 
 

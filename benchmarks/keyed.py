@@ -9,10 +9,10 @@ labels, and runs of 512 of the same.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
 import numpy as np
 import pyopencl as cl
+from gpu_peers import own_seconds, torch_event_seconds
 
 from chunkfold.kernels import (
     Box,
@@ -47,32 +47,6 @@ def values(count: int, dtype: str) -> np.ndarray:
     return np.resize(some.astype(dtype), count)
 
 
-def device_seconds(fold: Fold | KeyedFold, call: Callable[[], object], rounds: int) -> float:
-    """Return the median seconds of all kernels of a fold, by the device's clock."""
-    times = []
-    for _ in range(rounds + 1):
-        before = sum(launches.run_ns for launches in fold.profile().values())
-        call()
-        after = sum(launches.run_ns for launches in fold.profile().values())
-        times.append((after - before) / 1e9)
-    return float(np.median(times[1:]))
-
-
-def cuda_seconds(call: Callable[[], object], rounds: int) -> float:
-    """Return the median seconds of a CUDA call by CUDA's events."""
-    import torch
-
-    times = []
-    for _ in range(rounds + 1):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        call()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / 1e3)
-    return float(np.median(times[1:]))
-
-
 def peers(array: np.ndarray, keys: np.ndarray, groups: int, rounds: int) -> dict[str, float]:
     """Return the seconds of those libraries that are here."""
     try:
@@ -82,12 +56,13 @@ def peers(array: np.ndarray, keys: np.ndarray, groups: int, rounds: int) -> dict
         return {}
     tensor, index = torch.from_numpy(array).cuda(), torch.from_numpy(keys).cuda()
     out = torch.zeros(groups, dtype=tensor.dtype, device="cuda")
-    found = {"torch": cuda_seconds(lambda: out.index_add_(0, index, tensor), rounds)}
+    calls = {"torch": lambda: out.index_add_(0, index, tensor)}
     if array.dtype.kind == "f":
         a, k = cupy.from_dlpack(tensor), cupy.from_dlpack(index)
-        counted = cuda_seconds(lambda: cupy.bincount(k, weights=a, minlength=groups), rounds)
-        found["cupy"] = counted
-    return found
+        calls["cupy"] = lambda: cupy.bincount(k, weights=a, minlength=groups)
+    for call in calls.values():
+        call()  # the first time it may compile
+    return {name: torch_event_seconds(call, rounds) for name, call in calls.items()}
 
 
 def main() -> None:
@@ -118,7 +93,8 @@ def main() -> None:
                 fold.add([buffer], whole)
                 fold.finish()
 
-            rate = array.nbytes / device_seconds(fold, unlabelled, options.rounds) / 1e9
+            unlabelled()  # the first time it compiles
+            rate = array.nbytes / own_seconds(fold, unlabelled, options.rounds) / 1e9
             share = array.itemsize / (array.itemsize + 4)
             print(f"{dtype} {op}: {rate:.0f} without labels, {rate * share:.0f} if they were read")
             for groups in options.labels or LABELS:
@@ -135,7 +111,8 @@ def main() -> None:
                         keyed.add([buffer], held, keyed_box((count,), (0,)))
                         keyed.finish()
 
-                    seconds = {"chunkfold": device_seconds(keyed, labelled, options.rounds)}
+                    labelled()
+                    seconds = {"chunkfold": own_seconds(keyed, labelled, options.rounds)}
                     if op == "sum" and not options.no_peers:
                         seconds |= peers(array, keys, groups, options.rounds)
                     cells = [f"{n} {array.nbytes / s / 1e9:8.1f}" for n, s in seconds.items()]

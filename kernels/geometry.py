@@ -166,35 +166,53 @@ def box(
     >>> box((2, 3), (1,), strides=(1, 2)).kernel
     'columns'
     """
+    dims = dims_of(shape, axes, strides, index_strides)
+    kept = merged([(dim,) for axis, dim in dims.items() if axis not in axes])
+    reduced = merged([(dim,) for axis, dim in dims.items() if axis in axes])
+    return Box(tuple(dim for (dim,) in kept), tuple(dim for (dim,) in reduced), offset, index)
+
+
+def dims_of(
+    shape: Sequence[int],
+    axes: Sequence[int],
+    strides: Sequence[int] | None = None,
+    index_strides: Sequence[int] | None = None,
+) -> dict[int, Dim]:
+    """Return the dim of each axis; parameters as `box`."""
     strides = c_strides(shape) if strides is None else strides
     given = strides if index_strides is None else index_strides
-    kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
-    outputs = dict(zip(kept_axes, c_strides([shape[axis] for axis in kept_axes]), strict=True))
-    dims = {
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    outputs = dict(zip(kept, c_strides([shape[axis] for axis in kept]), strict=True))
+    return {
         axis: Dim(shape[axis], strides[axis], given[axis], outputs.get(axis, 0))
         for axis in range(len(shape))
     }
-    kept = _merged([dims[axis] for axis in kept_axes])
-    reduced = _merged([dim for axis, dim in dims.items() if axis in axes])
-    return Box(kept, reduced, offset, index)
 
 
-def _merged(dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Put dims in memory's order, merge those that are one run, drop those of one element."""
-    if any(dim.size == 0 for dim in dims):
-        return (Dim(0, 1, 1, 1),)
-    out: list[Dim] = []
-    for dim in sorted(dims, key=lambda dim: -dim.stride):
-        if dim.size == 1:
+def merged(dims: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
+    """Put dims in memory's order, merge those that are one run, drop those of one element.
+
+    Each is a tuple: an axis as it is in several buffers. The order is that of the first; those that
+    are merged are one run in all.
+    """
+    if any(each[0].size == 0 for each in dims):
+        return [(Dim(0, 1, 1, 1),) * len(dims[0])]
+    out: list[tuple[Dim, ...]] = []
+    for each in sorted(dims, key=lambda each: -each[0].stride):
+        if each[0].size == 1:
             continue
-        before = out[-1] if out else None
-        if (
-            before is not None
-            and before.stride == dim.size * dim.stride
-            and before.index_stride == dim.size * dim.index_stride
-            and before.output_stride == dim.size * dim.output_stride
-        ):
-            out[-1] = replace(dim, size=before.size * dim.size)
+        if out and all(map(_continues, out[-1], each)):
+            size = out[-1][0].size * each[0].size
+            out[-1] = tuple(replace(dim, size=size) for dim in each)
         else:
-            out.append(dim)
-    return tuple(out)
+            out.append(each)
+    return out
+
+
+def _continues(before: Dim, dim: Dim) -> bool:
+    """Whether a dim's run goes on where each step of the dim before it goes to."""
+    return (
+        before.stride == dim.size * dim.stride
+        and before.index_stride == dim.size * dim.index_stride
+        and before.output_stride == dim.size * dim.output_stride
+    )

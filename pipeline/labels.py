@@ -118,7 +118,7 @@ def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool)
     if source.dtype.kind in "TUS":
         values = np.asarray(source.array[...])
     else:
-        source = open_source(by, options or NO_OPTIONS)
+        source = open_source(source)
         values = np.empty(source.shape, source.dtype)
         if values.size:
             source.read([slice(0, size, 1) for size in source.shape], values)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chunkfold.kernels import Accumulator
 from chunkfold.kernels.fold.combine import SLAB_BYTES
-from chunkfold.kernels.fold.keyed.plan import MOST_OUTPUTS
+from chunkfold.kernels.fold.keyed.plan import shares_tables
 from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.keys import HELD_BYTES, Keys
 from chunkfold.layout import Layout
@@ -90,7 +90,7 @@ def projected(
     if keys is not None:
         nbytes = 4 * keys.codes.size
         held = keys.codes.nbytes + threads * min(nbytes, HELD_BYTES + leaf_bytes)
-        if layout.most_outputs <= MOST_OUTPUTS:  # tables of all, on the device and read back
+        if shares_tables(layout.most_outputs):  # tables of all, on the device and read back
             tables += 3 * outputs * limbs
     return Memory(
         staging=threads * ring_slots(readers) * leaf_bytes * len(sources),

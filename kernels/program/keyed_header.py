@@ -101,8 +101,7 @@ static void chf_settle_digit(uint w, long low, long high, uint bits, __global co
 {{
     {joined(settles)}
 }}
-/* Make fields of words; `some` is always true, for unsigned minima. */
-static void chf_words_of(const long *words, int some, acc_t *a)
+static void chf_words_of(const long *words, acc_t *a)
 {{
 {joined(ends)}
 }}
@@ -147,26 +146,19 @@ def _extreme(target: str, field: BoundField) -> str:
 
 def _key(value: str, field: BoundField) -> str:
     """Return the unsigned key whose order is a field's, or of minima that of the complements."""
-    kind, sign = _unsigned(field)
-    if field.dtype.startswith("u"):
-        return _complement(f"as_{kind}({value})", field, "scales->digits > 0")
-    key = f"(as_{kind}({value}) ^ {sign})"
-    return f"~{key}" if field.op == "min" else key
+    kind, flipped = _flipped(field)
+    return f"(as_{kind}({value}){flipped})"
 
 
-def _unsigned(field: BoundField) -> tuple[str, str]:
-    """Return the unsigned type of a field's keys, and their most significant bit."""
-    return ("ulong", "1UL << 63") if "64" in field.dtype else ("uint", "1U << 31")
+def _flipped(field: BoundField) -> tuple[str, str]:
+    """Return the unsigned type of a field's keys, and what flips the bits that differ in them.
 
-
-def _complement(key: str, field: BoundField, always: str) -> str:
-    """Return the complement of a key, if it is a minimum's.
-
-    Of max(~a, ~b) Intel's compiler (2025) makes min(a, b), and drops the complement, where a and b
-    are unsigned. `always` is an argument of the kernel that is always true, so that the compiler
-    cannot know that all bits change.
+    Compilers do not know of CHF_ALL_BITS that it is all bits, or they make wrong code of minima
+    (kernels/cl/vectors.clh).
     """
-    return f"({key} ^ (0 - ({_unsigned(field)[0]})({always})))" if field.op == "min" else key
+    kind, sign = ("ulong", "1UL << 63") if "64" in field.dtype else ("uint", "1U << 31")
+    flipped = "" if field.dtype.startswith("u") else f" ^ {sign}"
+    return kind, f"{flipped} ^ ({kind})CHF_ALL_BITS" if field.op == "min" else flipped
 
 
 def _end(word: int, number: int, field: BoundField) -> str:
@@ -174,13 +166,8 @@ def _end(word: int, number: int, field: BoundField) -> str:
     member, ctype = f"a->c{number}.{field.name}", FIELD[field.dtype]
     if field.op == "add":
         return f"    {member} = ({ctype})words[{word}];"
-    kind, sign = _unsigned(field)
-    key = f"({kind})words[{word}]"
-    if field.dtype.startswith("u"):
-        value = f"as_{ctype}({_complement(key, field, 'some')})"
-    else:
-        key = f"~{key}" if field.op == "min" else key
-        value = f"as_{ctype}(({key}) ^ {sign})"
+    kind, flipped = _flipped(field)
+    value = f"as_{ctype}(({kind})words[{word}]{flipped})"
     return f"    {member} = {field.op}({member}, {value});"
 
 

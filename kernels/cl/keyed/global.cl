@@ -75,7 +75,7 @@ void settle_keyed(ulong entries, uint bits, __global const int *exponents, __glo
                 chf_settle_digit(w, low, high, bits, exponents, limbs + k * CHF_ENTRIES);
         }
         acc_t a = chf_zero();
-        chf_words_of(values, acc_n > 0, &a);
+        chf_words_of(values, &a);
         chf_leave_one(acc, acc_n, k, a, fresh);
 #if CHF_ENTRIES
         chf_settle(limbs + k * CHF_ENTRIES);

@@ -12,7 +12,7 @@ from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.fold.keyed.context import KeyedContext
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import MOST_OUTPUTS
+from chunkfold.kernels.fold.keyed.plan import shares_tables
 from chunkfold.kernels.fold.keyed.private import PrivateAccumulators
 from chunkfold.kernels.fold.keyed.tables import Tables
 from chunkfold.kernels.fold.launch import Input
@@ -56,7 +56,7 @@ class KeyedFold:
             raise MonoidError(f"{keys:,} keys: there must be one at least, and fewer than 2**31")
         self._context = KeyedContext(opened, queue or opened.queue(), accumulator, keys, outputs)
         shared, others = split_shareable(opened.device, accumulator)
-        if outputs > MOST_OUTPUTS:
+        if not shares_tables(outputs):
             shared, others = (), tuple(range(len(accumulator.components)))
         self._ways: list[Tables | PrivateAccumulators] = []
         if shared:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.geometry import Box, Dim, box, c_strides
+from chunkfold.kernels.geometry import Box, Dim, c_strides, dims_of, merged
 
 
 @dataclass(frozen=True)
@@ -58,59 +58,13 @@ def keyed_box(
             f"keys have axes {along}, the elements {ndim}: name some of them, ascending"
         )
     own = dict(zip(along, c_strides([shape[axis] for axis in along]), strict=True))
-    whole = box(
-        shape, axes, strides=strides, index_strides=index_strides, index=index, offset=offset
-    )
-    strides = c_strides(shape) if strides is None else strides
-    indices = strides if index_strides is None else index_strides
-    kept_axes = [axis for axis in range(ndim) if axis not in axes]
-    outputs = dict(zip(kept_axes, c_strides([shape[axis] for axis in kept_axes]), strict=True))
     pairs = {
-        axis: (
-            Dim(shape[axis], strides[axis], indices[axis], outputs.get(axis, 0)),
-            Dim(shape[axis], own.get(axis, 0), 0),
-        )
-        for axis in range(ndim)
+        axis: (dim, Dim(dim.size, own.get(axis, 0), 0))
+        for axis, dim in dims_of(shape, axes, strides, index_strides).items()
     }
-    kept = _merged([pairs[axis] for axis in kept_axes])
-    reduced = _merged([pairs[axis] for axis in range(ndim) if axis in axes])
-    return KeyedBox(
-        replace(whole, kept=_elements(kept), reduced=_elements(reduced)),
-        Box(_keys(kept), _keys(reduced)),
+    kept = merged([pair for axis, pair in pairs.items() if axis not in axes])
+    reduced = merged([pair for axis, pair in pairs.items() if axis in axes])
+    elements, keys = (
+        (tuple(pair[n] for pair in kept), tuple(pair[n] for pair in reduced)) for n in range(2)
     )
-
-
-_Pair = tuple[Dim, Dim]
-"""A dim of the elements, and of their keys."""
-
-
-def _elements(pairs: Sequence[_Pair]) -> tuple[Dim, ...]:
-    return tuple(pair[0] for pair in pairs)
-
-
-def _keys(pairs: Sequence[_Pair]) -> tuple[Dim, ...]:
-    return tuple(pair[1] for pair in pairs)
-
-
-def _merged(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Put dims in memory's order; merge those that are one run of elements and of keys."""
-    if any(element.size == 0 for element, _ in pairs):
-        return [(Dim(0, 1, 1, 1), Dim(0, 1, 0))]
-    out: list[_Pair] = []
-    for element, key in sorted(pairs, key=lambda pair: -pair[0].stride):
-        if element.size == 1:
-            continue
-        if out and all(map(_continues, out[-1], (element, key))):
-            before = out[-1][0].size
-            out[-1] = (
-                replace(element, size=before * element.size),
-                replace(key, size=before * element.size),
-            )
-        else:
-            out.append((element, key))
-    return out
-
-
-def _continues(before: Dim, dim: Dim) -> bool:
-    strides = ("stride", "index_stride", "output_stride")
-    return all(getattr(before, name) == dim.size * getattr(dim, name) for name in strides)
+    return KeyedBox(Box(*elements, offset, index), Box(*keys))

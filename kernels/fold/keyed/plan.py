@@ -64,6 +64,11 @@ def table_plan(
     return TablePlan(bool(digits), digits or MOST_DIGITS, bits, work_groups, span)
 
 
+def shares_tables(outputs: int) -> bool:
+    """Whether so many outputs have tables that work-items share, each its own."""
+    return outputs <= MOST_OUTPUTS
+
+
 def table_tuning(device: Device, tuning: Tuning) -> Tuning:
     """Return a tuning whose work-groups are as large as suits shared tables."""
     if device.kind == "cpu":

@@ -28,7 +28,6 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import any_lost
-from chunkfold.kernels.fold.keyed import fold as fold_module
 from chunkfold.kernels.fold.keyed import plan as plan_module
 from tests.conftest import shaped
 from tests.exactly import expected as nearest
@@ -49,7 +48,7 @@ def route(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in digits:
         monkeypatch.setattr(plan_module, "local_digits", lambda *_: digits[name])
     if name == "private":
-        monkeypatch.setattr(fold_module, "MOST_OUTPUTS", 0)
+        monkeypatch.setattr(plan_module, "MOST_OUTPUTS", 0)
 
 
 def folded(

@@ -43,7 +43,7 @@ test-shapes: $(TESTED) ## Every shape of kernel with every dtype, all optimised;
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2 --dist loadfile
 
 test-memory: $(TESTED) ## Memory of workers with arrays of 2, 8 and 32 GiB, of which the suite takes less
-	@CHUNKFOLD_LARGE=1 $(BIN)/python -m pytest tests/pipeline/test_memory.py -s
+	@CHUNKFOLD_LARGE=1 $(BIN)/python -m pytest tests/pipeline/planning/test_memory.py -s
 
 test-real: $(TESTED) ## The parts that need root or real servers
 	@$(BIN)/python -m pytest -m real --numprocesses 2 --dist loadfile

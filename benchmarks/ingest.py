@@ -30,7 +30,7 @@ from numcodecs import zstd
 from peers import NAMES, peers
 
 import chunkfold as cf
-from chunkfold.joining import connect
+from chunkfold.cluster.joining import connect
 
 PLANE = (721, 1440)
 CORES = len(os.sched_getaffinity(0))

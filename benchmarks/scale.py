@@ -18,13 +18,13 @@ import numpy as np
 import zarr
 
 import chunkfold as cf
-from chunkfold import blocks, planning
-from chunkfold.joining import connect
+from chunkfold.cluster.joining import connect
 from chunkfold.kernels import as_monoid, bind
-from chunkfold.opening import open_source
-from chunkfold.planned import Plan
-from chunkfold.planning import make_plan
-from chunkfold.stored import list_objects
+from chunkfold.planning import blocks, planner
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.planner import make_plan
+from chunkfold.sources.chunk_index import list_objects
+from chunkfold.sources.opening import open_source
 
 CHUNK = (1, 512, 512)
 LISTED = 20_000
@@ -127,7 +127,7 @@ def scheduling(folder: Path, tasks: int) -> tuple[float, list[int], int]:
         str(folder / "small"), shape=(tasks * 1024,), chunks=(1024,), dtype="i4", compressors=None
     )
     array[:] = 1
-    planning.LEAF_BYTES, blocks.BLOCK_BYTES = 4096, (4096, 4096)
+    planner.LEAF_BYTES, blocks.BLOCK_BYTES = 4096, (4096, 4096)
     most, ended = [0, 0, 0], threading.Event()
     with (
         cf.LocalOpenCLCluster(dashboard_address=None) as cluster,

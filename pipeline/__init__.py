@@ -12,7 +12,7 @@ from chunkfold.kernels.lazy_imports import loader
 
 if TYPE_CHECKING:
     from chunkfold.api import plan, reduce, submit
-    from chunkfold.cluster import LocalOpenCLCluster
+    from chunkfold.cluster.local_cluster import LocalOpenCLCluster
     from chunkfold.errors import (
         BuildError,
         BusyError,
@@ -54,11 +54,11 @@ if TYPE_CHECKING:
         where,
         wide,
     )
-    from chunkfold.planned import Plan
-    from chunkfold.run import Run
+    from chunkfold.planning.plan import Plan
+    from chunkfold.running.run import Run
 
 _HOMES = {
-    "chunkfold.cluster": ("LocalOpenCLCluster",),
+    "chunkfold.cluster.local_cluster": ("LocalOpenCLCluster",),
     "chunkfold.errors": (
         "BuildError",
         "BusyError",
@@ -100,9 +100,9 @@ _HOMES = {
         "where",
         "wide",
     ),
-    "chunkfold.planned": ("Plan",),
+    "chunkfold.planning.plan": ("Plan",),
     "chunkfold.api": ("plan", "reduce", "submit"),
-    "chunkfold.run": ("Run",),
+    "chunkfold.running.run": ("Run",),
 }
 __all__ = [
     "Accumulate",

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from distributed import Client, get_client
 
-from chunkfold.axes import Axis
-from chunkfold.backend import Backend, InProcess
 from chunkfold.deadline import beside
 from chunkfold.errors import LawsWarning, PackedWarning, PlanError
 from chunkfold.events import OnEvent
@@ -20,14 +18,15 @@ from chunkfold.grid import Selection
 from chunkfold.kernels import Device, Monoid, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
 from chunkfold.kernels.tuning.variant import forced
-from chunkfold.on_cluster import OnCluster
-from chunkfold.packed import not_applied
-from chunkfold.planned import Plan
-from chunkfold.planning import THREADS
-from chunkfold.request import Op, Request, Where, memory_bytes
-from chunkfold.run import Run
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.request import Op, Request, Where, memory_bytes
+from chunkfold.planning.staffing import THREADS, memory_each, readers_each
+from chunkfold.running.backend import Backend, InProcess
+from chunkfold.running.on_cluster import OnCluster
+from chunkfold.running.run import Run
 from chunkfold.settings import WAITS, StorageOptions, most_requests, wait_seconds
-from chunkfold.staffing import memory_each, readers_each
+from chunkfold.sources.axis_names import Axis
+from chunkfold.sources.cf_packing import not_applied
 
 ON_BAD_CHUNK = ("stop", "skip")
 Result = Any
@@ -187,20 +186,20 @@ def submit(
     run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
         backend.listen(run)
-        crew = backend.crew()
-        if not all(device.fp64 for device in crew.devices):
+        workers = backend.workers()
+        if not all(device.fp64 for device in workers.devices):
             bound = request.bound(fp64=False)
-        planned = request.plan(bound, listings.result(), **crew.terms)
-        planned = replace(planned, device=crew.devices[0])
+        planned = request.plan(bound, listings.result(), **workers.terms)
+        planned = replace(planned, device=workers.devices[0])
         if variant is not None:  # that workers would refuse, each by itself
-            for device in crew.devices:
+            for device in workers.devices:
                 forced(device, planned.accumulator, variant)
         return Run(
             run,
             planned,
             bound,
             backend,
-            crew.devices,
+            workers.devices,
             keepdims=keepdims,
             single=isinstance(op, (str, Monoid)),
             variant=variant,
@@ -280,8 +279,8 @@ def plan(
         "memory_limit": memory_limit or memory_each(workers),
     }  # fmt: skip
     if client is not None:
-        crew = OnCluster(client).crew()
-        terms, able = crew.terms, list(crew.devices)
+        found = OnCluster(client).workers()
+        terms, able = found.terms, list(found.devices)
     elif isinstance(device, Device):
         able = [device]
     else:  # a plan is made where there is no device, too

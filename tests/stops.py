@@ -24,10 +24,10 @@ import zarr
 from distributed import Client
 
 import chunkfold as cf
-from chunkfold import blocks, planning
+from chunkfold.cluster.joining import connect
 from chunkfold.events import Waiting, WorkerRetired
-from chunkfold.joining import connect
-from chunkfold.run import Run
+from chunkfold.planning import blocks, planner
+from chunkfold.running.run import Run
 from tests.conftest import DEVICES
 from tests.processes import BIN, all_ended, awaited, started, worker_command
 from tests.web import Web, served
@@ -93,7 +93,7 @@ def slow_array(folder: Path) -> Iterator[tuple[Web, Trap, np.ndarray]]:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a run have many leaves, and several blocks."""
-    monkeypatch.setattr(planning, "LEAF_BYTES", 64 * 64 * 4)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 64 * 64 * 4)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 15, 1 << 16))
 
 

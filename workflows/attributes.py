@@ -11,8 +11,8 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
-from chunkfold.packed import MISSING, SCALING, packing_of
-from chunkfold.source import Source
+from chunkfold.sources.cf_packing import MISSING, SCALING, packing_of
+from chunkfold.sources.source import Source
 from chunkfold.workflows.quantities import Kind, Quantity, units_of
 
 _SCALE = (Kind.ELEMENT, Kind.LEVEL)

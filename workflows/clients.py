@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 from distributed import Client, performance_report
 
-from chunkfold.cluster import LocalOpenCLCluster
+from chunkfold.cluster.joining import connect
+from chunkfold.cluster.local_cluster import LocalOpenCLCluster
 from chunkfold.errors import PlanError
-from chunkfold.joining import connect
 from chunkfold.workflows.outputs import check_output, naming
 
 QUIET = logging.CRITICAL

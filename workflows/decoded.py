@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.packed import packing_of
-from chunkfold.source import Source
+from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.source import Source
 from chunkfold.workflows.coordinates import Beside
 from chunkfold.workflows.dates import dates
 

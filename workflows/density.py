@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chunkfold.planned import Plan
+from chunkfold.planning.plan import Plan
 
 
 def extent(bins: np.ndarray) -> tuple[float, float]:

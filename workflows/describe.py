@@ -14,11 +14,11 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import ChunkError, MonoidError, PlanError, RangeError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
-from chunkfold.opening import Unopened, open_each, open_source
-from chunkfold.packed import packing_of
-from chunkfold.run import Run
-from chunkfold.source import Source
-from chunkfold.stored import Listing
+from chunkfold.running.run import Run
+from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.opening import Unopened, open_each, open_source
+from chunkfold.sources.source import Source
 
 OPS = ("count", "min", "max", "mean", "std", "histogram")
 """Of which an array has those that are defined for its dtype; NaN and NaT are left out."""
@@ -116,7 +116,7 @@ def describe_array(
     Parameters
     ----------
     source
-        As `chunkfold.opening.open_each` finds them.
+        As `chunkfold.sources.opening.open_each` finds them.
     mask_and_scale, memory, on_bad_chunk, client, on_event
         As `chunkfold.reduce` has them.
 

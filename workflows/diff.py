@@ -27,8 +27,8 @@ from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import Part
 from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.opening import open_source
-from chunkfold.packed import packing_of
+from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.opening import open_source
 
 _TWO: Any = {"inputs": 2, "casts": False}
 

@@ -10,8 +10,8 @@ import zarr
 from zarr.dtype import VariableLengthUTF8
 
 from chunkfold.errors import PlanError
-from chunkfold.grouping import Grouping
-from chunkfold.labels import Given
+from chunkfold.planning.grouping import Grouping
+from chunkfold.sources.labels import Given
 
 _UNITS = {
     "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from chunkfold.redaction import shown_address, without_secrets
-from chunkfold.run import Run
-from chunkfold.source import Source
+from chunkfold.running.run import Run
+from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.outputs import staged
 from chunkfold.workflows.results import device_json, run_facts

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from chunkfold.axes import Axis
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
-from chunkfold.labels import Given
-from chunkfold.request import Op
-from chunkfold.source import Source
+from chunkfold.planning.request import Op
+from chunkfold.sources.axis_names import Axis
+from chunkfold.sources.labels import Given
+from chunkfold.sources.source import Source
 from chunkfold.workflows.companions import Companions
 from chunkfold.workflows.coordinates import Beside, Kept
 from chunkfold.workflows.groups import refuse_unwritable

@@ -13,14 +13,14 @@ import zarr
 from distributed import Client
 
 from chunkfold.api import submit
-from chunkfold.axes import axis_names, axis_numbers
 from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.kernels import Packing
-from chunkfold.opening import open_source
-from chunkfold.packed import packing_of
-from chunkfold.source import Source
+from chunkfold.sources.axis_names import axis_names, axis_numbers
+from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.opening import open_source
+from chunkfold.sources.source import Source
 from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.outputs import (
     check_output,

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import OutputError, PlanError
-from chunkfold.opening import is_zarr
 from chunkfold.redaction import shown_address
-from chunkfold.source import Source
+from chunkfold.sources.opening import is_zarr
+from chunkfold.sources.source import Source
 from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
 FORMATS = {

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.api import submit
-from chunkfold.labels import read_labels
-from chunkfold.opening import open_node, open_source
-from chunkfold.request import Op
-from chunkfold.source import Source
+from chunkfold.planning.request import Op
+from chunkfold.sources.labels import read_labels
+from chunkfold.sources.opening import open_node, open_source
+from chunkfold.sources.source import Source
 from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 from chunkfold.workflows.reduced import (

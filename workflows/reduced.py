@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import zarr
 
-from chunkfold.axes import axis_names
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.catalogue.finishes import BIN
 from chunkfold.kernels.catalogue.named import is_known
-from chunkfold.planned import Plan
-from chunkfold.request import Op
-from chunkfold.source import Source
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.request import Op
+from chunkfold.sources.axis_names import axis_names
+from chunkfold.sources.source import Source
 from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.companions import COORDINATES, Companions
 from chunkfold.workflows.coordinates import Kept

@@ -9,9 +9,9 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.events import Event, RunFinished
 from chunkfold.kernels import Device
 from chunkfold.kernels.device.capabilities import CAPABILITIES
-from chunkfold.planned import Plan
-from chunkfold.report import DeviceReport
-from chunkfold.run import Run
+from chunkfold.planning.plan import Plan
+from chunkfold.running.run import Run
+from chunkfold.worker.report import DeviceReport
 from chunkfold.workflows.as_json import jsonable
 
 if TYPE_CHECKING:

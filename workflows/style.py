@@ -14,8 +14,8 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.kernels.catalogue.finishes import BIN
 from chunkfold.kernels.tuning.explained import Reason
 from chunkfold.printable import printable
-from chunkfold.report import DeviceReport, told_apart
 from chunkfold.units import size_text
+from chunkfold.worker.report import DeviceReport, told_apart
 from chunkfold.workflows.consoles import err, lines, out
 from chunkfold.workflows.density import extent, heights
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.redaction import shown_address
-from chunkfold.remote import (
+from chunkfold.stores.remote import (
     LISTED,
     hint,
     message_of,

@@ -14,7 +14,7 @@ from distributed import get_client
 
 from chunkfold.awake import Awake
 from chunkfold.errors import ClusterError
-from chunkfold.on_cluster import OnCluster
+from chunkfold.running.on_cluster import OnCluster
 from chunkfold.settings import wait_seconds
 
 T = TypeVar("T")

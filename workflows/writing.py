@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chunkfold.request import Op
+from chunkfold.planning.request import Op
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.outputs import check_output, format_of, staged
 from chunkfold.workflows.reduced import Reduced, check_results, write_zarr

@@ -23,7 +23,7 @@ SHAPE, CHUNKS = (23, 31, 7), (8, 10, 7)
 @pytest.fixture(autouse=True)
 def _on(device: cf.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reduce on each device in turn, not on the first."""
-    monkeypatch.setattr("chunkfold.worker.default_devices", lambda: ([device], {}))
+    monkeypatch.setattr("chunkfold.worker.worker_device.default_devices", lambda: ([device], {}))
 
 
 def stored(array: np.ndarray) -> zarr.Array:

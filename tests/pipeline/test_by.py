@@ -13,10 +13,14 @@ import xarray as xr
 import zarr
 
 import chunkfold as cf
-from chunkfold import blocks, keys, labels, on_cluster, parts, planning, strands
+from chunkfold.cluster.joining import connect
 from chunkfold.errors import MonoidError, PlanError, SourceError
-from chunkfold.joining import connect
 from chunkfold.kernels import CATALOGUE
+from chunkfold.planning import blocks, group_keys, planner
+from chunkfold.reading import parts
+from chunkfold.running import on_cluster
+from chunkfold.sources import labels
+from chunkfold.worker import per_thread
 from tests.conftest import DEVICES
 
 pytestmark = pytest.mark.unoptimised
@@ -27,10 +31,10 @@ OPS = ["sum", "mean", "std", "norm2", "count", "min", "max", "any", "argmax"]
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
     """Several chunks to a leaf, several leaves to a block, several blocks; little is kept."""
-    monkeypatch.setattr(planning, "LEAF_BYTES", 2048)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(parts, "READ_BYTES", 100)
-    monkeypatch.setattr(keys, "HELD_BYTES", 300)  # of keys on the device a few boxes
+    monkeypatch.setattr(group_keys, "HELD_BYTES", 300)  # of keys on the device a few boxes
 
 
 def hard(dtype: str, shape: Sequence[int] = SHAPE, seed: int = 0) -> np.ndarray:
@@ -153,7 +157,7 @@ def test_chunks_of_files_that_are_decoded_in_turn_keep_their_labels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ):
     """Several to a leaf; also where threads that read would fold, without labels."""
-    monkeypatch.setattr(strands, "FOLD_BYTES", most)
+    monkeypatch.setattr(per_thread, "FOLD_BYTES", most)
     array = hard("float32")
     made = zarr.create_array(tmp_path / "a.zarr", data=array, chunks=(2, 3, 4))
     for by, along in ((ZONES, (1, 2)), (MONTHS, (0,))):
@@ -279,7 +283,7 @@ def test_chunks_that_are_not_stored_have_their_labels(
 
 def test_cells_of_a_leaf_that_are_not_stored_have_their_labels(tmp_path: Path, monkeypatch):
     """Of a leaf of which little is stored only that is read."""
-    monkeypatch.setattr(planning, "LEAF_BYTES", 1 << 16)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 1 << 16)
     monkeypatch.setattr(parts, "READ_BYTES", 1)
     made = zarr.create_array(
         tmp_path / "a.zarr", shape=(40, 6), chunks=(2, 6), dtype="f4", fill_value=3

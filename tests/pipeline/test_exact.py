@@ -10,11 +10,13 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold import blocks, planning, run, tile, worker
+from chunkfold.cluster.joining import connect
 from chunkfold.errors import DeviceError
-from chunkfold.joining import connect
 from chunkfold.kernels.accumulator.partial import Partial, assembled
 from chunkfold.kernels.device import host
+from chunkfold.planning import blocks, planner
+from chunkfold.running import run
+from chunkfold.worker import fold_tile, worker_device
 from tests.conftest import DEVICES
 from tests.exactly import expected
 from tests.kernels.catalogue.test_exact_sums import bits
@@ -35,7 +37,7 @@ def hard(dtype: str, seed: int = 0) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
-    monkeypatch.setattr(planning, "LEAF_BYTES", 256)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 256)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
 
 
@@ -76,7 +78,7 @@ def test_chunks_do_not_change_a_bit_and_all_are_right(dtype: str, roots: list[Pa
 
 def test_sums_that_expansions_lose_are_the_same_for_any_chunks(monkeypatch, roots: list[Partial]):
     """Some outputs need limbs: where a block had lost them, and in the root, the same ones."""
-    monkeypatch.setattr(tile, "AGAIN_BYTES", 2000)
+    monkeypatch.setattr(fold_tile, "AGAIN_BYTES", 2000)
     array = hard("float64", seed=3)
     rng = np.random.default_rng(3)
     far = rng.random(SHAPE[1:]) < 0.2
@@ -146,7 +148,7 @@ def test_what_devices_lack_does_not_change_a_bit(axis: int | None, monkeypatch):
         for device, handle in host._listed()
     ]
     monkeypatch.setattr(host, "_listed", lambda: tuple(lacking))
-    monkeypatch.setattr(worker, "_of_process", {})
+    monkeypatch.setattr(worker_device, "_of_process", {})
     got = cf.reduce(array, ops, axis=axis)
     assert [got[op].tobytes() for op in ops] == [want[op].tobytes() for op in ops]
     with pytest.raises(DeviceError, match="takes fp64 away"):

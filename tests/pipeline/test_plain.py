@@ -13,18 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numcodecs import GZip, Zstd
 
-from chunkfold import PlanError, blocks, plan, planning
+from chunkfold import PlanError, plan
 from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select
 from chunkfold.kernels import as_monoid, bind, histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
-from chunkfold.layout import Layout
-from chunkfold.memory import ring_slots
-from chunkfold.opening import open_source
-from chunkfold.planning import make_plan
-from chunkfold.slabs import slabs, slabs_of_cells
-from chunkfold.source import Source
-from chunkfold.tree import FAN_IN, LARGE_BYTES, Tree, fan_in
+from chunkfold.planning import blocks, planner
+from chunkfold.planning.combine_tree import FAN_IN, LARGE_BYTES, Tree, fan_in
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.memory import ring_slots
+from chunkfold.planning.planner import make_plan
+from chunkfold.reading.slabs import slabs, slabs_of_cells
+from chunkfold.sources.opening import open_source
+from chunkfold.sources.source import Source
 
 SIZES = st.integers(0, 40)
 
@@ -186,12 +187,12 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
 @given(st.integers(1, 400), st.integers(1, 8), st.sampled_from([(0,), (1,), (0, 1), ()]))
 def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
     source = Source(array_of((rows, 50), (3, 20), "f8"), "a")
-    layout_target, planning.LEAF_BYTES = planning.LEAF_BYTES, 500
+    layout_target, planner.LEAF_BYTES = planner.LEAF_BYTES, 500
     low_high, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, (2000, 9000)
     try:
         plan = make_plan((source,), bound_for("f8"), axis=axis, workers=workers)
     finally:
-        planning.LEAF_BYTES, blocks.BLOCK_BYTES = layout_target, low_high
+        planner.LEAF_BYTES, blocks.BLOCK_BYTES = layout_target, low_high
     seen = np.zeros((plan.layout.tiles, plan.layout.parts), int)
     for block in plan.blocks:
         seen[slice(*block.tiles), slice(*block.parts)] += 1
@@ -231,12 +232,12 @@ def test_the_tree_takes_every_node_once(count: int, fan_in: int):
 def test_the_memory_bound_has_every_term():
     """Distinct primes, so that no term can hide behind another."""
     source = Source(array_of((11 * 7, 13 * 5), (11, 13), "f4"), "a")
-    leaf = planning.LEAF_BYTES
-    planning.LEAF_BYTES = 1
+    leaf = planner.LEAF_BYTES
+    planner.LEAF_BYTES = 1
     try:
         plan = make_plan((source,), bound_for("f4"), axis=0, threads=3, readers=7)
     finally:
-        planning.LEAF_BYTES = leaf
+        planner.LEAF_BYTES = leaf
     memory = plan.memory
     assert plan.leaf_bytes == 11 * 13 * 4
     assert memory.staging == 3 * ring_slots(7) * 11 * 13 * 4

@@ -14,8 +14,8 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import SourceError
-from chunkfold.opening import open_source
 from chunkfold.redaction import shown_address, without_secrets
+from chunkfold.sources.opening import open_source
 from tests.strangers import answering, head
 
 SECRETS = ("hush", "tok123", "hu%40sh", "hu@sh", "hu sh")

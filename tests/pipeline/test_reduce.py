@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import blocks, planning
 from chunkfold.events import BlockProgress, RunFinished, RunStarted
+from chunkfold.planning import blocks, planner
 from tests.kernels.fold.test_fold import PLAIN
 from tests.pipeline.test_plain import entries
 
@@ -28,7 +28,7 @@ OPS = ["sum", "min", "max", "mean"]
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
     """Many leaves, blocks and levels, although the arrays are small."""
-    monkeypatch.setattr(planning, "LEAF_BYTES", 256)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 256)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
 
 
@@ -260,7 +260,7 @@ def test_a_subscriber_that_raises_does_not_cost_the_result():
 
 def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
     """The block is one task; it notices between two leaves."""
-    from chunkfold.source import Source
+    from chunkfold.sources.source import Source
 
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 30, 1 << 30))
     begun, read = threading.Event(), []
@@ -284,7 +284,7 @@ def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
 
 def test_the_next_block_reads_while_one_waits_for_its_last_chunk(monkeypatch):
     """Here as on workers: readers do not idle at the end of a block."""
-    from chunkfold.source import Source
+    from chunkfold.sources.source import Source
 
     read, others = Source.read, threading.Event()
 
@@ -303,7 +303,7 @@ def test_the_next_block_reads_while_one_waits_for_its_last_chunk(monkeypatch):
 
 
 def test_what_fails_interrupts_the_other_blocks(monkeypatch):
-    from chunkfold.source import Source
+    from chunkfold.sources.source import Source
 
     read = []
 
@@ -324,7 +324,7 @@ def test_what_fails_interrupts_the_other_blocks(monkeypatch):
 
 
 def test_what_this_host_has_no_memory_for_is_refused(monkeypatch):
-    from chunkfold import staffing
+    from chunkfold.planning import staffing
 
     source = stored(np.zeros((4, 1000)), chunks=(1, 1000))
     monkeypatch.setattr(staffing, "MEMORY_LIMIT", 1 << 20)
@@ -334,7 +334,7 @@ def test_what_this_host_has_no_memory_for_is_refused(monkeypatch):
 
 
 def test_blocks_run_one_by_one_where_memory_is_short(monkeypatch):
-    monkeypatch.setattr(planning, "LEAF_BYTES", 1 << 16)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 1 << 16)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 19, 1 << 19))
     slowly(monkeypatch, 0.005)
     array = stored(np.arange(1 << 20, dtype="f4"), chunks=(1 << 14,))
@@ -375,7 +375,7 @@ def test_a_process_that_was_forked_is_told_so():
 
 def slowly(monkeypatch, seconds: float) -> None:
     """Let every read take its time."""
-    from chunkfold.source import Source
+    from chunkfold.sources.source import Source
 
     read = Source.read
 
@@ -387,10 +387,10 @@ def slowly(monkeypatch, seconds: float) -> None:
 
 
 def test_to_wait_for_an_earlier_block_is_not_to_be_late(monkeypatch):
-    from chunkfold import staged
+    from chunkfold.reading import staging
 
     slowly(monkeypatch, 0.1)
-    monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.5)
+    monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.5)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
     array = np.arange(2000)
     assert cf.reduce(stored(array, chunks=(32,))) == array.sum()
@@ -413,9 +413,9 @@ def test_a_process_ends_while_a_run_is_under_way(tmp_path: Path):
     code = f"""if True:
         import time
         import chunkfold as cf
-        from chunkfold import planning
-        from chunkfold.direct import Direct
-        planning.LEAF_BYTES = 2000
+        from chunkfold.planning import planner
+        from chunkfold.decoding.direct import Direct
+        planner.LEAF_BYTES = 2000
         cf.reduce({stored_at!r})
         read = Direct.read
         Direct.read = lambda *given: (time.sleep(0.1), read(*given))
@@ -426,11 +426,11 @@ def test_a_process_ends_while_a_run_is_under_way(tmp_path: Path):
 
 
 def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):
-    from chunkfold import staged
-    from chunkfold.source import Source
+    from chunkfold.reading import staging
+    from chunkfold.sources.source import Source
 
     never = threading.Event()
-    monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.3)
+    monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.3)
     monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
     began = time.monotonic()
     with pytest.raises(cf.ChunkError, match="took longer than 0 s"):
@@ -440,7 +440,7 @@ def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):
 
 
 def test_metadata_that_vanish_or_change_while_an_array_is_read_are_an_error(tmp_path, monkeypatch):
-    from chunkfold.direct import Direct
+    from chunkfold.decoding.direct import Direct
 
     real = Direct.each
     once = threading.Lock()  # released by nobody: the readers are several, the accident is one
@@ -501,7 +501,7 @@ def test_a_cancelled_run_ends_and_says_so():
 
 def test_a_result_that_misses_elements_is_an_error(monkeypatch):
     """The count that came along is checked against the plan."""
-    from chunkfold import engine
+    from chunkfold.running import engine
 
     source = stored(np.arange(1000.0), chunks=(10,))
     real = engine.Engine._place
@@ -540,7 +540,7 @@ def test_plan_says_what_would_run(tmp_path: Path):
 def test_chunks_beyond_the_largest_allocation_are_split(monkeypatch):
     from dataclasses import replace
 
-    from chunkfold.worker import process_device
+    from chunkfold.worker.worker_device import process_device
 
     owned = process_device()
     small = replace(owned.opened.device, max_alloc_bytes=1000)

@@ -10,8 +10,8 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold import planning
-from chunkfold.opening import open_each, open_source
+from chunkfold.planning import planner
+from chunkfold.sources.opening import open_each, open_source
 from chunkfold.workflows.outputs import check_output
 from tests.web import Web, served
 
@@ -30,7 +30,7 @@ REFUSALS = [
 @pytest.fixture
 def s3(tmp_path: Path, monkeypatch) -> Iterator[Web]:
     """A server that answers as S3 does, with a bucket of an array."""
-    monkeypatch.setattr(planning, "LEAF_BYTES", 64)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 64)
     layout = {"shape": (40,), "chunks": (4,), "dtype": "f8"}
     for name, how in (("v", {}), ("by-zarr", {"zarr_format": 2, "order": "F"})):
         made = zarr.create_array(tmp_path / f"bucket/{name}", **layout, **how)

@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import bad_chunks, blocks, parts, planning, staged
-from chunkfold.joining import connect
-from chunkfold.objects import LocalObjects
+from chunkfold import bad_chunks
+from chunkfold.cluster.joining import connect
+from chunkfold.planning import blocks, planner
+from chunkfold.reading import parts, staging
+from chunkfold.stores.objects import LocalObjects
 from tests.conftest import DEVICES
 from tests.exactly import expected
 from tests.workflows.test_cli import chunkfold
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.unoptimised
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
     """Several chunks to a leaf, several leaves to a block."""
-    monkeypatch.setattr(planning, "LEAF_BYTES", 4 * 9 * 8)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 4 * 9 * 8)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1200, 2400))
     monkeypatch.setattr(parts, "READ_BYTES", 100)  # a chunk has 72
 
@@ -161,11 +163,11 @@ def test_what_is_skipped_is_bounded(tmp_path: Path, monkeypatch):
 def test_a_read_that_never_returns_is_not_skipped(tmp_path: Path, monkeypatch):
     import threading
 
-    from chunkfold.source import Source
+    from chunkfold.sources.source import Source
 
     never = threading.Event()
     damaged(tmp_path / "a", np.ones((18, 12)), np.zeros((6, 4)), chunks=(3, 3))
-    monkeypatch.setattr(staged, "READ_DEADLINE_S", 0.3)
+    monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.3)
     monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
     monkeypatch.setattr(Source, "each", lambda _, regions, __: (never.wait(60) for _ in regions))
     with pytest.raises(cf.ChunkError, match="took longer"):

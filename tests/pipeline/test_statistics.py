@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold import blocks, planning
+from chunkfold.planning import blocks, planner
 from tests.pipeline.test_reduce import stored
 
 pytestmark = pytest.mark.unoptimised
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unoptimised
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
-    monkeypatch.setattr(planning, "LEAF_BYTES", 256)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 256)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (512, 1024))
 
 

@@ -18,10 +18,10 @@ import zarr
 
 import chunkfold as cf
 from chunkfold import api
-from chunkfold.backend import Done, InProcess
-from chunkfold.blocks import Block
+from chunkfold.cluster.joining import connect
 from chunkfold.errors import WorkerStoppedError
-from chunkfold.joining import connect
+from chunkfold.planning.blocks import Block
+from chunkfold.running.backend import Done, InProcess
 from tests.stops import (
     FIRST,
     SOON,

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.real
 
 JOB = """
 import sys, numpy as np, chunkfold as cf
-from chunkfold.joining import connect
+from chunkfold.cluster.joining import connect
 if __name__ == "__main__":
     with connect(sys.argv[1]) as client:
         client.wait_for_workers(int(sys.argv[3]), timeout=60)

@@ -19,7 +19,9 @@ import zarr
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold import listing, planning, remote, stored
+from chunkfold.planning import planner
+from chunkfold.sources import chunk_index
+from chunkfold.stores import listing, remote
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.job.running import run_job
 from tests.real.azurite import azurite, make_container
@@ -57,7 +59,7 @@ FULL = np.where(np.arange(64)[:, None, None] < 32, VALUES, np.float32(1))
 
 @pytest.fixture
 def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "LEAF_BYTES", 8 * 100 * 200 * 4)
+    monkeypatch.setattr(planner, "LEAF_BYTES", 8 * 100 * 200 * 4)
 
 
 @pytest.fixture
@@ -98,12 +100,12 @@ def test_s3_is_listed_in_lots(environment: Ceph, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(listing, "_between", noted)
     monkeypatch.setattr(listing, "PAGE", 20)
-    monkeypatch.setattr(stored, "PAGE", 20)
+    monkeypatch.setattr(chunk_index, "PAGE", 20)
     store = ObjectStore(environment.store("climate"))
     array = zarr.create_array(store, name="many", shape=(30, 10), chunks=(1, 1), dtype="u1")
     array[...] = 1
     array[7:9, 3:] = 0  # what is fill is not stored
-    assert ((stored.list_objects(array).sizes > 0) == (array[...] > 0)).all()
+    assert ((chunk_index.list_objects(array).sizes > 0) == (array[...] > 0)).all()
     assert len(lots) > 10
 
 
@@ -117,7 +119,7 @@ def test_what_a_listing_lacks_is_not_asked_for(environment: Ceph, monkeypatch):
 
     monkeypatch.setattr(remote.RemoteObjects, "start", counted)
     for leaf_bytes in (8 * 100 * 200 * 4, 16 << 20):
-        monkeypatch.setattr(planning, "LEAF_BYTES", leaf_bytes)
+        monkeypatch.setattr(planner, "LEAF_BYTES", leaf_bytes)
         run = cf.submit("s3://climate/zstd", "count")
         assert run.result() == FULL.size
         # Leaves of which nothing is stored are left out; of others, what is not.
@@ -252,7 +254,7 @@ def test_a_pause_of_the_disks_behind_s3_costs_only_time(environment: Ceph):
 
 def test_a_gateway_that_died_is_an_error_in_time(environment: Ceph, monkeypatch):
     """The last of them: it does not come back."""
-    from chunkfold.source import Source
+    from chunkfold.sources.source import Source
 
     true_read = Source.read
 

@@ -12,7 +12,7 @@ import xarray
 import zarr
 
 import chunkfold as cf
-from chunkfold.opening import open_source
+from chunkfold.sources.opening import open_source
 from chunkfold.workflows.companions import Companions
 from chunkfold.workflows.coordinates import Kept
 from chunkfold.workflows.project import project

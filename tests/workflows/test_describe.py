@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.direct import Direct
+from chunkfold.decoding.direct import Direct
 from chunkfold.errors import ChunkError, SourceError
 from chunkfold.workflows.describe import OPS, describe
 

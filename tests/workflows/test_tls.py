@@ -19,7 +19,7 @@ from distributed import LocalCluster
 from distributed.security import Security
 
 import chunkfold as cf
-from chunkfold.security import tls_settings
+from chunkfold.cluster.security import tls_settings
 from chunkfold.workflows.job import clusters
 from chunkfold.workflows.job.clusters import check_cluster
 from chunkfold.workflows.job.schema import Kubernetes

@@ -13,8 +13,8 @@ import dask
 import pytest
 from distributed import Client
 
+from chunkfold.cluster.joining import connect
 from chunkfold.errors import ClusterError
-from chunkfold.joining import connect
 from chunkfold.workflows import window
 from chunkfold.workflows.window import in_window
 from tests.stops import scheduled

@@ -13,8 +13,8 @@ from chunkfold.api import submit
 from chunkfold.errors import PlanError
 from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.monoid.bounds import sum_bound
-from chunkfold.run import Run
-from chunkfold.source import AnyArray
+from chunkfold.running.run import Run
+from chunkfold.sources.source import AnyArray
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.cli.numbers import Positive

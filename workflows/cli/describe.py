@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from chunkfold.bad_chunks import together
-from chunkfold.opening import open_each
-from chunkfold.source import Source
+from chunkfold.sources.opening import open_each
+from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.consoles import err, out

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from chunkfold.api import check
-from chunkfold.opening import open_source
+from chunkfold.sources.opening import open_source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.cli.numbers import Number

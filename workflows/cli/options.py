@@ -11,16 +11,16 @@ import dask
 from distributed import Client
 
 from chunkfold.api import ON_BAD_CHUNK
+from chunkfold.cluster.joining import connect
+from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
-from chunkfold.joining import connect
 from chunkfold.kernels import CATALOGUE
-from chunkfold.labels import read_labels
-from chunkfold.packed import not_applied
+from chunkfold.planning.request import MODES
 from chunkfold.refusals import ABSENT
-from chunkfold.request import MODES
-from chunkfold.security import tls_settings
 from chunkfold.settings import ABSENT_STATUS
-from chunkfold.source import Source
+from chunkfold.sources.cf_packing import not_applied
+from chunkfold.sources.labels import read_labels
+from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err

@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from chunkfold.api import plan
-from chunkfold.cluster import chosen_devices
-from chunkfold.joining import connect
-from chunkfold.opening import open_source
-from chunkfold.planning import THREADS
-from chunkfold.staffing import posts
+from chunkfold.cluster.joining import connect
+from chunkfold.cluster.local_cluster import chosen_devices
+from chunkfold.planning.staffing import THREADS, posts
+from chunkfold.sources.opening import open_source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import lines, out

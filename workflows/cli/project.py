@@ -8,7 +8,7 @@ import click
 
 from chunkfold.api import check
 from chunkfold.errors import PlanError
-from chunkfold.opening import open_source
+from chunkfold.sources.opening import open_source
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.names import refuse_taken_names

@@ -9,8 +9,8 @@ import click
 
 from chunkfold.api import check, submit
 from chunkfold.errors import MissingWarning
-from chunkfold.opening import open_source
-from chunkfold.run import Run
+from chunkfold.running.run import Run
+from chunkfold.sources.opening import open_source
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.cli import EXIT_SKIPPED, options

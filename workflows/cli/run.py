@@ -11,7 +11,7 @@ import click
 import numpy as np
 from distributed import Client
 
-from chunkfold.source import Source
+from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
 from chunkfold.workflows.consoles import err, lines, out

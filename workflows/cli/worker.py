@@ -8,10 +8,9 @@ import signal
 
 import click
 
-from chunkfold.cluster import chosen_devices
-from chunkfold.joining import serve
-from chunkfold.planning import THREADS
-from chunkfold.staffing import Post, posts
+from chunkfold.cluster.joining import serve
+from chunkfold.cluster.local_cluster import chosen_devices
+from chunkfold.planning.staffing import THREADS, Post, posts
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.cli.numbers import Positive, Whole
 from chunkfold.workflows.consoles import err

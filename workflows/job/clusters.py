@@ -14,13 +14,12 @@ import dask
 from distributed import Client
 from distributed.security import Security
 
-from chunkfold.cluster import chosen_devices
+from chunkfold.cluster.joining import connect
+from chunkfold.cluster.local_cluster import chosen_devices
+from chunkfold.cluster.security import ROLES, check, configured, page_settings, tls_settings
 from chunkfold.errors import ClusterError, PlanError
-from chunkfold.joining import connect
-from chunkfold.planning import THREADS
-from chunkfold.security import ROLES, check, configured, page_settings, tls_settings
+from chunkfold.planning.staffing import THREADS, posts
 from chunkfold.settings import dashboard_address
-from chunkfold.staffing import posts
 from chunkfold.workflows.clients import QUIET, local_client
 from chunkfold.workflows.job import kubernetes
 from chunkfold.workflows.job.schema import Address, Cluster, Kubernetes, Local, Slurm
@@ -41,7 +40,7 @@ def job_client(cluster: Cluster) -> AbstractContextManager[Client]:
     return _KINDS[type(cluster)](cluster)
 
 
-def planned_crew(cluster: Cluster) -> dict[str, Any]:
+def planned_workers(cluster: Cluster) -> dict[str, Any]:
     """Return how many workers there will be, what each runs and may take, as far as is known.
 
     Raises

@@ -14,11 +14,11 @@ from chunkfold.bad_chunks import Skipped, together
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid
-from chunkfold.planned import Plan
+from chunkfold.planning.plan import Plan
 from chunkfold.printable import printable
-from chunkfold.run import Run
-from chunkfold.source import Source
-from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_crew
+from chunkfold.running.run import Run
+from chunkfold.sources.source import Source
+from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_workers
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.job.sources import job_sources
@@ -128,7 +128,7 @@ def plan_job(job: Job) -> dict[str, Plan]:
     ChunkfoldError
         If anything is wrong.
     """
-    terms = planned_crew(job.cluster)
+    terms = planned_workers(job.cluster)
     return {key: plan(source, **_asked(job), **terms) for key, source in check_job(job).items()}
 
 

@@ -23,7 +23,7 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.expressions.parsed import parsed
-from chunkfold.request import MODES
+from chunkfold.planning.request import MODES
 from chunkfold.units import size_bytes
 from chunkfold.workflows.parsing import named, parse_selection, with_edges, words
 from chunkfold.workflows.reduced import check_results

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from chunkfold.addresses import below, last_of, on_disk
 from chunkfold.errors import JobError, MissingWarning
-from chunkfold.opening import Unopened, is_zarr, open_each
 from chunkfold.printable import printable
 from chunkfold.redaction import shown_address, without_secrets
-from chunkfold.remote import LISTED, message_of, open_store, said_shortly
-from chunkfold.source import Source
+from chunkfold.sources.opening import Unopened, is_zarr, open_each
+from chunkfold.sources.source import Source
+from chunkfold.stores.addresses import below, last_of, on_disk
+from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
 MARKS = frozenset("*?[")
 """What makes a source a pattern."""

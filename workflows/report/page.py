@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from chunkfold.kernels.catalogue.finishes import BIN
-from chunkfold.run import Run
+from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.density import step_of

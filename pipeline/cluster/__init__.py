@@ -1,0 +1,1 @@
+"""Workers on Dask clusters: how they start, whether they live, what they tell."""

@@ -1,0 +1,122 @@
+"""Which workers of a Dask cluster have devices, and which: they are asked before a run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from distributed import Client
+from tenacity import (
+    Retrying,
+    retry_if_result,
+    stop_after_attempt,
+    stop_after_delay,
+    stop_all,
+    wait_fixed,
+)
+
+from chunkfold.deadline import awaited, beside, within
+from chunkfold.errors import ClusterError, DeviceError
+from chunkfold.planning.workers import Workers
+from chunkfold.settings import wait_seconds
+from chunkfold.worker.worker_device import RESOURCE, describe_worker
+
+
+def _until_some_answer() -> Retrying:
+    """A worker that dies while it is asked may come again, though Dask took long to see it."""
+    return Retrying(
+        retry=retry_if_result(
+            lambda asked: all(isinstance(one, OSError) for one in asked[1].values())
+        ),
+        stop=stop_all(
+            stop_after_delay(wait_seconds("chunkfold.workers.join")), stop_after_attempt(2)
+        ),
+        wait=wait_fixed(0.2),
+        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
+    )
+
+
+class DeviceWorkers:
+    """The workers of a cluster that have devices."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.resources: dict[str, int] = {}
+        """What tasks ask for, so that they go to no other worker."""
+        self.near = False
+        """Whether the workers are where the client reaches the scheduler: on one host with it."""
+
+    def ask(self, meanwhile: Callable[[], None]) -> Workers:
+        """Ask every worker for its device, and do something else `meanwhile`.
+
+        Raises
+        ------
+        ClusterError
+            If no worker joins or they do not answer in time.
+        DeviceError
+            If none of them has a device.
+        """
+        if self._client.status != "running":
+            raise ClusterError(f"the client is {self._client.status}: connect it to a scheduler")
+        workers, answers = _until_some_answer()(self._ask, meanwhile)
+        found = {a: known for a, known in answers.items() if isinstance(known, tuple)}
+        if not found:
+            raise DeviceError(
+                f"none of {len(answers)} worker(s) has an OpenCL device: "
+                + "; ".join(str(answer) for answer in answers.values())
+            )
+        reached: Any = self._client.scheduler  # None, had it not been running
+        self.near = {_host(address) for address in found} == {_host(reached.address)}
+        limits = [workers[a]["memory_limit"] for a in found if workers[a].get("memory_limit")]
+        threads = min(int(workers[address]["nthreads"]) for address in found)
+        devices, readers = zip(*found.values(), strict=True)
+        (_, neighbours), *_ = Counter(map(_host, found)).most_common(1)
+        return Workers(devices, threads, max(readers), min(limits, default=None), neighbours)
+
+    def _ask(self, meanwhile: Callable[[], None]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Wait for a worker, and ask all there are; return them, and what they answer."""
+        join, answer = (
+            wait_seconds("chunkfold.workers.join"),
+            wait_seconds("chunkfold.workers.answer"),
+        )
+        workers = within(answer, "the scheduler's answer", self.there)
+        reached: Any = self._client.scheduler  # None, had it not answered
+        if not workers:
+            with contextlib.suppress(TimeoutError):
+                within(
+                    join + answer,
+                    "a first worker",
+                    lambda: self._client.wait_for_workers(1, timeout=join),
+                )
+            workers = within(answer, "the scheduler's answer", self.there)
+        if not workers:
+            address = reached.address
+            raise ClusterError(
+                f"no worker joined {address} in {join:.0f} s; "
+                f"start some: chunkfold worker {address}"
+            )
+        declared = {a: w for a, w in workers.items() if RESOURCE in w.get("resources", {})}
+        if declared and len(declared) < len(workers):
+            # Resources switch off queuing on the scheduler; the engine's window replaces it.
+            self.resources = {RESOURCE: 1}
+            workers = declared
+        asked = beside(
+            lambda: self._client.run(describe_worker, workers=list(workers), on_error="return")
+        )
+        # One that is stopped is removed meanwhile, which ends the wait for it.
+        seconds = wait_seconds("chunkfold.workers.silent") + answer
+        return workers, awaited(
+            asked, seconds, "the workers' answer about their devices", meanwhile
+        )
+
+    def there(self) -> dict[str, Any]:
+        """Ask the scheduler who has joined: what it knows of each, by address."""
+        found: dict[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        return found
+
+
+def _host(address: str) -> str | None:
+    return urlsplit(address).hostname

@@ -1,0 +1,1 @@
+"""Stored bytes become elements, in memory that is given."""

@@ -1,0 +1,179 @@
+"""Decode several stored chunks in one call: frames of some codecs may stand one behind another.
+
+Each call into a codec gives Python's lock away, and then waits for it: two threads decoded chunks
+of 1 MB at 2.8 GB/s one by one, and at 2.9 to 3.0 two or four at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from chunkfold.decoding.codecs import Codec, Stored, room_of
+from chunkfold.decoding.decode_units import InTurn, Out, elements_of, leads, target_in, view
+from chunkfold.stores.objects import decode_clock, scratch
+
+JOINED_BYTES = 2 << 20
+"""Decoded in one call, at most: caches hold that and what it is decoded from."""
+
+
+_NOTHING = np.empty(0, np.uint8)
+Place = tuple[slice, ...]
+"""A box of a chunk, or of a region."""
+
+
+class Chunk(Protocol):
+    """A stored chunk."""
+
+    def read(self, memory: memoryview) -> int:
+        """Read its stored bytes into memory; return how many, if they are fewer than that.
+
+        It may raise anything; `decode` then says what is wrong.
+        """
+
+    def decode(self, target: np.ndarray) -> None:
+        """Read it by itself, and decode what is wanted of it.
+
+        Raises
+        ------
+        ChunkError, ValueError
+            If that does not go.
+        """
+
+
+Wanted = tuple[Chunk | None, Place, Place, bool]
+"""A chunk, None if it is not stored; what is taken of it, where that is in the region, and whether
+it is all of it."""
+
+
+_Waiting = tuple[Chunk, int, Place]
+"""A chunk that was read: it, where its first byte goes, and where it is in the region."""
+
+
+def joinable(nbytes: int) -> bool:
+    """Whether chunks of so many decoded bytes are small enough to be joined."""
+    return 0 < 2 * nbytes <= JOINED_BYTES
+
+
+def decode_alone(chunk: Chunk | None, target: np.ndarray, fill: Any) -> None:
+    """Decode what is wanted of a chunk, or fill if it is not stored; raises as `Chunk.decode`."""
+    if chunk is None:
+        target[...] = fill
+    else:
+        chunk.decode(target)
+
+
+def decode_joined(
+    codec: Codec, shape: tuple[int, ...], fill: Any, chunks: Iterable[Wanted], out: Out
+) -> Iterator[None]:
+    """Decode chunks into `out`, those that go side by side there in one call.
+
+    Where they go in turn it stops whenever there is no room for another: all is there then that
+    has a place. It is one loop, of few calls, for between two megabytes Python's caches are cold.
+
+    Parameters
+    ----------
+    codec
+        One that joins.
+    shape
+        Of each chunk.
+    fill
+        The elements of chunks that are not stored.
+
+    Raises
+    ------
+    ChunkError, ValueError
+        As `Chunk.decode`.
+    """
+    frame_bytes, into = codec.whole, codec.into
+    assert frame_bytes is not None
+    assert into is not None
+    turn = out if isinstance(out, InTurn) else None
+    memory = out.memory if isinstance(out, InTurn) else out
+    # Where there are gaps in memory, nothing is side by side.
+    decoded = memory.reshape(-1).view(np.uint8) if memory.flags.c_contiguous else _NOTHING
+    elements = math.prod(shape)
+    nbytes = elements * memory.itemsize
+    most, room = JOINED_BYTES // nbytes, room_of(nbytes)
+    stored = scratch.room("joined", JOINED_BYTES + room).data
+    waiting: list[_Waiting] = []
+    used = 0
+    """Stored bytes of those that wait."""
+    decode = partial(_decode, into, decoded, nbytes, out, waiting)
+    for chunk, source, within, whole in chunks:
+        begin = _begin_of(out, source, within, shape, whole)
+        if waiting and begin != waiting[0][1] + len(waiting) * nbytes:
+            decode(stored[:used])
+            used = 0
+        if (
+            chunk is None
+            or not 0 <= begin <= decoded.nbytes - nbytes
+            or not (count := _read(chunk, stored[used : used + room], frame_bytes, nbytes))
+        ):
+            decode_alone(chunk, target_in(out, within), fill)
+        else:
+            used += count
+            waiting.append((chunk, begin, within))
+            if turn is not None:
+                turn.used += elements if whole else elements_of(within)
+        no_room = turn is not None and turn.left < elements
+        # What leads a chunk is decoded before anything is written behind it.
+        if waiting and (no_room or not whole or len(waiting) == most or len(stored) - used < room):
+            decode(stored[:used])
+            used = 0
+        if no_room:
+            yield
+    if waiting:
+        decode(stored[:used])
+
+
+def _begin_of(out: Out, source: Place, within: Place, shape: tuple[int, ...], whole: bool) -> int:
+    """Return where the first byte of a chunk goes, if it may be decoded there; else -1."""
+    if isinstance(out, InTurn):
+        leading = whole or leads(source, shape)
+        return out.used * out.memory.itemsize if leading else -1
+    target = view(out, within)
+    joins = whole and target.flags.c_contiguous
+    return _address(target) - _address(out) if joins else -1
+
+
+def _read(
+    chunk: Chunk, memory: Stored, frame_bytes: Callable[[Stored], int | None], nbytes: int
+) -> int:
+    """Read a chunk; return its bytes, or 0 if it is not one frame of so many decoded bytes."""
+    try:
+        count = chunk.read(memory)
+        return count if count < len(memory) and frame_bytes(memory[:count]) == nbytes else 0
+    except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
+        return 0
+
+
+def _decode(
+    into: Callable[[Stored, np.ndarray], Any],
+    decoded: np.ndarray,
+    nbytes: int,
+    out: Out,
+    waiting: list[_Waiting],
+    stored: Stored,
+) -> None:
+    """Decode those that wait, in one call; one by one if that fails, for some are damaged."""
+    first = waiting[0][1]
+    try:
+        with decode_clock:
+            into(stored, decoded[first : first + len(waiting) * nbytes])
+    except Exception:  # noqa: BLE001 # which of them, they say themselves
+        for chunk, begin, within in waiting:
+            if isinstance(out, InTurn):
+                chunk.decode(out.at(begin // out.memory.itemsize, within))
+            else:
+                chunk.decode(view(out, within))
+    waiting.clear()
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]  # in half the time of `ctypes.data`
+    return address

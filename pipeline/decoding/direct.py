@@ -1,0 +1,240 @@
+"""Read stored chunks straight into given memory, those within shards too.
+
+Zarr decodes each chunk into memory of its own and copies it from there; here it is decoded where it
+is wanted, if it stands there in one piece.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from chunkfold.bad_chunks import BadChunk
+from chunkfold.decoding.batched import (
+    JOINED_BYTES,
+    Wanted,
+    decode_alone,
+    decode_joined,
+    joinable,
+)
+from chunkfold.decoding.codecs import Chain, room_of
+from chunkfold.decoding.decode_units import InTurn, Out, ahead, cells_of, part_of, target_in
+from chunkfold.decoding.decoder import Decoder
+from chunkfold.decoding.shards import ABSENT, Shards
+from chunkfold.decoding.wanted_chunks import WantedInner, WantedObject, started
+from chunkfold.errors import ChunkfoldError, unreadable
+from chunkfold.stores.expected import Expected
+from chunkfold.stores.objects import LocalObjects, Objects, scratch
+from chunkfold.stores.remote import RemoteObjects
+
+Region = tuple[Sequence[slice], Expected | None]
+"""A box of an array, and what is known of its objects."""
+_NO_SPAN = (ABSENT, ABSENT)
+"""Where an index says that a chunk is not stored."""
+
+
+@dataclass(frozen=True)
+class Direct:
+    """How chunks of an array are found and decoded without zarr."""
+
+    objects: Objects
+    key: Callable[[tuple[int, ...]], str]
+    """Names a stored object by its place in the grid."""
+    shape: tuple[int, ...]
+    """Of a chunk."""
+    dtype: np.dtype
+    fill: Any
+    """The elements of chunks that are not stored."""
+    chain: Chain
+    codecs: tuple[str, ...]
+    """Names of the chain's codecs, in the order they were applied in."""
+    shards: Shards | None = None
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """How one is decoded that was found."""
+        return Decoder(self.shape, self.dtype, self.chain)
+
+    @property
+    def nbytes(self) -> int:
+        """Decoded bytes of a chunk."""
+        return self.decoder.nbytes
+
+    @cached_property
+    def _files(self) -> LocalObjects | None:
+        """Where its chunks are, if each is a local file of its own."""
+        local = isinstance(self.objects, LocalObjects) and self.shards is None
+        return self.objects if local else None  # type: ignore[return-value]
+
+    @cached_property
+    def object_shape(self) -> tuple[int, ...]:
+        """Shape of what is stored as one file: a chunk or a shard."""
+        within = (1,) * len(self.shape) if self.shards is None else self.shards.shape
+        return tuple(a * b for a, b in zip(self.shape, within, strict=True))
+
+    @cached_property
+    def joins(self) -> bool:
+        """Whether several of its chunks are decoded in one call."""
+        one = len(self.chain) == 1 and self.chain[0].whole is not None
+        return one and isinstance(self.objects, LocalObjects) and joinable(self.nbytes)
+
+    def in_flight(self, leaf_bytes: int) -> int:
+        """Return the decoded bytes of the chunks that a thread has at a time of such a leaf."""
+        return max(self.nbytes, min(JOINED_BYTES, leaf_bytes)) if self.joins else self.nbytes
+
+    def read(
+        self, name: str, region: Sequence[slice], out: np.ndarray, known: Expected | None = None
+    ) -> None:
+        """Decode a region into `out`, whose dtype is the region's.
+
+        If `out` has the region's shape, elements stand where they are in it; if it has one axis,
+        they stand in turn. For the rest see `each`.
+        """
+        into = out if out.ndim == len(region) else InTurn(out)
+        for _ in self.each(name, [(region, known)], into):
+            pass
+
+    def each(self, name: str, regions: Iterable[Region], out: Out) -> Iterator[None]:
+        """Decode a region, or several where they go in turn.
+
+        There it stops whenever there is no room for another chunk: all is there then that has a
+        place. Objects that are known not to be stored are not asked for. Chunks are decoded where
+        they are wanted if they stand there in one piece.
+
+        Raises
+        ------
+        ChunkError
+            If a chunk cannot be read or decoded, or has another size than its shape; `name` is
+            what it calls the array.
+        ChangedError
+            If an object is not the one that is known.
+        """
+        objects: Iterator[tuple[WantedObject, tuple[slice, ...]]] = (
+            (WantedObject(self, name, place, self.key(place), source, known), within)
+            for region, known in regions
+            for place, source, within in cells_of(region, self.object_shape)
+        )
+        if isinstance(self.objects, RemoteObjects):
+            objects = started(self.objects, objects)
+        if self.shards is None:
+            files = (
+                (
+                    None if chunk.lacks else chunk,
+                    chunk.source,
+                    within,
+                    chunk.source == self._everything,
+                )
+                for chunk, within in objects
+            )
+            yield from self._decode(files, out)
+            return
+        for shard, within in objects:
+            try:
+                yield from self._each_of_shard(shard, part_of(out, within))
+            except Exception as error:
+                raise self.named(name, shard.place, error) from error
+
+    def named(self, name: str, place: tuple[int, ...], error: Exception) -> ChunkfoldError:
+        """Say of an object what is wrong with it."""
+        kind = "chunk" if self.shards is None else "shard"
+        reason = f"{type(error).__name__}: {error}"
+        bad = BadChunk(name, kind, self.key(place), self.codecs, self.objects.where, reason)
+        return unreadable(bad, error)
+
+    def _decode(self, chunks: Iterator[Wanted], out: Out) -> Iterator[None]:
+        """Decode chunks, or fill where there is none; as `each`."""
+        found = ahead(chunks)
+        if self.joins:
+            yield from decode_joined(self.chain[0], self.shape, self.fill, found, out)
+            return
+        elements = math.prod(self.shape)
+        for chunk, _, within, _ in found:
+            decode_alone(chunk, target_in(out, within), self.fill)
+            if isinstance(out, InTurn) and out.left < elements:
+                yield
+
+    @cached_property
+    def _everything(self) -> tuple[slice, ...]:
+        """What is taken of a chunk that is wanted whole."""
+        return tuple(slice(0, size, 1) for size in self.shape)
+
+    def read_object(self, chunk: WantedObject, target: np.ndarray) -> None:
+        """Decode what is taken of a chunk that is an object of its own."""
+        files = self._files
+        if files is not None:
+            read = self._read_short if self.chain else self._read_plain
+            if read(files, chunk, target):
+                return
+        with chunk.open() as stored:
+            try:
+                if stored is None:
+                    target[...] = self.fill
+                else:
+                    self.decoder.read(stored, (0, stored.size), chunk.source, target)
+            finally:  # also of one that was written to meanwhile, and could not be decoded
+                chunk.check_open(stored)
+
+    def _read_short(self, files: LocalObjects, chunk: WantedObject, target: np.ndarray) -> bool:
+        """Read a chunk that is a local file in few calls: each gives Python's lock away.
+
+        False where it takes a closer look, which then says what is wrong.
+        """
+        room = room_of(self.nbytes)
+        stored = scratch.room("stored", room).data
+        try:
+            count = files.read_short(chunk.key, stored, chunk.compared)
+            if count == room:
+                return False
+            self.decoder.undo(stored[:count], chunk.source, target)
+        except Exception:  # noqa: BLE001 # whatever it is: it is read again, with more care
+            return False
+        return True
+
+    def _read_plain(self, files: LocalObjects, chunk: WantedObject, target: np.ndarray) -> bool:
+        """The same of a chunk without codecs, that is wanted whole and was listed with its size."""
+        compared = chunk.compared
+        if compared is None or not (self.decoder.whole(target) and chunk.listed == self.nbytes):
+            return False
+        memory = target.reshape(-1).view(np.uint8)
+        try:
+            return files.read_short(chunk.key, memory.data, compared) == memory.nbytes
+        except Exception:  # noqa: BLE001 # as above
+            return False
+
+    def _each_of_shard(self, shard: WantedObject, out: Out) -> Iterator[None]:
+        """Decode what is taken of a shard; as `each`."""
+        assert self.shards is not None
+        cells = list(cells_of(shard.source, self.shape))
+        lacks = shard.lacks
+        with nullcontext() if lacks else shard.open() as stored:
+            spans = [_NO_SPAN] * len(cells)
+            if not lacks:
+                shard.check_open(stored)
+            if stored is not None:
+                spans = self.shards.spans(stored, [inner for inner, _, _ in cells])
+                stored.fetch([span for span in spans if sum(span) <= stored.size])
+            chunks: Iterator[Wanted] = (
+                (
+                    None
+                    if stored is None or span == _NO_SPAN
+                    else WantedInner(self, stored, inner, span, part),
+                    part,
+                    within,
+                    part == self._everything,
+                )
+                for (inner, part, within), span in zip(cells, spans, strict=True)
+            )
+            try:
+                yield from self._decode(chunks, out)
+            except Exception:
+                if stored is not None:  # written to meanwhile, it could not be decoded
+                    shard.check_open(stored)
+                raise
+            if stored is not None:
+                shard.check_open(stored)

@@ -1,0 +1,144 @@
+"""Chunks that are wanted of an array: objects of their own, or within a shard, which is one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from chunkfold.decoding.decode_units import cells_of
+from chunkfold.stores.expected import Expected, State
+from chunkfold.stores.fetching import Fetched
+from chunkfold.stores.objects import LocalObjects, Span, StoredObject
+from chunkfold.stores.remote import RemoteObjects, landed
+from chunkfold.stores.requests import Landing
+
+if TYPE_CHECKING:
+    from chunkfold.decoding.direct import Direct
+
+_STARTED = 256
+"""Objects that are asked for before the first of them is decoded, if there is room for so many."""
+
+
+class WantedObject(NamedTuple):
+    """A stored object: a shard, or a chunk that is a file where it is joined with others."""
+
+    of: Direct
+    name: str
+    """How messages call the array."""
+    place: tuple[int, ...]
+    key: str
+    source: tuple[slice, ...]
+    known: Expected | None
+    landing: Landing[Fetched | None] | None = None
+    """Where it comes, if it was asked for already."""
+
+    @property
+    def lacks(self) -> bool:
+        """Whether it is known not to be stored."""
+        return self.known is not None and self.known.lacks(self.place)
+
+    @property
+    def listed(self) -> int:
+        """Bytes that it was listed with; 0 if they are not known."""
+        return 0 if self.known is None else self.known.size_of(self.place)
+
+    def started(self, objects: RemoteObjects) -> WantedObject:
+        """Ask for it, and go on."""
+        shards, size, nbytes = self.of.shards, self.listed, self.of.nbytes
+        index = spans_of = None
+        if shards is not None:
+            cells = [inner for inner, _, _ in cells_of(self.source, self.of.shape)]
+            nbytes *= len(cells)
+            index, spans_of = shards.index_span, partial(shards.spans, chunks=cells)
+        whole, most = size or self.of.nbytes, min(size or nbytes, nbytes)
+        return self._replace(landing=objects.start(self.key, whole, index, most, spans_of))
+
+    def open(self) -> AbstractContextManager[StoredObject | None]:
+        """Open it, or wait for it if it was asked for."""
+        if self.landing is not None:
+            return landed(self.landing)
+        index = None if self.of.shards is None else self.of.shards.index_span
+        return self.of.objects.open(self.key, self.of.nbytes, index)
+
+    def check(self, found: State | None) -> None:
+        """See that it is the one that is known."""
+        if self.known is not None:
+            self.known.check(self.place, found)
+
+    def check_open(self, stored: StoredObject | None) -> None:
+        """See that one that was opened is the one that is known."""
+        if stored is None:
+            self.check(None)
+        elif self.compared is not None:
+            self.compared(stored.state())
+
+    @property
+    def compared(self) -> Callable[[State], None] | None:
+        """What compares its state with the listing; None if it was not listed."""
+        known = self.known
+        return None if known is None or not known.listed else partial(known.check, self.place)
+
+    def read(self, memory: memoryview) -> int:
+        """Read it as is: see `joined.Chunk`."""
+        assert isinstance(self.of.objects, LocalObjects)
+        return self.of.objects.read_short(self.key, memory, self.compared)
+
+    def decode(self, target: np.ndarray) -> None:
+        """Decode what is taken of it: see `joined.Chunk`."""
+        try:
+            self.of.read_object(self, target)
+        except Exception as error:
+            raise self.of.named(self.name, self.place, error) from error
+
+
+def started(
+    objects: RemoteObjects, wanted: Iterator[tuple[WantedObject, tuple[slice, ...]]]
+) -> Iterator[tuple[WantedObject, tuple[slice, ...]]]:
+    """Ask for objects before their turn comes: those behind a network are waited for."""
+    waiting: deque[tuple[WantedObject, tuple[slice, ...]]] = deque()
+    try:
+        for one, within in wanted:
+            waiting.append((one if one.lacks else one.started(objects), within))
+            if len(waiting) >= _STARTED:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        for one, _ in waiting:
+            if one.landing is not None:
+                one.landing.close()
+
+
+class WantedInner(NamedTuple):
+    """A chunk of a shard."""
+
+    of: Direct
+    stored: StoredObject
+    place: tuple[int, ...]
+    """In the shard."""
+    span: Span
+    source: Sequence[slice]
+
+    def read(self, memory: memoryview) -> int:
+        """Read it as is: see `joined.Chunk`."""
+        at, nbytes = self.span
+        if nbytes < memory.nbytes:
+            self.stored.read_into(np.frombuffer(memory[:nbytes], np.uint8), at)
+        return nbytes
+
+    def decode(self, target: np.ndarray) -> None:
+        """Decode what is taken of it: see `joined.Chunk`."""
+        try:
+            if sum(self.span) > self.stored.size:
+                raise ValueError(
+                    f"its index says {self.span}, but the shard has {self.stored.size:,} bytes"
+                )
+            self.of.decoder.read(self.stored, self.span, self.source, target)
+        except Exception as error:
+            kind = type(error).__name__
+            raise ValueError(f"inner chunk {self.place}: {kind}: {error}") from error

@@ -1,0 +1,170 @@
+"""Groups of elements that have the same label: which axes labels are along, and how many."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.grid import Axis as Along
+from chunkfold.grid import Selection, normalized_axes, select
+from chunkfold.planning.group_keys import Keys
+from chunkfold.settings import StorageOptions
+from chunkfold.sources.axis_names import Axis, axis_names, axis_numbers
+from chunkfold.sources.labels import Given, narrow, numbered, read_labels, transposed
+from chunkfold.sources.source import Source
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The groups of a reduction."""
+
+    keys: Keys
+    """Which group each element is in."""
+    groups: np.ndarray
+    """Their labels, in the order of the results."""
+    name: str
+    """How messages call the labels."""
+    axis: str
+    """What results call the axis of groups."""
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.groups)
+
+
+def grouping_of(
+    by: Any,
+    by_axis: Axis,
+    groups: Any,
+    source: Source,
+    *,
+    axis: int | Sequence[int] | None,
+    selection: Selection,
+    mask_and_scale: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> Grouping | None:
+    """Read labels and lay them along a source's axes; None if elements have none.
+
+    Parameters as `chunkfold.reduce` has them, but that `axis` is in numbers.
+
+    Raises
+    ------
+    ChunkfoldError
+        If there is anything wrong with them.
+    """
+    if by is None:
+        for name, value in (("by_axis", by_axis), ("groups", groups)):
+            if value is not None:
+                raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
+        return None
+    given = read_labels(by, storage_options, mask_and_scale=mask_and_scale)
+    chosen = select(source.cells, selection)
+    alive = [n for n, one in enumerate(chosen) if not one.dropped]
+    reduced = {alive[n] for n in normalized_axes(axis, len(alive))}
+    reduced |= {n for n, one in enumerate(chosen) if one.dropped}
+    along = _axes(given, by_axis, source, chosen, reduced, selection)
+    _refuse_kept(given, along, source, reduced)
+    order = sorted(range(len(along)), key=lambda n: along[n])
+    given, along = transposed(given, order), sorted(along)
+    cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
+    codes, labels = numbered(given, given.values[cut], given.missing[cut], groups)
+    keys = Keys(tuple(along), narrow(codes, len(labels)), len(labels))
+    return Grouping(keys, labels, given.name, given.axis)
+
+
+def _axes(
+    given: Given,
+    by_axis: Axis,
+    source: Source,
+    chosen: Sequence[Along],
+    reduced: set[int],
+    selection: Selection,
+) -> list[int]:
+    """Return which of the source's axes each axis of labels is."""
+    if by_axis is not None:
+        return _named(given, by_axis, source, chosen, selection)
+    names = axis_names(source, range(len(source.shape))) or []
+    dims = given.dims or ()
+    known = [dim for dim in dims if dim is not None and dim in names]
+    if known and len(known) < len(dims):
+        raise PlanError(
+            f"{given.name}: labels have axes {', '.join(map(str, dims))}, of which {source.name} "
+            f"has {', '.join(known)} alone: say with by_axis= which axes they are along"
+        )
+    if dims and all(dim is not None and names.count(dim) == 1 for dim in dims):
+        return _fitting(given, [names.index(dim) for dim in dims], source)
+    return _by_extents(given, source, reduced)
+
+
+def _named(
+    given: Given,
+    by_axis: Axis,
+    source: Source,
+    chosen: Sequence[Along],
+    selection: Selection,
+) -> list[int]:
+    one = int(by_axis) if isinstance(by_axis, np.integer) else by_axis
+    if not isinstance(one, (int, str)) and not len(one or ()):
+        raise PlanError(f"by_axis is {by_axis!r}; give the axes that labels are along")
+    numbers = axis_numbers(source, one, selection)
+    each: list[int] = [numbers] if isinstance(numbers, int) else list(numbers or ())
+    alive = [n for n, one in enumerate(chosen) if not one.dropped]
+    normalized_axes(each, len(alive))  # sees that they are axes
+    return _fitting(given, [alive[n] for n in each], source)
+
+
+def _fitting(given: Given, along: list[int], source: Source) -> list[int]:
+    """See that labels have the extents of the axes that they are along."""
+    extents = tuple(source.shape[n] for n in along)
+    if extents != given.shape:
+        raise PlanError(
+            f"{given.name}: labels have shape {given.shape}, but {_axes_text(source, along)} of "
+            f"{source.name} has {extents}: give a label for each place, before any selection"
+        )
+    return along
+
+
+def _by_extents(given: Given, source: Source, reduced: set[int]) -> list[int]:
+    """Find the axes that have the extents of labels: the only ones, or the last ones.
+
+    Of several those that are reduced: groups are made of no others.
+    """
+    ndim, each = len(given.shape), range(len(source.shape))
+    fits = [
+        list(axes)
+        for axes in itertools.combinations(each, ndim)
+        if tuple(source.shape[n] for n in axes) == given.shape
+    ]
+    usable = [axes for axes in fits if reduced.issuperset(axes)] or fits
+    last = list(each)[-ndim:]
+    if len(usable) == 1:
+        return usable[0]
+    if last in usable:
+        return last
+    found = "none of its axes have" if not usable else "several of its axes have"
+    raise PlanError(
+        f"{given.name}: labels have shape {given.shape}, and {source.name} has {source.shape}: "
+        f"{found} these extents; name those that are meant with by_axis="
+    )
+
+
+def _refuse_kept(given: Given, along: Sequence[int], source: Source, reduced: set[int]) -> None:
+    kept = [n for n in along if n not in reduced]
+    if kept:
+        raise PlanError(
+            f"{given.name}: labels are along {_axes_text(source, along)} of {source.name}, but "
+            f"{_axes_text(source, kept)} is not reduced: groups are made of what is reduced, so "
+            "name it in axis= too"
+        )
+
+
+def _axes_text(source: Source, along: Sequence[int]) -> str:
+    names = axis_names(source, along) or [None] * len(along)
+    told = (str(n) if name is None else repr(name) for n, name in zip(along, names, strict=True))
+    return ("axis " if len(along) == 1 else "axes ") + ", ".join(told)

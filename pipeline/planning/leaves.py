@@ -1,0 +1,88 @@
+"""What leaves are made of: whole cells, or what costs least where inputs are cut unlike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from chunkfold.grid import Axis, Cells, leaf_factors
+from chunkfold.planning.layout import Layout
+from chunkfold.sources.source import Source
+
+_LARGER = (1, 2, 4)
+"""How much larger than the target leaves of inputs that are cut unlike may be."""
+
+
+def layouts_of(
+    sources: Sequence[Source],
+    chosen: Sequence[Axis],
+    reduced: tuple[int, ...],
+    target_bytes: int,
+    groups: int = 1,
+) -> list[Layout]:
+    """Return ways to cut a selection in leaves, best first.
+
+    Small cells are joined to leaves of at most `target_bytes` of decoded elements. Of inputs that
+    are cut alike that is the only way. Of others a cell is decoded again for each leaf that it
+    reaches into, so leaves may be cut as either input, or along each axis as the coarser, and be
+    larger: the less is decoded the better, and then the smaller they are.
+
+    Parameters
+    ----------
+    chosen
+        What is selected along each axis.
+    groups
+        Of each output.
+    """
+    grids = list(dict.fromkeys(source.cells for source in sources))
+    itemsize = max(source.dtype.itemsize for source in sources)
+
+    def layout(cells: Sequence[Cells], target: int) -> Layout:
+        factors = leaf_factors(cells, itemsize, target, reduced, groups)
+        cuts = (cut.coarsened(factor) for cut, factor in zip(cells, factors, strict=True))
+        axes = (replace(axis, cells=cut) for axis, cut in zip(chosen, cuts, strict=True))
+        return Layout(tuple(axes), reduced)
+
+    if len(grids) == 1:
+        return [layout(grids[0], target_bytes)]
+    coarser = tuple(max(along, key=lambda cut: cut.cell) for along in zip(*grids, strict=True))
+    made = [layout(cells, n * target_bytes) for n in _LARGER for cells in (*grids, coarser)]
+    least = min(leaf_elements(one) for one in made)
+    most = max(least, _LARGER[-1] * target_bytes // itemsize)
+    return sorted(
+        dict.fromkeys(one for one in made if leaf_elements(one) <= most),
+        key=lambda one: (round(_decoded(sources, one), 1), leaf_elements(one)),
+    )
+
+
+def leaf_elements(layout: Layout) -> int:
+    """Return the most elements of a leaf, without listing them."""
+    return math.prod(map(_longest, layout.axes))
+
+
+def repeats(source: Source, layout: Layout) -> float:
+    """Return how many times chunks of an input are decoded: 1 if each is in one leaf only."""
+    times = 1.0
+    for axis, cell in zip(layout.axes, source.cells, strict=True):
+        if axis.length:
+            first, behind = axis.touched(cell.cell)
+            times *= float((behind - first).sum() / (behind[-1] - first[0]))
+    return times
+
+
+def _decoded(sources: Sequence[Source], layout: Layout) -> float:
+    """Return what is decoded of all inputs, by what is selected of them."""
+    sizes = [source.dtype.itemsize for source in sources]
+    times = [repeats(source, layout) for source in sources]
+    return float(np.average(times, weights=sizes))
+
+
+def _longest(axis: Axis) -> int:
+    if not axis.length:
+        return 0
+    if axis.cells.bounds is not None:
+        return max(axis.piece(n).length for n in range(axis.pieces))
+    return min(axis.length, -(-axis.cells.cell // axis.step))

@@ -1,0 +1,111 @@
+"""The memory that a worker takes at most: pure integer functions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from chunkfold.kernels import Accumulator
+from chunkfold.kernels.fold.combine import SLAB_BYTES
+from chunkfold.kernels.fold.keyed.plan import shares_tables
+from chunkfold.kernels.fold.shapes import split_bytes
+from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.group_keys import HELD_BYTES, Keys
+from chunkfold.planning.layout import Layout
+from chunkfold.sources.source import Source
+
+AGAIN_BYTES = 64 << 20
+"""Limbs that a block keeps at a time, where expansions did not hold its sums."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory bound of a worker, above an idle one; bytes."""
+
+    staging: int
+    """Buffers that chunks are decoded into, over all blocks that run at once."""
+    decoding: int
+    """Compressed and decoded leaves in flight, over all readers."""
+    accumulators: int
+    """Partials on the device and on the host."""
+    fetching: int = 0
+    """Stored bytes that come over a network, or wait to be decoded."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.staging + self.decoding + self.accumulators + self.fetching
+
+
+def ring_slots(readers: int) -> int:
+    """Return the staging buffers of a running block's ring, by the threads that fill them.
+
+    One waits to be filled and two are the device's: handing one over between threads may take a
+    time slice, where readers keep all cores busy.
+    """
+    return readers + 3
+
+
+def projected(
+    layout: Layout,
+    accumulator: Accumulator,
+    sources: tuple[Source, ...],
+    leaf_bytes: int,
+    threads: int,
+    readers: int,
+    tree: Tree,
+    workers: int,
+    fetching: int,
+    keys: Keys | None = None,
+) -> Memory:
+    """Project a worker's memory; every term in bytes.
+
+    A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
+    little of them. They are read cell by cell, small files a few at a time; what is decoded by zarr
+    all at once that a leaf has. It reads one input at a time. `fetching` is what a worker has of
+    objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
+    may wait on one worker for their siblings; roots wait where they are.
+
+    Of each output there is one for each group of `keys`, which a worker holds whole, and of which
+    each block has some on its device, beside exact sums in limbs.
+    """
+    in_flight = max(
+        source.direct.in_flight(leaf_bytes)
+        if source.direct is not None
+        else max(leaf_bytes, _touched(layout, source))
+        for source in sources
+    )
+    groups = 1 if keys is None else keys.count
+    outputs = groups * max(layout.most_outputs, 1)
+    partial = outputs * accumulator.nbytes
+    limbs = accumulator.with_limbs().nbytes
+    again = min(max(AGAIN_BYTES, groups * limbs), outputs * limbs)
+    splits = split_bytes(outputs, accumulator.nbytes)
+    tables = splits if accumulator.tables else 3 * again if accumulator.exact else 0
+    waiting = (tree.fan_in - 1) * tree.levels * partial
+    # They are copied to the device slab by slab, and what comes of it is put together.
+    slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
+    roots = groups * layout.outputs * accumulator.nbytes // workers
+    held = 0
+    if keys is not None:
+        nbytes = 4 * keys.codes.size
+        held = keys.codes.nbytes + threads * min(nbytes, HELD_BYTES + leaf_bytes)
+        if shares_tables(layout.most_outputs):  # tables of all, on the device and read back
+            tables += 3 * outputs * limbs
+    return Memory(
+        staging=threads * ring_slots(readers) * leaf_bytes * len(sources),
+        decoding=readers * 2 * in_flight,
+        accumulators=threads * (3 * partial + tables + slabs) + waiting + roots + held,
+        fetching=fetching,
+    )
+
+
+def _touched(layout: Layout, source: Source) -> int:
+    """Return the decoded bytes of the cells of a source that a leaf may touch."""
+    extents = []
+    for axis, cell in zip(layout.axes, source.cell, strict=True):
+        leaf = axis.cells.cell
+        # The grid of another input may lie across the leaf's: one cell more.
+        cells = -(-leaf // cell) + (leaf % cell != 0)
+        extents.append(min(axis.cells.size, cells * cell))
+    return math.prod(extents) * source.dtype.itemsize

@@ -1,0 +1,86 @@
+"""What the tasks of a run are given: what they work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chunkfold.kernels import Accumulator
+from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.missing_chunks import ListingTerms
+from chunkfold.planning.plan import Plan
+from chunkfold.settings import retry_seconds
+from chunkfold.sources.source import Source
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the blocks of a run have in common. Travels with each task, so it stays small."""
+
+    run: str
+    sources: tuple[Source, ...]
+    listings: tuple[ListingTerms | None, ...]
+    """For each input what is known of all of its objects; None if it could not be listed."""
+    layout: Layout
+    leaf_bytes: int
+    """Most decoded bytes of a leaf of one input."""
+    accumulator: Accumulator
+    variant: str | None
+    at_once: int
+    """Blocks that a worker runs at once."""
+    readers: int
+    """Threads that read for a block, where a worker has as many."""
+    requests: int
+    """That a worker may have in flight for one host."""
+    fetching: int
+    """Bytes that these may bring, or that wait to be decoded."""
+    retry_s: float
+    """How long a request is tried again, in seconds."""
+    skips: bool
+    """Whether chunks that cannot be read are left out, rather than end the run."""
+    keys: Keys | None = None
+    """Which group each element is in, where there are groups."""
+
+    @property
+    def groups(self) -> int:
+        """Accumulators of each output."""
+        return 1 if self.keys is None else self.keys.count
+
+    @property
+    def owes(self) -> bool:
+        """Whether of what is not stored it is enough to know how many elements it has."""
+        accumulator = self.accumulator
+        # Of each group the first would have to be given to what reads indices.
+        return accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
+
+    def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the extents of accumulators of some outputs: groups come first."""
+        return shape if self.keys is None else (self.groups, *shape)
+
+    def outputs_place(self, place: tuple[slice, ...]) -> tuple[slice, ...]:
+        """Return where the accumulators of some outputs are."""
+        return place if self.keys is None else (slice(0, self.groups), *place)
+
+    @classmethod
+    def of(cls, run: str, plan: Plan, variant: str | None, *, skips: bool) -> Work:
+        """Return what a plan's blocks have in common."""
+        return cls(
+            run,
+            plan.sources,
+            plan.terms,
+            plan.layout,
+            plan.leaf_bytes,
+            plan.accumulator,
+            variant,
+            plan.threads,
+            plan.readers,
+            plan.requests,
+            plan.memory.fetching,
+            retry_seconds(),
+            skips,
+            None if plan.grouping is None else plan.grouping.keys,
+        )
+
+    def cells_along(self, axis: int) -> list[int]:
+        """Return the extent of each input's cells along an axis."""
+        return [max(1, source.cell[axis]) for source in self.sources]

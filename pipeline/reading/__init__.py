@@ -1,0 +1,1 @@
+"""What is read for which outputs, and the threads that read it."""

@@ -1,0 +1,63 @@
+"""Decode what is read of the inputs into staging memory: on the threads that read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from chunkfold.kernels.fold.staging import Ready, StagingBuffer
+from chunkfold.reading.reads import Read
+from chunkfold.sources.source import Source
+from chunkfold.stores.objects import decode_clock
+
+READ_DEADLINE_S = 600.0
+"""Longest wait for one read, and for the fold of it where the same thread folds, in seconds."""
+
+
+Slot = Sequence[StagingBuffer]
+"""A staging buffer for each input."""
+
+
+class ReadTimes(NamedTuple):
+    """What a thread took for one read, in seconds."""
+
+    seconds: float
+    decoding: float
+    """Of these, as far as it is known."""
+
+
+def read_staged(sources: Sequence[Source], read: Read, memory: Sequence[np.ndarray]) -> ReadTimes:
+    """Decode a region of each input into the beginning of its memory, uint8.
+
+    Raises
+    ------
+    ChunkError
+        If a chunk cannot be read.
+    """
+    began, decoded = time.monotonic(), decode_clock.seconds
+    for source, staged, known in zip(sources, memory, read.known, strict=True):
+        nbytes = read.box.elements * source.dtype.itemsize
+        elements = staged[:nbytes].view(source.dtype)
+        if not read.in_turn:
+            elements = elements.reshape(read.shape)
+        if read.absent:
+            elements[...] = source.fill
+        else:
+            source.read(read.region, elements, known)
+    return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded)
+
+
+def committed(sources: Sequence[Source], elements: int, slot: Slot) -> list[Ready]:
+    """Hand so many elements that were read of each input to the device."""
+    return [
+        buffer.commit(elements * source.dtype.itemsize)
+        for source, buffer in zip(sources, slot, strict=True)
+    ]
+
+
+def overdue(source: Source, doing: str, read: Read) -> str:
+    """Say that a thread takes too long."""
+    return f"{source.name}: {doing} {read.region} took longer than {READ_DEADLINE_S:.0f} s"

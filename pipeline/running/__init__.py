@@ -1,0 +1,1 @@
+"""A plan is carried out: here, or on a cluster."""

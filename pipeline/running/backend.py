@@ -1,0 +1,154 @@
+"""Where blocks run: what every backend does, and the one of the caller's own process."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from chunkfold.errors import WorkerLostError
+from chunkfold.events import OnEvent, reporter
+from chunkfold.planning.blocks import Block
+from chunkfold.planning.staffing import THREADS, memory_each
+from chunkfold.planning.work import Work
+from chunkfold.planning.workers import Workers
+from chunkfold.worker.fold_block import Folded, combine, fold_block
+from chunkfold.worker.watch import Watch
+from chunkfold.worker.worker_device import WorkerDevice, process_device
+
+Done = Callable[[object], None]
+"""Told the outcome of a task: a handle of its result, or an exception."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a look at the workers found."""
+
+    nobody: float = 0.0
+    """For how long no worker was heard, in seconds."""
+    late: str = ""
+    """Who has not been heard for a while; empty if everyone was."""
+    removed: Mapping[str, str] = field(default_factory=dict)
+    """Why workers were removed just now, by their addresses."""
+
+
+class Backend(Protocol):
+    """Runs blocks and combines; a result stays where it was made until it is gathered."""
+
+    def listen(self, run: str) -> None:
+        """Get ready to hear of a run's tasks."""
+
+    def workers(self) -> Workers:
+        """Find out who is there."""
+
+    def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
+        """Get ready for a run."""
+
+    def fold(self, block: Block, attempt: int, done: Done) -> object:
+        """Start a block; `done` is called from any thread. Returns what `release` takes."""
+
+    def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
+        """Start a combine of what earlier tasks left; as `fold`."""
+
+    def gather(self, handle: object) -> Folded:
+        """Fetch a result."""
+
+    def release(self, handles: Sequence[object]) -> None:
+        """Let go of results that were combined, or of tasks that nobody waits for any more."""
+
+    def retire(self, error: WorkerLostError) -> bool:
+        """Give up the worker that raised; say whether any are left."""
+
+    def watch(self, quiet: float = math.inf) -> Watched:
+        """Look after the workers: tasks of those that are stopped end with `WorkerStoppedError`.
+
+        To be called a few times a second; it takes time only where one is removed. `quiet` is for
+        how long nothing was heard of the tasks, in seconds.
+
+        Raises
+        ------
+        ClusterError
+            If the scheduler does not answer either.
+        """
+
+    def doing(self) -> Sequence[str]:
+        """Say where the code of the tasks is that run elsewhere, for whoever waits in vain."""
+
+    def stop(self) -> None:
+        """Release everything; interrupt what still runs."""
+
+
+class InProcess:
+    """Runs every task in the caller's process, on its one device."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self._spec = device
+        self._stopped = threading.Event()
+        self._blocks = ThreadPoolExecutor(THREADS, "chunkfold-block")
+
+    def listen(self, run: str) -> None:
+        """Its tasks tell what they do themselves."""
+
+    def workers(self) -> Workers:
+        """Open the device."""
+        self._owned: WorkerDevice = process_device(self._spec)
+        return Workers((self._owned.device,), THREADS, self._owned.readers, memory_each(1))
+
+    def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
+        """Remember the run."""
+        self._work, self._emit, self._cancelled = work, emit, cancelled
+
+    def fold(self, block: Block, attempt: int, done: Done) -> object:
+        """Fold it in a thread."""
+        identity = self._owned.device.identity
+        report = reporter(self._work.run, block.number, attempt, "", identity, self._emit)
+        watch = Watch(report, lambda: self._stopped.is_set() or self._cancelled())
+        fold = partial(fold_block, self._owned, "", self._work, block, watch)
+        return self._blocks.submit(_settle, done, fold)
+
+    def combine(
+        self,
+        parts: Sequence[object],
+        attempt: int,  # noqa: ARG002 # there is no other
+        done: Done,
+    ) -> object:
+        """Combine them before returning."""
+        folded = [part for part in parts if isinstance(part, Folded)]
+        _settle(done, partial(combine, self._owned, "", self._work, folded))
+        return None
+
+    def gather(self, handle: object) -> Folded:
+        """Return it: it is here."""
+        assert isinstance(handle, Folded)
+        return handle
+
+    def release(self, handles: Sequence[object]) -> None:
+        """Nothing holds them but the engine."""
+
+    def retire(self, error: WorkerLostError) -> bool:  # noqa: ARG002 # the one there is
+        """There is no other."""
+        return False
+
+    def watch(self, quiet: float = math.inf) -> Watched:  # noqa: ARG002 # nobody is asked
+        """The caller's process is here."""
+        return Watched()
+
+    def doing(self) -> Sequence[str]:
+        """Nothing runs elsewhere."""
+        return ()
+
+    def stop(self) -> None:
+        """Let running blocks end at their next leaf, and wait for them."""
+        self._stopped.set()
+        self._blocks.shutdown(cancel_futures=True)
+
+
+def _settle(done: Done, task: Callable[[], Folded]) -> None:
+    try:
+        done(task())
+    except Exception as error:  # noqa: BLE001 # whatever it is, the engine decides
+        done(error)

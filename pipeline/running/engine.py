@@ -1,0 +1,265 @@
+"""Carry a plan out: blocks in a bounded window, combines as soon as their partials are there."""
+
+from __future__ import annotations
+
+import queue
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from chunkfold.awake import Awake
+from chunkfold.errors import (
+    CancelledError,
+    ClusterError,
+    DeviceError,
+    IncompleteError,
+    WorkerLostError,
+    WorkerStoppedError,
+)
+from chunkfold.events import (
+    BlockProgress,
+    BlocksCombined,
+    Event,
+    OnEvent,
+    Waiting,
+    WorkerRetired,
+)
+from chunkfold.planning.blocks import Block
+from chunkfold.planning.combine_tree import Tree
+from chunkfold.planning.plan import Plan
+from chunkfold.running.backend import Backend, Done
+from chunkfold.settings import wait_seconds
+from chunkfold.worker.fold_block import Folded
+from chunkfold.worker.report import Attempts
+
+_POLL_S = 0.2
+_RETRIES = 3
+"""Times that a block may find its worker without a device."""
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A place in the tree of one run of tiles; level 0 are blocks."""
+
+    tiles: tuple[int, int]
+    level: int
+    number: int
+
+
+@dataclass
+class _Branch:
+    """The partials of one run of tiles on their way to its root."""
+
+    tree: Tree
+    ready: dict[tuple[int, int], object] = field(default_factory=dict)
+
+
+@dataclass
+class _Attempt:
+    """A task that is under way."""
+
+    number: int
+    """0 of the first."""
+    ticket: object = None
+    """By which the backend lets go of it."""
+
+
+class Engine:
+    """Executes one plan on one backend.
+
+    Of each task one attempt is under way at a time. Where a worker is lost or stopped the next one
+    begins, under a number and a key of its own; what an earlier one still brings is dropped.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        backend: Backend,
+        run: str,
+        emit: OnEvent,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._plan, self._backend, self._run = plan, backend, run
+        self._emit, self._cancelled = emit, cancelled
+        self._outcomes: queue.SimpleQueue[tuple[_Node, int, object]] = queue.SimpleQueue()
+        self._waiting = deque(_with_nodes(plan.blocks))
+        self._blocks = dict(self._waiting)
+        self._branches = {
+            tiles: _Branch(Tree(count, plan.tree.fan_in)) for tiles, count in plan.runs.items()
+        }
+        self._window = max(2, 2 * plan.workers * plan.threads)
+        self._folding = 0
+        self._tries: dict[_Node, int] = {}
+        self._numbers: dict[_Node, int] = {}
+        self._of_block = {block.number: node for node, block in self._waiting}
+        self._under_way: dict[_Node, _Attempt] = {}
+        self._late: set[tuple[_Node, int]] = set()
+        self._stopped: list[str] = []
+        self._again = 0
+        self._combining: dict[_Node, list[object]] = {}
+        self._roots: dict[tuple[int, int], object] = {}
+        self._awake, self._news = Awake(), False
+        self._heard = self._told = self._looked = 0.0
+
+    @property
+    def attempts(self) -> Attempts:
+        """What was begun more than once so far."""
+        return Attempts(tuple(self._stopped), self._again, len(self._late))
+
+    def hear(self, event: Event) -> None:
+        """Pass a worker's event on; whoever reports is alive."""
+        self._news = True
+        if isinstance(event, BlockProgress):
+            node = self._of_block[event.block]
+            if event.attempt < self._numbers.get(node, 0):
+                if event.done:
+                    self._late.add((node, event.attempt))
+                return
+        self._emit(event)
+
+    def execute(self) -> list[tuple[tuple[int, int], Folded]]:
+        """Run everything; return the root of each run of tiles, in order.
+
+        Raises
+        ------
+        ChunkfoldError
+            Whatever ended the run.
+        """
+        while len(self._roots) < len(self._branches):
+            if self._cancelled():
+                raise CancelledError(f"run {self._run} was cancelled")
+            self._watch()
+            self._fill_window()
+            try:
+                node, number, outcome = self._outcomes.get(timeout=_POLL_S)
+            except queue.Empty:
+                continue
+            self._news = True
+            self._settle(node, number, outcome)
+        roots = [(tiles, self._backend.gather(self._roots[tiles])) for tiles in self._branches]
+        self._check([folded for _, folded in roots])
+        return roots
+
+    def _fill_window(self) -> None:
+        while self._waiting and self._folding + len(self._combining) < self._window:
+            node, block = self._waiting.popleft()
+            self._folding += 1
+            self._begin(node, partial(self._backend.fold, self._plan.sent(block)))
+
+    def _begin(self, node: _Node, start: Callable[[int, Done], object]) -> None:
+        number = self._numbers.setdefault(node, 0)
+        attempt = self._under_way[node] = _Attempt(number)
+        # Its outcome waits in the queue until the ticket is here.
+        attempt.ticket = start(number, lambda outcome: self._outcomes.put((node, number, outcome)))
+
+    def _watch(self) -> None:
+        """Look after the workers; end the run if nothing will come of it any more."""
+        now = self._awake.seconds()
+        if now - self._looked < _POLL_S / 2:
+            return
+        self._looked = now
+        if self._news:
+            self._news, self._heard = False, now
+        quiet = now - self._heard
+        watched = self._backend.watch(quiet)
+        for worker, reason in watched.removed.items():
+            self._stopped.append(worker)
+            self._emit(WorkerRetired(self._run, worker, reason))
+        self._tell(now, quiet, watched.late)
+        stall = wait_seconds("chunkfold.run.stall")
+        absent = wait_seconds("chunkfold.workers.absent")
+        if quiet > stall:
+            raise ClusterError(
+                f"nothing was heard of run {self._run} for {stall:.0f} s: "
+                "no task ended and no worker reported progress; "
+                + ("; ".join(self._backend.doing()) or "no worker runs a task of it")
+            )
+        if min(quiet, watched.nobody) > absent:
+            raise ClusterError(
+                f"run {self._run} has lost all its workers, and in {absent:.0f} s no "
+                "other came, nor was one of them heard: start some, and run it again"
+            )
+
+    def _tell(self, now: float, quiet: float, late: str) -> None:
+        """Say now and then what is waited for."""
+        every = wait_seconds("chunkfold.run.tell")
+        if now - self._told < every or not (late or quiet >= every):
+            return
+        self._told = now
+        under_way = f"{len(self._under_way)} task(s), of which nothing was heard for {quiet:.0f} s"
+        self._emit(Waiting(self._run, quiet, late or under_way))
+
+    def _settle(self, node: _Node, number: int, outcome: object) -> None:
+        attempt = self._under_way.get(node)
+        if attempt is None or attempt.number != number:
+            if not isinstance(outcome, BaseException):
+                self._late.add((node, number))
+                self._backend.release([outcome])
+            return
+        del self._under_way[node]
+        self._folding -= node.level == 0
+        if isinstance(outcome, WorkerLostError):
+            self._backend.release([attempt.ticket])
+            self._try_elsewhere(node, outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            self._backend.release(self._combining.pop(node, []))
+            self._place(node, outcome)
+
+    def _try_elsewhere(self, node: _Node, error: WorkerLostError) -> None:
+        if not isinstance(error, WorkerStoppedError):
+            self._tries[node] = self._tries.get(node, 0) + 1
+            if self._tries[node] > _RETRIES or not self._backend.retire(error):
+                raise DeviceError(f"no worker is left that has a device: {error}") from error
+            self._emit(WorkerRetired(self._run, error.worker, str(error)))
+        self._numbers[node] += 1
+        self._again += 1
+        if node.level:
+            self._combine(node)
+        else:
+            self._waiting.appendleft((node, self._blocks[node]))
+
+    def _combine(self, node: _Node) -> None:
+        self._begin(node, partial(self._backend.combine, self._combining[node]))
+
+    def _place(self, node: _Node, handle: object) -> None:
+        """Keep a partial; combine it with its siblings once all are there."""
+        branch = self._branches[node.tiles]
+        if node.level == branch.tree.levels:
+            self._roots[node.tiles] = handle
+            return
+        branch.ready[node.level, node.number] = handle
+        parent = _Node(node.tiles, node.level + 1, node.number // branch.tree.fan_in)
+        siblings = branch.tree.children(parent.level, parent.number)
+        if not all((node.level, n) in branch.ready for n in siblings):
+            return
+        parts = [branch.ready.pop((node.level, n)) for n in siblings]
+        if len(parts) == 1:
+            self._place(parent, parts[0])
+            return
+        self._emit(BlocksCombined(self._run, parent.level, parent.number, len(parts)))
+        self._combining[parent] = parts
+        self._combine(parent)
+
+    def _check(self, roots: Sequence[Folded]) -> None:
+        reports = [root.report for root in roots]
+        seen = sum(report.elements + sum(report.skipped.values()) for report in reports)
+        wanted = self._plan.layout.elements
+        if seen != wanted:
+            raise IncompleteError(
+                f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "
+                "this is a fault of chunkfold's: please report it"
+            )
+
+
+def _with_nodes(blocks: Sequence[Block]) -> list[tuple[_Node, Block]]:
+    """Number blocks within their run of tiles."""
+    seen: dict[tuple[int, int], int] = {}
+    out = []
+    for block in blocks:
+        number = seen.get(block.tiles, 0)
+        seen[block.tiles] = number + 1
+        out.append((_Node(block.tiles, 0, number), block))
+    return out

@@ -1,0 +1,307 @@
+"""The backend that runs blocks on the device workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import dask
+from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
+from distributed import Client
+from distributed.scheduler import KilledWorker
+
+from chunkfold.cluster.device_workers import DeviceWorkers
+from chunkfold.cluster.event_listener import TIDY_EVERY, ear_of
+from chunkfold.cluster.heartbeat_watch import Watchman
+from chunkfold.cluster.scheduler_calls import SPAN, on_loop, removed, tidied
+from chunkfold.deadline import awaited, beside, within
+from chunkfold.errors import (
+    CancelledError,
+    ClusterError,
+    DeviceError,
+    WorkerLostError,
+    WorkerStoppedError,
+)
+from chunkfold.events import OnEvent
+from chunkfold.planning.blocks import Block
+from chunkfold.planning.work import Work
+from chunkfold.planning.workers import Workers
+from chunkfold.running.backend import Done, Watched
+from chunkfold.settings import wait_seconds
+from chunkfold.worker.fold_block import Folded
+from chunkfold.worker.tasks import block_task, cancel_run, combine_task, keys_task, tasks_at
+
+KEYS_BYTES = 64 << 10
+"""Most that keys of groups may have to travel with each task: larger ones go to a worker once."""
+_LARGE = "distributed.admin.large-graph-warning-threshold"
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A task that was submitted, and that an attempt of ours may replace."""
+
+    future: Any
+    done: Done
+
+
+class _TakenOverError(Exception):
+    """What was waited for may have been on a worker that was removed just now."""
+
+
+class OnCluster:
+    """Runs tasks on a Dask cluster's device workers through futures."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._workers = DeviceWorkers(client)
+        self._futures: set[Any] = set()
+        self._numbers = itertools.count()
+        self._keys: Any = None
+        """The future of a run's keys, where they do not travel with its tasks."""
+        self._run = ""
+        self._sent: dict[str, _Sent] = {}
+        self._watchman = Watchman(client, self._useful)
+
+    def listen(self, run: str) -> None:
+        """Subscribe to the workers' events: tasks sent within 10 ms of that would wait for it.
+
+        Dask's client sends no more often.
+        """
+        self._run = run
+        with contextlib.suppress(Exception):  # a client that is closed: `workers` says so
+            ear_of(self._client).listen(self._client, run)
+
+    def workers(self) -> Workers:
+        """Ask every worker for its device; see `DeviceWorkers.ask`."""
+        return self._workers.ask(self._look_after)
+
+    def there(self) -> dict[str, Any]:
+        """Ask the scheduler who has joined: what it knows of each, by address."""
+        return within(self._answer(), "the scheduler's answer", self._workers.there)
+
+    def _look_after(self) -> None:
+        self.watch()
+
+    @staticmethod
+    def _answer() -> float:
+        return wait_seconds("chunkfold.workers.answer")
+
+    def _useful(self, worker: Mapping[str, Any]) -> bool:
+        return all(name in worker.get("resources", {}) for name in self._workers.resources)
+
+    def start(
+        self,
+        work: Work,
+        emit: OnEvent,
+        cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
+    ) -> None:
+        """Remember the run."""
+        self._work, self._topic = work, ear_of(self._client).topic
+        ear_of(self._client).tell(work.run, emit)
+        if work.keys is not None and work.keys.codes.nbytes > KEYS_BYTES:
+            self._work = replace(work, keys=None)
+            # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
+            # need not warn of its size: it is bounded.
+            with dask.config.set({_LARGE: 1 << 40}):
+                name = f"keys-{work.run}"
+                self._keys = self.submit(_ignored, name, keys_task, work.keys.packed())
+
+    def fold(self, block: Block, attempt: int, done: Done) -> object:
+        """Submit a block."""
+        key = f"fold-{block.number}-{self._work.run}-{attempt}"
+        future = self.submit(done, key, block_task, self._work, block, attempt, *self._sent_keys)
+        return self._replaceable(future, done)
+
+    @property
+    def _sent_keys(self) -> list[Any]:
+        return [self._topic] if self._keys is None else [self._topic, self._keys]
+
+    def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
+        """Submit a combine; it runs where the partials are, or they go to it."""
+        # Before blocks that wait on a worker: partials take memory until they are combined.
+        key = f"combine-{self._work.run}-{attempt}"
+        future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
+        return self._replaceable(future, done)
+
+    def _replaceable(self, future: Any, done: Done) -> object:
+        self._sent[future.key] = _Sent(future, done)
+        return future
+
+    def submit(
+        self, done: Done, name: str, task: Callable[..., Any], *args: Any, priority: int = 0
+    ) -> Any:
+        """Submit any task; `done` is told its future, or why it has no result.
+
+        Returns the future. Of a worker that is stopped, Dask itself takes such a task to another.
+        """
+        with annotate(span=SPAN):
+            future = self._client.submit(
+                task,
+                *args,
+                # A key of this run's own: the same call on a changed file is another call.
+                key=f"chunkfold-{name}-{next(self._numbers)}",
+                pure=False,
+                priority=priority,
+                resources=self._workers.resources or None,
+            )
+        self._futures.add(future)
+        future.add_done_callback(lambda settled: done(self._outcome(settled)))
+        return future
+
+    def gather(self, handle: object) -> Folded:
+        """Bring a root partial to the client: past the scheduler, if the worker is near."""
+        while True:
+            fetched = beside(lambda: self._client.gather(handle, direct=self._workers.near))
+            seconds = wait_seconds("chunkfold.run.gather")
+            try:
+                folded = awaited(fetched, seconds, "a root partial", self._look_after_a_root)
+                break
+            except _TakenOverError:
+                continue  # Dask makes it once more, elsewhere
+        self.release([handle])
+        assert isinstance(folded, Folded)
+        return folded
+
+    def _look_after_a_root(self) -> None:
+        watched, absent = self.watch(), wait_seconds("chunkfold.workers.absent")
+        if watched.removed:
+            raise _TakenOverError
+        if watched.nobody > absent:
+            raise ClusterError(f"no worker was heard for {absent:.0f} s: run it again")
+
+    def retire(self, error: WorkerLostError) -> bool:
+        """Close the worker that has no device any more."""
+        within(
+            self._answer(),
+            "a worker's retirement",
+            lambda: self._client.retire_workers([error.worker]),
+        )
+        return bool(self.there())
+
+    def watch(self, quiet: float = math.inf) -> Watched:
+        """Ask the scheduler for heartbeats now and then, and remove who is stopped.
+
+        Raises
+        ------
+        ClusterError
+            If for `chunkfold.workers.answer` the scheduler has not answered, nor anything was
+            heard of the tasks: what workers tell comes by it, too.
+        """
+        fresh, silent = self._watchman.look(), wait_seconds("chunkfold.workers.silent")
+        beats = self._watchman.beats
+        gone = {
+            worker: reason
+            for worker in (beats.stopped(silent) if fresh else ())
+            if self._removed(worker, reason := _stopped(worker, beats.silent[worker]))
+        }
+        for worker in gone:
+            self._watchman.beats = self._watchman.beats.without(worker)
+        least = wait_seconds("chunkfold.run.tell")
+        late = beats.told(least, silent, wait_seconds("chunkfold.workers.absent"))
+        if (unanswered := self._watchman.unanswered()) >= least:
+            late = f"the scheduler has not answered for {unanswered:.0f} s"
+            late += f"; after {self._answer():.0f} s the run ends"
+        if min(quiet, unanswered) > self._answer():
+            raise ClusterError(self._silence())
+        return Watched(beats.nobody, late, gone)
+
+    def _silence(self) -> str:
+        reached: Any = self._client.scheduler
+        return (
+            f"the scheduler at {reached.address} has not answered for {self._answer():.0f} s: it "
+            "is stopped or its host has gone; see that it runs, and start this again"
+        )
+
+    def _removed(self, worker: str, reason: str) -> bool:
+        """Remove a worker, and give its tasks up; say whether that was done."""
+        removing = on_loop(self._client, partial(removed, worker))
+        try:
+            keys = awaited(removing, self._answer(), f"{worker}'s removal")
+        except Exception:  # noqa: BLE001 # it is tried again, or the scheduler's loss is found out
+            return False
+        for key in keys:
+            if (sent := self._sent.get(key)) is not None:
+                sent.done(WorkerStoppedError(reason, worker))
+        return True
+
+    def doing(self) -> Sequence[str]:
+        """Ask the workers."""
+        try:
+            answers = within(
+                self._answer(),
+                "the workers to say what they do",
+                lambda: self._client.run(tasks_at, self._work.run, on_error="ignore"),
+            )
+        except Exception as error:  # noqa: BLE001 - what is told is why the run ended, and this
+            return [str(error)]
+        return [f"{worker}: {task}" for worker, tasks in answers.items() for task in tasks]
+
+    def stop(self) -> None:
+        """Cancel what is queued, tell running blocks to end, and let go of all results."""
+        self._watchman.stop()
+        futures = list(self._futures)
+        with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
+            if futures:
+                self._client.cancel(futures)
+            # By way of the scheduler: of one that does not answer there is nothing to wait for.
+            if futures and self._run and self._watchman.unanswered() < self._answer():
+                mark = (cancel_run, self._run)
+                seconds = wait_seconds("chunkfold.close")
+                within(seconds, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
+        with contextlib.suppress(Exception):
+            self.release(futures)
+        with contextlib.suppress(Exception):
+            if self._run:
+                ear = ear_of(self._client)
+                ear.leave(self._client, self._run)
+                if next(ear.left) % TIDY_EVERY == 0:
+                    on_loop(self._client, tidied)
+
+    def release(self, handles: Sequence[Any]) -> None:
+        """Let go of futures at once; garbage collection would do so some time."""
+        self._futures.difference_update(handles)
+        for future in handles:
+            self._sent.pop(future.key, None)
+            future.release()
+
+    def _outcome(self, future: Any) -> object:
+        """Return a finished future, or why it has no result, in chunkfold's terms.
+
+        Dask only logs what a callback raises, and nobody would hear of the task any more.
+        """
+        if future.status == "finished":
+            return future
+        if self._client.status != "running" or future.status == "lost":
+            return ClusterError(f"the connection to the scheduler was lost: {self._client.status}")
+        if future.status == "cancelled":
+            return CancelledError("a task was cancelled on the scheduler")
+        try:
+            return _failure(future)
+        except Exception as error:  # noqa: BLE001 - the scheduler may have gone meanwhile
+            return ClusterError(f"why a task failed is not known: {error!r}")
+
+
+def _ignored(outcome: object) -> None:
+    """Blocks that have a task's result end as it does."""
+
+
+def _stopped(worker: str, seconds: float) -> str:
+    return (
+        f"worker {worker} is stopped, or its host has gone: it was not heard for {seconds:.0f} s, "
+        "while others were; they do its work"
+    )
+
+
+def _failure(future: Any) -> object:
+    error = future.exception(timeout=wait_seconds("chunkfold.workers.answer"))
+    if isinstance(error, KilledWorker):
+        return DeviceError(
+            f"workers died {error.allowed_failures + 1} times while they ran the same task; "
+            f"the last was {error.last_worker.address}: look at its log for the reason"
+        )
+    return error

@@ -1,0 +1,286 @@
+"""A run: a plan being carried out in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from chunkfold.bad_chunks import Skipped
+from chunkfold.errors import ChunkError, LawsWarning, MissingWarning, PlanError
+from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
+from chunkfold.kernels import Bound, Device
+from chunkfold.kernels.accumulator.partial import Partial, assembled
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.work import Work
+from chunkfold.running.backend import Backend
+from chunkfold.running.engine import Engine
+from chunkfold.running.nans import since_elements_are
+from chunkfold.stores.requests import Requests
+from chunkfold.worker.fold_block import Folded
+from chunkfold.worker.report import Attempts, DeviceReport, Report, merge, told_apart
+
+
+class Run:
+    """A reduction under way; made by `submit`.
+
+    Raises
+    ------
+    PlanError
+        If the selection is empty and a reduction of nothing has no value.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        plan: Plan,
+        bound: Bound,
+        backend: Backend,
+        devices: Sequence[Device],
+        *,
+        keepdims: bool,
+        single: bool,
+        variant: str | None,
+        skips: bool,
+        on_event: OnEvent | None,
+    ) -> None:
+        self.id = run
+        self.plan = plan
+        self.events: list[Event] = []
+        """What happened so far; grows until the run has ended."""
+        self._bound, self._backend, self._on_event = bound, backend, on_event
+        self._devices = devices
+        self._keepdims, self._single = keepdims, single
+        self._report = Report(0, {})
+        self._engine: Engine | None = None
+        self._cancelled = threading.Event()
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._values: Mapping[str, Any] = {}
+        self._nan: dict[str, bool | None] = {}
+        self._seconds = 0.0
+        _refuse_empty(plan, bound)
+        self._work = Work.of(self.id, plan, variant, skips=skips)
+        threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the result. Interrupted (Ctrl-C), the run is cancelled.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not there after `timeout` seconds; the run goes on.
+        ChunkfoldError
+            Whatever ended the run.
+        """
+        try:
+            if not self._ended.wait(timeout):
+                raise TimeoutError(f"run {self.id} has not ended after {timeout} s")
+        except KeyboardInterrupt:
+            self.cancel()
+            self._ended.wait(30)
+            raise
+        if self._error is not None:
+            raise self._error
+        return next(iter(self._values.values())) if self._single else self._values
+
+    def cancel(self) -> None:
+        """End the run: queued blocks are dropped, running ones end at their next leaf."""
+        self._cancelled.set()
+
+    def done(self) -> bool:
+        """Whether the run has ended."""
+        return self._ended.is_set()
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """Results by name; empty until they are there."""
+        return self._values
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Labels of the groups, in the order of the results; None if there are no groups."""
+        return None if self.plan.grouping is None else self.plan.grouping.groups
+
+    @property
+    def seconds(self) -> float:
+        """How long the run took; 0 until it has ended."""
+        return self._seconds
+
+    @property
+    def profile(self) -> Mapping[str, DeviceReport]:
+        """What each device did, by its identity; empty until the run has a result."""
+        return self._report.devices
+
+    @property
+    def skipped(self) -> Skipped:
+        """Elements left out for each bad chunk (`on_bad_chunk="skip"`)."""
+        return self._report.skipped
+
+    @property
+    def missing(self) -> Mapping[str, tuple[int, int]]:
+        """Of each input how many of its selected chunks, or shards, are not stored, of how many.
+
+        Where the store can be listed as planned; else those that were asked for and not there.
+        """
+        return self.plan.found_missing(self._report.missed)
+
+    @property
+    def requests(self) -> Requests:
+        """What workers asked servers for, and how often anew."""
+        return self._report.requests
+
+    @property
+    def attempts(self) -> Attempts:
+        """What was begun more than once, since workers were lost or stopped."""
+        return Attempts() if self._engine is None else self._engine.attempts
+
+    def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
+        """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
+        yield from self.plan.remarks(self.missing)
+        if asked := self.requests.waits:
+            yield (
+                f"a server asked to be left alone {asked} time(s), for "
+                f"{self.requests.longest_wait_s:.0f} s at most (Retry-After), and was"
+            )
+        for why, since in ((True, "since elements are"), (None, "perhaps since elements are")):
+            names = ", ".join(name for name, of_nan in self._nan.items() if of_nan is why)
+            if names:
+                yield f"there is NaN in {names}, {since}: {flag} takes those for absent"
+
+    def __repr__(self) -> str:
+        state = "running" if not self.done() else "failed" if self._error else "done"
+        return f"<Run {self.id} of {', '.join(self.plan.ops)}: {state}>"
+
+    def _emit(self, event: Event) -> None:
+        self.events.append(event)
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception as error:  # noqa: BLE001 # a reduction is worth more than its audience
+            self._on_event = None
+            message = f"on_event is not called any more: it raised {error!r} for {event!r}"
+            warnings.warn(message, RuntimeWarning, stacklevel=1)
+
+    def _carry_out(self) -> None:
+        began = time.monotonic()
+        try:
+            self._emit(
+                RunStarted(
+                    self.id,
+                    self.plan.name,
+                    self.plan.ops,
+                    len(self.plan.blocks),
+                    self.plan.nbytes,
+                    told_apart(self._devices),
+                )
+            )
+            engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
+            self._engine = engine
+            self._backend.start(self._work, engine.hear, self._cancelled.is_set)
+            roots = engine.execute()
+            for source in self.plan.sources:
+                source.check_unchanged()
+            self._report = merge(folded.report for _, folded in roots)
+            self._warn_of_laws()
+            if self._report.missed:
+                unlisted = {name: self.missing[name] for name in self._report.missed}
+                for told in self.plan.remarks(unlisted):
+                    warnings.warn(told, MissingWarning, stacklevel=1)
+            self._values = self._assembled(roots)
+        except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
+            self._error = error
+            _let_go(error)
+        finally:
+            self._seconds = time.monotonic() - began
+            try:
+                self._backend.stop()
+                failure = str(self._error) if self._error else None
+                self._emit(RunFinished(self.id, self._seconds, failure, self.skipped))
+            finally:
+                self._ended.set()
+
+    def _warn_of_laws(self) -> None:
+        """Say which monoids' laws were tried in vain: what changes nothing proves nothing."""
+        for name, moved in self._report.laws.items():
+            if not moved:
+                message = (
+                    f"monoid {name!r}: it is not shown that its op commutes and associates: no "
+                    "element that was tried, of the data or near the numbers that it names, "
+                    "changes its accumulator"
+                )
+                warnings.warn(message, LawsWarning, stacklevel=1)
+
+    def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
+        """Put every root where it belongs among the outputs, then finish them all at once."""
+        layout, work = self.plan.layout, self._work
+        tiles = [
+            (work.outputs_place(layout.tile_place(first + offset)), partial)
+            for (first, _), folded in roots
+            for offset, partial in enumerate(folded.partials)
+        ]
+        outputs = work.outputs_shape(tuple(layout.shape[n] for n in layout.kept))
+        whole = assembled(self.plan.accumulator, outputs, tiles)
+        self._refuse_outputs_of_nothing(whole)
+        results = {}
+        for statistic in self._bound.statistics:
+            done = statistic.finish(whole, layout.shape, layout.reduced)
+            grouped = self.plan.grouping is not None
+            self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
+            result = self._shaped(done)
+            results[statistic.name] = result[()] if result.ndim == 0 else result
+        return results
+
+    def _refuse_outputs_of_nothing(self, whole: Partial) -> None:
+        """Refuse results that have no value since all of their chunks were left out."""
+        if self.plan.grouping is not None:  # accumulators of groups count their own
+            return
+        nothing = int(np.sum(whole.count == 0)) if self.skipped else 0
+        names = [s.name for s in self._bound.statistics if s.monoid.on_empty == "error"]
+        if nothing and names:
+            raise ChunkError(
+                f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "
+                f"every chunk of theirs was skipped ({next(iter(self.skipped))})"
+            )
+
+    def _shaped(self, done: np.ndarray) -> np.ndarray:
+        """Give results their axes: groups stand where the first axis that has labels did."""
+        layout, grouping = self.plan.layout, self.plan.grouping
+        alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
+        if not self._keepdims:
+            alive = [n for n in alive if n not in layout.reduced]
+        shape = [1 if n in layout.reduced else layout.shape[n] for n in alive]
+        if grouping is None:
+            return done.reshape((*shape, *done.shape[1:]))
+        first = grouping.keys.axes[0]
+        shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
+        grouped = done.reshape((grouping.count, *shape, *done.shape[1:]))
+        return np.moveaxis(grouped, 0, sum(n < first for n in alive))
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Clear the frames of an error and its causes: whoever keeps it kept buffers and open files."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+def _refuse_empty(plan: Plan, bound: Bound) -> None:
+    """Refuse a reduction of nothing where it has no value: the one rule for empty input."""
+    if plan.grouping is not None:  # whose groups may have no elements anyway
+        return
+    layout = plan.layout
+    reduces = int(np.prod([layout.shape[n] for n in layout.reduced], dtype=object))
+    outputs = int(np.prod([layout.shape[n] for n in layout.kept], dtype=object))
+    for statistic in bound.statistics:
+        if not reduces and outputs and statistic.monoid.on_empty == "error":
+            raise PlanError(
+                f"{statistic.name} of no elements has no value: the selection of "
+                f"{plan.name} has shape {layout.shape}"
+            )

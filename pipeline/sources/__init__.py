@@ -1,0 +1,1 @@
+"""What has chunks and can be reduced: how it is opened, and what is stored of it."""

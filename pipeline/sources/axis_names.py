@@ -1,0 +1,88 @@
+"""Axes by the names that stores give them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from chunkfold.errors import PlanError
+from chunkfold.grid import Selection, select
+from chunkfold.sources.source import AnyArray, Source
+
+Axis = int | str | Sequence[int | str] | None
+"""Axes by number or name; None: all of them."""
+
+
+def axis_names(source: Source, axes: Sequence[int]) -> list[str | None] | None:
+    """Return the names of some axes, if axes have names."""
+    names = dimension_names(source.array)
+    return None if names is None else [names[n] for n in axes]
+
+
+def dimension_names(array: AnyArray) -> list[str | None] | None:
+    """Return the names of an array's axes, if they have names: zarr's, or xarray's."""
+    names: Any = getattr(array.metadata, "dimension_names", None)
+    names = names or array.attrs.asdict().get("_ARRAY_DIMENSIONS")
+    fits = isinstance(names, (list, tuple)) and len(names) == array.ndim
+    if not fits or not all(name is None or isinstance(name, str) for name in names):
+        return None
+    return list(names)
+
+
+def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int | list[int] | None:
+    """Return axes by number, whether they are given by number or by name.
+
+    Numbers count the axes of the selection: of its integers nothing is left of an axis.
+
+    Raises
+    ------
+    PlanError
+        If none of the source's axes has such a name, or the selection leaves several that have, or
+        none; or if the selection is none.
+    """
+    if axis is None or not isinstance(axis, (str, Sequence)):
+        return axis
+    axes = [axis] if isinstance(axis, str) else list(axis)
+    names = axis_names(source, range(len(source.shape))) or []
+    taken = select(source.cells, selection)
+    left = [name for name, along in zip(names, taken, strict=False) if not along.dropped]
+    numbers: list[int] = []
+    for one in axes:
+        if isinstance(one, str) and one not in names:
+            raise PlanError(f"{source.name} has no axis {one!r}; {_instead(one, names)}")
+        if isinstance(one, str) and left.count(one) > 1:
+            raise PlanError(f"{source.name} has {_several(one, left)}")
+        if isinstance(one, str) and one not in left:
+            raise PlanError(
+                f"{source.name}: axis {one!r} cannot be reduced, for the selection {selection!r} "
+                "takes one place of it by an integer; take a slice, or leave the axis out"
+            )
+        numbers.append(left.index(one) if isinstance(one, str) else one)
+    return numbers
+
+
+def _several(given: str, names: Sequence[str | None]) -> str:
+    """Say which axes have a name.
+
+    >>> _several("x", ["x", "y", "x"])
+    "2 axes that are called 'x': name the one that is meant by its number, 0 or 2"
+    """
+    numbers = [str(number) for number, name in enumerate(names) if name == given]
+    meant = f"{', '.join(numbers[:-1])} or {numbers[-1]}"
+    called = f"{len(numbers)} axes that are called {given!r}"
+    return f"{called}: name the one that is meant by its number, {meant}"
+
+
+def _instead(given: str, names: Sequence[str | None]) -> str:
+    """Say which axes there are.
+
+    >>> _instead("latitude", ["time", "lat"])
+    "did you mean 'lat'? Its axes are 'time', 'lat'"
+    """
+    known = [name for name in names if name]
+    if not known:
+        return "its axes have no names: use numbers"
+    near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? Its" if near else "its"
+    return f"{hint} axes are {', '.join(map(repr, known))}"

@@ -1,0 +1,1 @@
+"""Where stored bytes are: addresses, files, objects behind a network, requests."""

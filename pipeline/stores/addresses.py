@@ -1,0 +1,188 @@
+"""Addresses: which store one names, and what in it. Paths, archives, URLs, chains of fsspec's.
+
+A chain names what lies in something before what that is, with `::` between: `zip://air::s.zip`,
+`reference://air::refs.json`. An archive on a local disk or in an object store is a folder, too:
+`s.zip/air`, `s3://bucket/s.zip/air`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import AsyncIterator, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from zarr.storage import ZipStore
+
+from chunkfold.errors import PlanError
+from chunkfold.redaction import without_secrets
+from chunkfold.settings import StorageOptions, absent_statuses
+from chunkfold.stores.archives import archive_at, archive_in
+from chunkfold.stores.guarded_stores import CarefulFsspec, opened_in_time, refuse_links
+from chunkfold.stores.remote import SCHEMES, open_store, said_shortly
+from chunkfold.stores.remote_store import RemoteStore
+
+Folder: TypeAlias = "Path | zipfile.Path"
+"""A folder, or one in an archive; a file likewise."""
+NO_OPTIONS: StorageOptions = {}
+_IN_FILES = re.compile(r"(?i)(?:file|local)://")
+_ARCHIVE = re.compile(
+    r"zip://(?P<inner>(?:(?!::).)*)(?:::(?P<outer>.*))?", re.IGNORECASE | re.DOTALL
+)
+_PARTS = re.compile(r"(?s)(?P<caches>(?:\w+::)*)(?P<place>.*?)(?P<outer>::.*)?")
+"""A chain's names of caches, what says where in it something lies, and what that is in."""
+
+
+def within(address: str, key: str) -> str:
+    """Return the address of what a group at an address calls `key`.
+
+    >>> within("s.zarr", "air"), within("zip://deep::s.zip", "air"), within("reference://::r", "a")
+    ('s.zarr/air', 'zip://deep/air::s.zip', 'reference://a::r')
+    """
+    caches, place, outer = _parts(address)
+    return f"{caches}{place}{'' if place.endswith('/') else '/'}{key}{outer}"
+
+
+def below(address: str, other: str) -> str:
+    """Return what a group at an address calls `other`; empty if that is the address itself.
+
+    >>> below("zip://deep::s.zip", "zip://deep/air::s.zip"), below("s.zarr/", "s.zarr/air")
+    ('air', 'air')
+    """
+    return _parts(other)[1][len(_parts(address)[1]) :].strip("/")
+
+
+def beside(address: str, name: str) -> str:
+    """Return the address of what has a name where an address lies; empty if that is nowhere.
+
+    >>> beside("s.zarr/air", "lat"), beside("reference://air::refs.json", "lat"), beside("a", "b")
+    ('s.zarr/lat', 'reference://lat::refs.json', '')
+    """
+    caches, place, outer = _parts(address)
+    folder, slash, _ = place.rstrip("/").rpartition("/")
+    return f"{caches}{folder}{slash}{name}{outer}" if folder else ""
+
+
+def last_of(address: str) -> str:
+    """Return the name that an address ends in; of a chain that of what lies in it, if it has one.
+
+    >>> last_of("s.zarr/air/"), last_of("zip://deep/air::s.zip"), last_of("zip://::d/s.zip")
+    ('air', 'air', 's.zip')
+    """
+    _, place, outer = _parts(address)
+    found = place.rstrip("/").rpartition("/")[2]
+    return found if not outer or not found.endswith(":") else last_of(outer[2:])
+
+
+def _parts(address: str) -> tuple[str, str, str]:
+    found = _PARTS.fullmatch(address)
+    assert found is not None
+    return found["caches"], found["place"], found["outer"] or ""
+
+
+def local_path(address: str) -> Path | None:
+    """Return the path that an address names, into an archive too; None if it is on no local disk.
+
+    >>> str(local_path("zip://air::/data/s.zip")), local_path("s3://bucket/s.zip")
+    ('/data/s.zip/air', None)
+    """
+    if found := _IN_FILES.match(address):
+        address = address[found.end() :]
+    elif zipped := _zipped(address):
+        outer = local_path(zipped[0])
+        return outer and outer / zipped[1]
+    if "://" in address or "::" in address:
+        return None
+    return Path(os.path.expanduser(address))  # noqa: PTH111 # pathlib refuses "~" of nobody
+
+
+def _zipped(address: str) -> tuple[str, str] | None:
+    """Return what a chain of one archive names: that, and the path in it."""
+    found = _ARCHIVE.fullmatch(address)
+    if found is None or "::" in (found["outer"] or ""):
+        return None
+    if found["outer"] is None:  # as zarr's own messages name what is in an archive
+        return found["inner"], ""
+    return found["outer"], found["inner"].strip("/")
+
+
+def on_disk(path: Path) -> Folder | None:
+    """Return what is at a local path, or in an archive on the way; None if there is nothing."""
+    if path.exists():
+        return zipfile.Path(path) if path.is_file() and zipfile.is_zipfile(path) else path
+    file = next((parent for parent in path.parents if parent.exists()), None)
+    if file is None or not file.is_file() or not zipfile.is_zipfile(file):
+        return None
+    found = zipfile.Path(file) / path.relative_to(file).as_posix()
+    return found if found.exists() else None
+
+
+def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, str]:
+    """Return the store, or what zarr takes for one, that an address names, and the path in it.
+
+    `options` are of stores that obstore opens.
+
+    Raises
+    ------
+    PlanError
+        If options are wrong, or there are some of another kind of address.
+    ImportError
+        If it takes a package that is not installed.
+    Exception
+        Whatever the libraries raise.
+    """
+    path, zipped = local_path(address), _zipped(address)
+    if options and (path is not None or zipped is not None or not _by_obstore(address)):
+        raise PlanError(
+            f"storage_options are given ({', '.join(options)}), but "
+            f"{without_secrets(address)!r} is no URL of {', '.join(SCHEMES)}: leave them out"
+        )
+    if path is not None:
+        found = on_disk(path)
+        if isinstance(found, zipfile.Path):
+            return ZipStore(str(found.root.filename)), found.at.strip("/")
+        return str(path), ""
+    absent = absent_statuses(options)
+    if _by_obstore(address if zipped is None else zipped[0]):
+        with said_shortly():
+            if zipped is not None:
+                return archive_at(zipped[0]), zipped[1]
+            return archive_in(address) or (_remote(address, options, absent), "")
+    return _chain(address) if "::" in address else address, ""
+
+
+def _remote(url: str, options: StorageOptions, absent: Collection[int]) -> RemoteStore:
+    others = {name: value for name, value in options.items() if name != "absent_status"}
+    hasty = open_store(url, **(others | {"retry_config": {"max_retries": 0}}))
+    return RemoteStore(open_store(url, **others), hasty=hasty, absent=absent)
+
+
+def _by_obstore(url: str) -> bool:
+    return "::" not in url and url.partition("://")[0].lower() in SCHEMES
+
+
+class _Chain(CarefulFsspec):
+    """A store of a chain."""
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """Yield names in a folder: with no path of its own the base class takes none off theirs."""
+        path = "/".join(part for part in (self.path.rstrip("/"), prefix.strip("/")) if part)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for name in await self.fs._ls(path, detail=False):
+                yield name.rstrip("/").rpartition("/")[2]
+
+
+def _chain(address: str) -> CarefulFsspec:
+    """Return a store of a chain, whose links are made as for those who do not know of asyncio.
+
+    Made as zarr makes them, `reference` refuses what it refers to on web servers, and `dir` all.
+    """
+    from fsspec.core import url_to_fs
+    from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+
+    refuse_links(address)
+    made, path = opened_in_time(address, lambda: url_to_fs(address))
+    return _Chain(AsyncFileSystemWrapper(made, asynchronous=True), read_only=True, path=path)

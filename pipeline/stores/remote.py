@@ -1,0 +1,281 @@
+"""Stored objects behind a network, by obstore: S3, GCS, Azure, HTTP.
+
+Requests for objects that fail by the server's or the network's fault are tried again by `flight`,
+listings by obstore, with growing pauses between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlsplit
+
+from chunkfold.errors import SourceError
+from chunkfold.redaction import without_secrets
+from chunkfold.refusals import RefusedError, denial, refusal, status_of
+from chunkfold.settings import retry_seconds, stall_seconds
+from chunkfold.stores.credentials import with_credentials
+from chunkfold.stores.expected import State
+from chunkfold.stores.fetching import Fetched, Host, SpansOf, fetched, host_of
+from chunkfold.stores.listing import Entry, listed
+from chunkfold.stores.objects import Span, StoredObject
+from chunkfold.stores.requests import Landing, flight
+
+_AZURE = ("az", "adl", "azure", "abfs", "abfss")
+SCHEMES = ("s3", "s3a", "gs", *_AZURE, "http", "https")
+"""Kinds of URLs that obstore reads."""
+LISTED = tuple(scheme for scheme in SCHEMES if not scheme.startswith("http"))
+"""Of these, those of stores that can be listed and written to."""
+_CONNECT_S, _WHOLE_S = 10.0, 600.0
+"""Longest time until there is a connection, and for all of an answer."""
+_MOST_RETRIES = 100
+"""More than there is time for."""
+_ENDPOINTS = (
+    "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+)  # fmt: skip
+"""Variables that may name a server, also one without TLS."""
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for public data AWS_SKIP_SIGNATURE=true",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
+}
+_SCHEME = re.compile(r"(\w+)://")
+_OF_THE_CLOUD = "169.254.169.254"
+"""Where machines of a cloud have credentials: who asks there found them nowhere else."""
+
+
+def open_store(url: str, **options: Any) -> Any:
+    """Return obstore's store of a URL, with credentials from the usual places.
+
+    `options` are obstore's own of such a store, which go before those.
+
+    S3's come from AWS_* variables, or wherever else boto3 looks if it is installed and those are
+    not set; Google's and Azure's from the variables and files that their own tools read.
+
+    Raises
+    ------
+    ImportError
+        If obstore is not installed.
+    SourceError
+        If there is a password in a URL whose store takes none.
+    """
+    from obstore.store import from_url
+
+    scheme = urlsplit(url).scheme
+    url = scheme + url[len(scheme) :]  # in lower case, as obstore wants it
+    plain = "http://" in " ".join([url, *(os.environ.get(name, "") for name in _ENDPOINTS)])
+    url, headers = with_credentials(url)
+    client = {**_timeouts(), "allow_http": plain} | (
+        {"default_headers": headers} if headers else {}
+    )
+    given: Any = {"client_options": client, "retry_config": _retry()}
+    if scheme in ("s3", "s3a"):
+        given |= _boto_credentials()
+    elif scheme in _AZURE and "@" not in url:
+        given |= _azure_account()
+    if "client_options" in options:
+        options["client_options"] = {**given["client_options"], **options["client_options"]}
+    return from_url(url, **(given | options))
+
+
+def _timeouts() -> dict[str, timedelta]:
+    seconds = {
+        "connect_timeout": _CONNECT_S, "read_timeout": stall_seconds(), "timeout": _WHOLE_S
+    }  # fmt: skip
+    return {name: timedelta(seconds=value) for name, value in seconds.items()}
+
+
+def _retry() -> dict[str, Any]:
+    """Return how often, and how long, obstore tries a request again."""
+    pauses = {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=5)}
+    return {
+        "max_retries": _MOST_RETRIES,
+        "retry_timeout": timedelta(seconds=retry_seconds()),
+        "backoff": {**pauses, "base": 2},
+    }
+
+
+def _boto_credentials() -> dict[str, Any]:
+    """Return the credentials that boto3 finds, where variables do not name them."""
+    if os.environ.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_SKIP_SIGNATURE"):
+        return {}
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+
+        return {"credential_provider": Boto3CredentialProvider()}
+    except (ImportError, ValueError):  # boto3 is not there, or has none
+        return {}
+
+
+def _azure_account() -> dict[str, str]:
+    """Return the account that variables name: obstore finds it too, but then panics as text."""
+    emulated = "devstoreaccount1" if os.environ.get("AZURE_STORAGE_USE_EMULATOR") else ""
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", emulated)
+    return {"account_name": account} if account else {}
+
+
+@dataclass(frozen=True)
+class RemoteObjects:
+    """Objects below a path of a store of obstore's."""
+
+    store: Any
+    path: str
+    absent: frozenset[int] = frozenset()
+    """Statuses of answers that mean that an object is not stored, beside 404."""
+    hasty: Any = None
+    """The same store, which does not try again by itself, if there is such a one."""
+
+    @property
+    def where(self) -> str:
+        """The store, which tells no secrets, and the path."""
+        return without_secrets(f"{self.store}/{self.path}".rstrip("/"))
+
+    @property
+    def listable(self) -> bool:
+        """Whether the store can say what is there: plain HTTP cannot."""
+        return type(self.store).__name__ != "HTTPStore"
+
+    @cached_property
+    def host(self) -> Host:
+        """Whom it asks."""
+        return host_of(self.store, self.hasty)
+
+    def start(
+        self, key: str, whole: int, index: Span | None, nbytes: int, spans_of: SpansOf | None
+    ) -> Landing[Fetched | None]:
+        """Ask for an object, and go on; parameters as `open`.
+
+        Parameters
+        ----------
+        nbytes
+            About so many bytes will come: there must be room for them.
+        spans_of
+            What is wanted of it besides the index.
+        """
+        path = f"{self.path}/{key}" if self.path else key
+
+        async def fetch() -> Fetched | None:
+            try:
+                return await fetched(self.host, path, whole, index, spans_of)
+            except Exception as error:
+                if not self._means_absent(error):
+                    raise
+                return None
+
+        return flight().start(nbytes, fetch)
+
+    @contextlib.contextmanager
+    def open(self, key: str, whole: int, index: Span | None) -> Iterator[StoredObject | None]:
+        """Ask for the object, or for what of it is read first, and wait for it."""
+        with landed(self.start(key, whole, index, index[1] if index else whole, None)) as found:
+            yield found
+
+    def _means_absent(self, error: Exception) -> bool:
+        """Whether an answer means that an object is not stored."""
+        if isinstance(error, FileNotFoundError):
+            return True
+        return status_of(error) in self.absent and not refusal(error)
+
+    def state(self, key: str) -> State | None:
+        """Ask for the size and the time of an object."""
+        path = f"{self.path}/{key}" if self.path else key
+        with said_shortly():
+            try:
+                return flight().waited(lambda: self.host.head(path))
+            except Exception as error:  # obstore has dozens
+                if not self._means_absent(error):
+                    raise
+                return None
+
+    def entries(self, marks: Sequence[str] = ()) -> Iterator[Entry]:
+        """Yield key, size and time of every object below the path.
+
+        As `listing.listed`.
+
+        Raises
+        ------
+        OSError
+            If they cannot be listed, or not in time.
+        """
+        with said_shortly():
+            yield from listed(self.store, self.path, marks)
+
+
+@contextlib.contextmanager
+def landed(landing: Landing[Fetched | None]) -> Iterator[StoredObject | None]:
+    """Wait for an object that was asked for; None if it is not stored. It is closed behind that."""
+    try:
+        with said_shortly():
+            found = landing.result()
+        yield found
+    finally:
+        landing.close()
+
+
+@contextlib.contextmanager
+def said_shortly() -> Iterator[None]:
+    """Leave the first line of what obstore says, without secrets: the others help debug it."""
+    try:
+        yield
+    except (FileNotFoundError, ImportError, RefusedError, SourceError):
+        raise
+    except Exception as error:  # noqa: BLE001 # obstore has dozens
+        kind = RefusedError if refusal(error) else OSError
+        raise kind(message_of(error)) from None
+
+
+def message_of(error: Exception) -> str:
+    """Return the first line of what an error says, or what a server means by it; without secrets.
+
+    What servers say beside the status, and how long it took, is not the same each time.
+    """
+    if told := denial(error):
+        return without_secrets(told)
+    line = re.sub(r"(status code: \d+ [A-Za-z' -]*\w).*", r"\1", str(error).partition("\n")[0])
+    return without_secrets(re.sub(r" in [\d.]+(ns|µs|us|ms|s)\b", "", line))
+
+
+def missing_of(error: ImportError) -> str:
+    """Say which package a URL needs, other than those that are installed.
+
+    >>> missing_of(ImportError("Install s3fs to access S3"))
+    'this kind of URL needs another package (Install s3fs to access S3)'
+    """
+    own = error.name in ("obstore", "fsspec")
+    remedy = ": pip install 'chunkfold[remote]'" if own else ""
+    return f"this kind of URL needs another package ({error}){remedy}"
+
+
+def nothing_at(url: str) -> str:
+    """Say why nothing may be found at a URL: there is no such bucket; empty if there is one.
+
+    To readers of keys a bucket that is not there has none of them.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme.lower() not in LISTED or "::" in rest:
+        return ""
+    import obstore
+
+    try:
+        next(iter(obstore.list(open_store(url), chunk_size=1)), None)
+    except Exception as error:  # noqa: BLE001 # it may be that they cannot be listed
+        return without_secrets(refusal(error))
+    return ""
+
+
+def hint(address: str, message: str) -> str:
+    """Say what may help where a store could not be opened; empty if nothing is known to."""
+    scheme = "".join(_SCHEME.findall(address)[-1:]).lower()
+    if _OF_THE_CLOUD in message and scheme[:2] in _CREDENTIALS:
+        return f"; no credentials were found: set {_CREDENTIALS[scheme[:2]]}"
+    if "argument: 'fo'" in message:
+        return f"; name what it is in behind '::', after {address.partition('://')[0]}://PATH"
+    if "Protocol not known" in message:
+        return "; use a path, or a URL of file, s3, gs, az, http, https, or what else fsspec has"
+    return ""

@@ -1,0 +1,1 @@
+"""What runs on a worker: its device, and the folding of a block."""

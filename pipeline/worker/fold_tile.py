@@ -1,0 +1,93 @@
+"""Fold a tile: what is stored of it, what is not, what cannot be read, what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chunkfold.errors import ChunkError
+from chunkfold.kernels import Partial
+from chunkfold.kernels.accumulator.partial import assembled
+from chunkfold.kernels.accumulator.sums import any_lost, restored
+from chunkfold.planning.memory import AGAIN_BYTES
+from chunkfold.reading.parts import Owed, Place
+from chunkfold.reading.reads import Share, Window, windows_by_cell
+from chunkfold.reading.slabs import slabs
+from chunkfold.worker.fills import fills_of_groups
+from chunkfold.worker.stream import Stream
+
+
+def fold_tile(stream: Stream, share: Share) -> Partial:
+    """Fold what is the stream's block's of a tile."""
+    if not share.owed:
+        return _fold_parts(stream, share)
+    filled = _fold_fill(stream, share.tile, share.owed)
+    if not share.parts:
+        return filled
+    return stream.combine(stream.work.accumulator, [_fold_parts(stream, share), filled])
+
+
+def _fold_fill(stream: Stream, tile: int, owed: Owed) -> Partial:
+    """Fold the fill values that the outputs of a tile are owed, without any data."""
+    accumulator, outputs = stream.work.accumulator, stream.work.layout.tile_outputs(tile)
+    stream.totals.elements += owed.count * outputs
+    if owed.of_groups is None:
+        return stream.fills.of(accumulator, owed.count, outputs)
+    return fills_of_groups(stream.fills, stream.combine, accumulator, owed.of_groups, outputs)
+
+
+def _fold_parts(stream: Stream, share: Share) -> Partial:
+    """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
+    work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
+    try:
+        return _fold_windows(stream, share.tile, share.windows)
+    except ChunkError:
+        if stream.totals.stuck or not work.skips:
+            raise
+    stream.totals.elements, stream.totals.nbytes = counted
+    by_cell = windows_by_cell(work, share.tile, share.parts, stream.buffer_bytes)
+    return _fold_windows(stream, share.tile, by_cell)
+
+
+def _fold_windows(stream: Stream, tile: int, windows: Sequence[Window]) -> Partial:
+    """Fold windows that are all of a tile's outputs."""
+    done = [(window.place, _fold_window(stream, window)) for window in windows]
+    if len(done) == 1:
+        return done[0][1]
+    work = stream.work
+    done = [(work.outputs_place(place), partial) for place, partial in done]
+    return assembled(work.accumulator, work.outputs_shape(work.layout.tile_shape(tile)), done)
+
+
+def _fold_window(stream: Stream, window: Window) -> Partial:
+    """Fold some outputs; exact sums that expansions have lost once more, in limbs."""
+    accumulator = stream.work.accumulator
+    partial = stream.fold(accumulator, window)
+    work, shape = stream.work, stream.work.outputs_shape(window.shape)
+    lost = any_lost(accumulator, partial).reshape(-1, *window.shape)
+    missing = np.asarray(lost.any(axis=0))
+    if not missing.any():
+        return partial
+    limbs = accumulator.with_limbs()
+    places = np.arange(partial.outputs).reshape(shape)
+    for slab in slabs(window.shape, work.groups * limbs.nbytes, AGAIN_BYTES):
+        inner = _around(missing, slab)
+        if inner is not None:
+            again = stream.fold(limbs, window.within(inner))
+            chosen = places[work.outputs_place(inner)].reshape(-1)
+            partial = restored(accumulator, partial, chosen, again)
+    return partial
+
+
+def _around(chosen: np.ndarray, slab: Place) -> Place | None:
+    """Return the least box within a slab that has all that is chosen there; None if nothing is."""
+    if not slab:  # one output, of each group
+        return () if chosen else None
+    found = np.nonzero(chosen[slab])
+    if not len(found[0]):
+        return None
+    return tuple(
+        slice(along.start + int(places.min()), along.start + int(places.max()) + 1)
+        for along, places in zip(slab, found, strict=True)
+    )

@@ -1,0 +1,113 @@
+"""Try the laws of users' monoids on some of the data that they are about to fold."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chunkfold.errors import ChunkfoldError, MonoidError
+from chunkfold.kernels import Packing
+from chunkfold.kernels.binding.law_samples import MOST
+from chunkfold.kernels.binding.laws import depends_on_order_of, try_laws
+from chunkfold.planning.blocks import Block
+from chunkfold.planning.work import Work
+from chunkfold.worker.worker_device import WorkerDevice
+
+
+def try_on_data(owned: WorkerDevice, work: Work, block: Block) -> Mapping[str, bool]:
+    """Try the laws of a run's monoids on elements of a block, once for each worker and run.
+
+    Returns whether any element changed the accumulators of each monoid that was tried; nothing
+    where all are known to be monoids, or the worker has tried them before.
+
+    Raises
+    ------
+    MonoidError
+        If one of them is no monoid; with the counter-example.
+    """
+    doubted = [part for part in work.accumulator.components if part.rtol is not None]
+    if not doubted:
+        return {}
+    with owned.trying:  # other blocks of the run need not try them at the same time
+        if work.run in owned.tried or (data := _some_data(work, block)) is None:
+            return {}
+        present = _present(data, work.accumulator.packings)
+        if present is None:
+            return {}
+        owned.tried.append(work.run)
+        tried = try_laws(work.accumulator, present)
+        odd = _of_nan(work, data)
+    if tried.broken or odd:
+        raise MonoidError(tried.broken or odd)
+    return {part.origin: part.origin not in tried.unmoved for part in doubted}
+
+
+def _of_nan(work: Work, data: Sequence[np.ndarray]) -> str:
+    """Say how a result depends on the order of elements where these hold NaN; else ""."""
+    if not any(array.dtype.kind in "fc" and np.isnan(array).any() for array in data):
+        return ""
+    return depends_on_order_of(work.accumulator, np.nan)
+
+
+def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
+    """Return elements of the first chunk of a block that is stored; None if there are none."""
+    for tile in range(*block.tiles):
+        stored = np.flatnonzero(~block.absent_parts(tile))
+        if not stored.size:
+            continue
+        pieces = work.layout.leaf(tile, block.parts[0] + int(stored[0]))
+        region = tuple(
+            _spread(piece.source, cell, each)
+            for piece, cell, each in zip(
+                pieces, work.sources[0].array.chunks, _extents(len(pieces)), strict=True
+            )
+        )
+        arrays = []
+        with contextlib.suppress(ChunkfoldError):  # whoever folds that chunk says what is wrong
+            for source in work.sources:
+                shape = [len(range(cut.start, cut.stop, cut.step)) for cut in region]
+                arrays.append(np.empty(shape, source.dtype))
+                source.read(region, arrays[-1])
+            return [array.reshape(-1) for array in arrays]
+    return None
+
+
+def _extents(axes: int) -> Sequence[int]:
+    """Return how many elements to take along each axis, most along the last ones.
+
+    >>> _extents(1), _extents(2), _extents(3)
+    ([1024], [32, 32], [8, 8, 16])
+    """
+    left, extents = MOST.bit_length() - 1, []
+    for axis in range(axes):
+        taken = left // (axes - axis)
+        extents.append(1 << taken)
+        left -= taken
+    return extents
+
+
+def _spread(along: slice, cell: int, most: int) -> slice:
+    """Return at most so many elements of a slice, of those in its first chunk, far apart."""
+    behind = min(along.stop, (along.start // max(1, cell) + 1) * max(1, cell))
+    elements = range(along.start, behind, along.step)
+    apart = max(1, len(elements) // most)
+    taken = elements[::apart][:most]
+    return slice(taken[0], taken[-1] + 1, taken.step)
+
+
+def _present(
+    arrays: Sequence[np.ndarray], packings: Sequence[Packing | None]
+) -> Sequence[np.ndarray] | None:
+    """Return elements that are numbers, finite ones: laws need not hold of others."""
+    present = np.ones(len(arrays[0]), bool)
+    for array, packing in zip(arrays, packings, strict=True):
+        values = array if packing is None else packing.values(array)
+        if values.dtype.kind in "mM":
+            present &= ~np.isnat(values)
+        elif values.dtype.kind in "fc":
+            present &= np.isfinite(values)
+        elif values.dtype.kind == "V":  # bfloat16
+            present &= np.isfinite(values.astype(np.float32))
+    return [array[present] for array in arrays] if present.any() else None

@@ -1,0 +1,87 @@
+"""Stream a block's leaves through the device, by the way that suits them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
+from chunkfold.kernels.fold.power import Powers
+from chunkfold.planning.blocks import Block
+from chunkfold.planning.work import Work
+from chunkfold.reading.reads import Window, kernels_of, shares_of
+from chunkfold.stores.requests import flight
+from chunkfold.worker.per_thread import Strands
+from chunkfold.worker.ring import Ring
+from chunkfold.worker.totals import Totals
+from chunkfold.worker.watch import Watch
+from chunkfold.worker.worker_device import WorkerDevice
+
+
+class Stream:
+    """What folds the leaves of one block, and what it has counted."""
+
+    def __init__(self, owned: WorkerDevice, work: Work, block: Block, watch: Watch) -> None:
+        self.owned, self.work, self.block = owned, work, block
+        if work.fetching:
+            flight().bound(work.requests, work.fetching, work.retry_s)
+        self.totals = Totals(work.run, watch, missed=[set() for _ in work.sources])
+        self.fills = Powers(
+            owned.opened,
+            [np.full(1, source.fill, source.dtype) for source in work.sources],
+            lambda accumulator: owned.tuning(accumulator, work.variant, {"flat"}),
+        )
+        """Folds of the fill value."""
+        self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
+        """Most that is staged at a time of one input."""
+        turn = owned.turn()
+        ahead, self.shares = itertools.tee(
+            shares_of(work, block, self.buffer_bytes, self.totals.missed)
+        )
+        """What there is to do, tile by tile."""
+        self._strands = Strands(owned, work, self.totals, self.buffer_bytes, turn)
+        windows = (
+            window
+            for share in ahead
+            for window in share.windows
+            if not self._strands.suit(work.accumulator, window)
+        )
+        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows)
+
+    def fold(self, accumulator: Accumulator, window: Window) -> Partial:
+        """Read a window and fold it into an accumulator: the work's, or another form of it.
+
+        Raises
+        ------
+        ChunkError
+            If a chunk cannot be read, and the window is not to be read cell by cell.
+        DeviceError
+            If the device fails.
+        CancelledError
+            If the run was cancelled meanwhile.
+        """
+        tuning = self.tuning(accumulator, window)
+        if self._strands.suit(accumulator, window):
+            return self.combine(accumulator, self._strands.fold(accumulator, tuning, window))
+        return self._ring.fold(accumulator, tuning, window)
+
+    def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
+        """Return how a window is folded into an accumulator."""
+        kernels = kernels_of(self.work, window, self.buffer_bytes)
+        return self.owned.tuning(accumulator, self.work.variant, kernels)
+
+    def combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:
+        """Combine partials of the same outputs."""
+        tuning = self.owned.tuning(accumulator, self.work.variant)
+        combiner = Combiner(self.owned.opened, accumulator, tuning)
+        combined = combiner.combine(partials)
+        self.totals.launched(combiner.profile())
+        return combined
+
+    def close(self) -> None:
+        """Wait for the device to let go of the buffers."""
+        if self.totals.stuck:
+            self.owned.leave_readers()
+        self._ring.close()

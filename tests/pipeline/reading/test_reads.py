@@ -1,0 +1,94 @@
+"""What is read for a window, and which kernels fold it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold.grid import Cells, select
+from chunkfold.kernels import as_monoid, bind
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.work import Work
+from chunkfold.reading.parts import Part
+from chunkfold.reading.reads import (
+    kernels_of,
+    reads_of,
+    whole_window,
+    windows_by_cell,
+    windows_within,
+)
+from chunkfold.sources.opening import open_source
+
+AXES = st.lists(st.tuples(st.integers(1, 7), st.integers(1, 4)), min_size=1, max_size=4)
+"""Extents, and those of chunks."""
+
+
+@given(st.data(), AXES, st.sampled_from(["sum", "argmin"]), st.integers(4, 300), st.booleans())
+def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_bytes, by_cell):
+    shape, chunks = zip(*axes, strict=True)
+    reduced = tuple(sorted(data.draw(st.sets(st.integers(0, len(axes) - 1)))))
+    source = open_source(zarr.create_array({}, shape=shape, chunks=chunks, dtype="f4"))
+    layout = Layout(select([Cells(*axis) for axis in axes]), reduced)
+    accumulator = bind([as_monoid(op)], [source.dtype]).accumulator
+    leaf_bytes = 4 * int(layout.leaf_elements().max())
+    work = Work(
+        "run", (source,), (None,), layout, leaf_bytes, accumulator, None, 2, 2, 1, 0, 60.0, by_cell
+    )
+    kernels, foreseen = set(), set()
+    windows_of = windows_by_cell if by_cell else windows_within
+    for tile in range(layout.tiles):
+        elements = layout.leaf_elements()[tile].tolist()
+        parts = [Part(n, many, 4 * many, False, (None,)) for n, many in enumerate(elements)]
+        for one in windows_of(work, tile, parts, buffer_bytes):
+            starts = [data.draw(st.integers(0, extent - 1)) for extent in one.shape]
+            inner = tuple(slice(start, start + 1) for start in starts)
+            window = one.within(inner) if data.draw(st.booleans()) else one
+            least = kernels_of(work, window, buffer_bytes)
+            reads = list(reads_of(work, window, buffer_bytes))
+            read = {part.box.kernel for part in reads}
+            assert not any(part.in_turn for part in reads)  # zarr reads what is in its memory
+            assert {part.box.outputs for part in reads} == {window.outputs}
+            assert max(part.box.elements for part in reads) * 4 <= buffer_bytes
+            assert read <= least
+            kernels |= read
+            foreseen |= least
+    if not by_cell and leaf_bytes <= buffer_bytes:
+        assert kernels == foreseen  # no more are built than are launched
+
+
+@pytest.mark.parametrize(
+    ("op", "axis", "chunks", "in_turn"),
+    [
+        ("sum", (0, 1), [(3, 5)], True),
+        ("sum", (0,), [(3, 5)], False),
+        ("argmin", (0, 1), [(3, 5)], False),
+        ("dot", (0, 1), [(3, 5), (3, 5)], True),
+        ("dot", (0, 1), [(3, 5), (5, 3)], False),
+    ],
+)
+def test_chunks_are_read_in_turn_where_no_place_matters(
+    tmp_path: Path, op: str, axis: tuple[int, ...], chunks: list, *, in_turn: bool
+):
+    rng = np.random.default_rng(0)
+    values = [rng.integers(0, 99, (20, 30)).astype("f4") for _ in chunks]
+    for n, (array, shape) in enumerate(zip(values, chunks, strict=True)):
+        zarr.create_array(str(tmp_path / f"{n}"), data=array, chunks=shape)
+    sources = tuple(open_source(tmp_path / f"{n}") for n in range(len(chunks)))
+    layout = Layout(select([Cells(20, 6), Cells(30, 10)]), axis)
+    accumulator = bind([as_monoid(op)], [source.dtype for source in sources]).accumulator
+    work = Work(
+        "run", sources, (None, None), layout, 240, accumulator, None, 2, 2, 1, 0, 60.0, skips=False
+    )
+    window = whole_window(work, 0, [Part(0, 60, 240, False, (None,) * len(chunks))])
+    assert {read.in_turn for read in reads_of(work, window, 240)} == {in_turn}
+    given = tuple(tmp_path / f"{n}" for n in range(len(chunks)))
+    got = cf.reduce(given if len(given) > 1 else given[0], op, axis=axis)
+    numpys = {"dot": lambda a, b: (a * b).sum(axis), "sum": lambda a: a.sum(axis)}
+    want = values[0].argmin() if op == "argmin" else numpys[op](*values)
+    np.testing.assert_array_equal(got, want)

@@ -1,0 +1,94 @@
+"""A plan shows the programs that its run builds, and why these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import zarr
+
+import chunkfold as cf
+from chunkfold.errors import DeviceError
+from chunkfold.kernels import Device
+from chunkfold.kernels.program import device_context as opened
+from chunkfold.kernels.program.device_context import program_options, program_source
+from chunkfold.worker import explained
+from chunkfold.worker.worker_device import _of_process
+from tests.conftest import DEVICES
+
+pytestmark = pytest.mark.unoptimised
+
+
+@pytest.fixture(scope="module")
+def array(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("looked") / "a.zarr"
+    made = zarr.create_array(str(path), shape=(60, 100, 30), chunks=(20, 50, 30), dtype="f4")
+    made[...] = np.random.default_rng(1).standard_normal(made.shape)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("op", "axis"), [("std", None), ("std", 0), ("std", 2), ("histogram", (0, 2))]
+)
+def test_programs_are_those_that_a_run_builds(
+    array: str, op: str, axis: int | Sequence[int] | None, monkeypatch
+):
+    listed: set[tuple[str, tuple[str, ...]]] = set()
+    built: set[tuple[str, tuple[str, ...]]] = set()
+
+    def telling(*given):
+        found = programs(*given)
+        listed.update((program.source, program.options) for program in found)
+        return found
+
+    programs = explained.programs
+    monkeypatch.setattr(explained, "programs", telling)
+    cf.plan(array, op, axis=axis).source()
+
+    def building(device, file, accumulator, tuning):
+        source = program_source(device, file, accumulator, tuning)
+        built.add((source, program_options(device, file, tuning)))
+        return source
+
+    monkeypatch.setattr(opened, "program_source", building)
+    _of_process.clear()
+    cf.reduce(array, op, axis=axis)
+    assert built
+    assert built <= listed
+    kernels = {source for source, _ in listed if "fold_" in source}
+    assert kernels <= {source for source, _ in built}
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.spec)
+def test_a_device_may_be_named(array: str, device: Device):
+    planned = cf.plan(array, "max", axis=0)
+    for named in (device, device.spec):
+        what, told, _ = planned.explain(named)[0]
+        assert (what, told) == ("device", str(device))
+        assert "__kernel" in planned.source(named)
+    assert cf.plan(array, "max", device=device.spec).explain()[0].choice == str(device)
+
+
+def test_a_device_of_another_host_is_refused_in_a_sentence(array: str):
+    planned = cf.plan(array, "max")
+    with pytest.raises(DeviceError, match="is a device of host far, whose compiler is not here"):
+        planned.source(replace(DEVICES[0], host="far"))
+
+
+def test_a_variant_that_cannot_be_is_refused(array: str):
+    with pytest.raises(DeviceError, match="no variant is called 'trees'"):
+        cf.plan(array, "max").explain(variant="trees")
+
+
+def test_without_float64_programs_have_none(array: str):
+    lacking = replace(DEVICES[0], without=frozenset({"fp64"}))
+    assert "double" in cf.plan(array, "std").source()
+    assert "double" not in cf.plan(array, "std", device=lacking).source()
+
+
+def test_nothing_to_reduce_is_no_fault(array: str):
+    planned = cf.plan(array, "sum", selection=(slice(999, None),))
+    assert planned.explain()[0].what == "device"
+    assert planned.source() == ""

@@ -1,0 +1,338 @@
+"""Threads that read and fold: small chunks, and pieces of those that are stored as they are."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import dask
+import numpy as np
+import pyopencl as cl
+import pytest
+import zarr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold.kernels import Fold
+from chunkfold.kernels.device.callers_queue import CallersQueue, runs_here
+from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.fold.launch import Launcher
+from chunkfold.planning import blocks
+from chunkfold.reading import staging, work_shares
+from chunkfold.running import backend
+from chunkfold.sources.source import Source
+from chunkfold.worker import per_thread, totals, worker_device
+from chunkfold.worker.per_thread import InTurnStrand, Strand, Strands
+
+SHAPE, CHUNKS = (40, 60, 50), (8, 60, 50)
+OPS = ["sum", "std", "max"]
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch, device):
+    """Pieces that are some rows of a chunk, so that small arrays have many; on each device."""
+    monkeypatch.setattr(per_thread, "PIECE_BYTES", 3 * 60 * 50 * 4)
+    monkeypatch.setattr(per_thread, "FOLD_BYTES", 3 * 60 * 50 * 4)  # of which CHUNKS is no part
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 1 << 20))
+    owned = worker_device.process_device(device.spec)
+    monkeypatch.setattr(owned, "readers", 2)
+    monkeypatch.setattr(backend, "process_device", lambda _: owned)
+    monkeypatch.setattr("chunkfold.planning.planner.LEAF_BYTES", 40_000)
+
+
+@pytest.fixture
+def ran(monkeypatch) -> list[Strand]:
+    """The strands that ran."""
+    seen: list[Strand] = []
+    run = Strand.run
+    monkeypatch.setattr(Strand, "run", lambda self: (seen.append(self), run(self))[1])
+    return seen
+
+
+def stored(path: Path, array: np.ndarray, **layout) -> Path:
+    layout = {"chunks": CHUNKS, "compressors": None} | layout
+    made = zarr.create_array(str(path), shape=array.shape, dtype=array.dtype, **layout)
+    made[...] = array
+    return path
+
+
+def wild(dtype: str = "f4") -> np.ndarray:
+    return (np.random.default_rng(0).normal(size=SHAPE) * 100).astype(dtype)
+
+
+def without_strands(monkeypatch) -> None:
+    monkeypatch.setattr(Strands, "suit", lambda *_: False)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        ("f4", {}),
+        ("f4", {"shards": (16, 60, 50)}),
+        (">f8", {}),
+        ("f4", {"chunks": (3, 7, 50)}),
+        ("f4", {"chunks": (2, 60, 9), "shards": (4, 60, 27)}),
+        ("f4", {"chunks": (3, 7, 50), "compressors": "auto"}),
+        ("f8", {"chunks": (2, 60, 9), "shards": (4, 60, 27), "compressors": "auto"}),
+        ("f4", {"chunks": (3, 7, 50), "compressors": zarr.codecs.GzipCodec()}),
+    ],
+    ids=[
+        *("float32", "shards", "swapped float64", "small chunks", "small chunks in shards"),
+        *("zstd", "zstd in shards", "gzip"),
+    ],
+)
+def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, layout: dict):
+    path = stored(tmp_path / "a", wild(dtype), **layout)
+    exact, fast = (cf.submit(path, OPS, mode=mode) for mode in ("exact", "fast"))
+    found, near = exact.result(), fast.result()
+    assert ran
+    without_strands(monkeypatch)
+    assert cf.reduce(path, OPS) == found
+    for name, value in cf.reduce(path, OPS, mode="fast").items():
+        np.testing.assert_allclose(near[name], value, rtol=1e-4)
+    assert sum(report.nbytes for report in exact.profile.values()) == wild(dtype).nbytes
+
+
+def test_no_other_thread_folds_if_the_device_can_do_without(tmp_path: Path, device, ran):
+    cf.reduce(stored(tmp_path / "a", wild()), "sum")
+    queues = {type(strand._fold.launcher.queue) for strand in ran}
+    assert queues == {CallersQueue if runs_here(device) else cl.CommandQueue}
+
+
+@given(st.data())
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_of_a_selection_every_element_is_folded_once(tmp_path: Path, ran, data):
+    array = np.arange(np.prod(SHAPE), dtype="i4").reshape(SHAPE)
+    path = tmp_path / "a"
+    if not path.exists():
+        stored(path, array)
+    bounds = [sorted(data.draw(st.tuples(*[st.integers(0, n)] * 2))) for n in SHAPE]
+    step = data.draw(st.integers(1, 3))
+    chosen = tuple(slice(first, last, step) for first, last in bounds)
+    assert cf.reduce(path, ["sum", "count"], selection=chosen) == {
+        "sum": array[chosen].sum(),
+        "count": array[chosen].size,
+    }
+
+
+def test_of_two_inputs_and_of_chunks_that_are_not_stored(tmp_path: Path, ran):
+    one, two = wild("f8"), wild("f8")[::-1].copy()
+    one[8:16] = two[8:16] = 7
+    paths = [
+        stored(tmp_path / "a", one, fill_value=7, config={"write_empty_chunks": False}),
+        stored(tmp_path / "b", two, chunks=(16, 20, 50)),
+    ]
+    np.testing.assert_allclose(cf.reduce(paths, "dot"), (one * two).sum())
+    assert ran
+    ran.clear()
+    np.testing.assert_allclose(cf.reduce(paths[0], "sum"), one.sum())
+    assert ran
+
+
+@pytest.mark.parametrize("compressors", [None, "auto"], ids=["pieces", "in turn"])
+def test_bits_do_not_depend_on_who_folds_the_last_leaves(
+    tmp_path: Path, monkeypatch, ran, compressors: str | None
+):
+    monkeypatch.setattr("chunkfold.planning.planner.LEAF_BYTES", 4 * 2 * 60 * 50)
+    path = stored(tmp_path / "a", wild(), chunks=(2, 60, 50), compressors=compressors)
+    plain, finish, found, took = Strand._add, Fold.finish, [], []
+    monkeypatch.setattr(Fold, "finish", lambda fold: (took.append(fold), finish(fold))[1])
+    for slow in (0, 1):
+
+        def add(self, *given, slow=slow):
+            time.sleep(0.02 * (ran.index(self) == slow))
+            return plain(self, *given)
+
+        ran.clear(), took.clear()
+        monkeypatch.setattr(Strand, "_add", add)
+        found.append(cf.reduce(path, ["sum", "std"], mode="fast"))
+        shares = [sum(fold is strand._fold for fold in took) for strand in ran]
+        assert shares[slow] < shares[1 - slow]
+        assert sum(shares) == 2 * (work_shares._LAST_LEAVES + work_shares._LAST_LOTS)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("leaves", [1, 8], ids=["whole leaves", "cut leaves"])
+def test_small_chunks_of_two_inputs_stay_aligned(tmp_path: Path, monkeypatch, ran, leaves: int):
+    monkeypatch.setattr(work_shares, "_MANY_LEAVES", leaves)
+    one, two = wild("f4"), wild("f8")[::-1].copy()
+    paths = [
+        stored(tmp_path / "a", one, chunks=(3, 7, 50), compressors="auto"),
+        stored(tmp_path / "b", two, chunks=(3, 7, 50)),
+    ]
+    for path in (paths[0], paths[1] / "c"):
+        missing = next(path.rglob("3/2/*"))
+        missing.unlink()
+    one[9:12, 14:21] = two[9:12, 14:21] = 0
+    chosen = np.s_[1:, 3:58, 1:]
+    expected = (one[chosen] * two[chosen]).sum()
+    np.testing.assert_allclose(cf.reduce(paths, "dot", selection=chosen), expected)
+    assert {type(strand) for strand in ran} == {InTurnStrand}
+
+
+def test_of_small_chunks_a_damaged_one_is_named_and_skipped(tmp_path: Path, ran):
+    array = np.random.default_rng(0).integers(0, 999, SHAPE, "i4")
+    path = stored(tmp_path / "a", array, chunks=(5, 6, 50), compressors="auto")
+    bad = path / "c" / "3" / "4" / "0"
+    bad.write_bytes(bad.read_bytes()[:-7])
+    with pytest.raises(cf.ChunkError, match=r"a: cannot read chunk 'c/3/4/0'"):
+        cf.reduce(path)
+    assert {type(strand) for strand in ran} == {InTurnStrand}
+    run = cf.submit(path, on_bad_chunk="skip")
+    assert run.result() == array.sum() - array[15:20, 24:30].sum()
+    assert list(run.skipped.values()) == [5 * 6 * 50]
+
+
+def test_fast_sums_are_the_same_each_time(tmp_path: Path, monkeypatch, ran):
+    path = stored(tmp_path / "a", wild())
+    read = Source.read
+
+    def sleepy(self, *given):
+        time.sleep(0.002 * (threading.get_native_id() % 3))
+        read(self, *given)
+
+    first = cf.reduce(path, "sum", mode="fast")
+    monkeypatch.setattr(Source, "read", sleepy)
+    assert {cf.reduce(path, "sum", mode="fast") for _ in range(3)} == {first}
+    assert ran
+
+
+@pytest.mark.parametrize(
+    ("layout", "given"),
+    [
+        ({"compressors": "auto"}, {}),
+        ({}, {"axis": 0}),
+        ({}, {"op": "argmin"}),
+        ({}, {"selection": np.s_[:2, :2]}),
+    ],
+    ids=["large compressed", "many outputs", "index", "little"],
+)
+def test_others_go_through_the_ring(tmp_path: Path, ran, layout: dict, given: dict):
+    cf.reduce(stored(tmp_path / "a", wild(), **layout), **given)
+    assert not ran
+
+
+def test_many_readers_would_wait_for_each_other(tmp_path: Path, monkeypatch, device, ran):
+    path = stored(tmp_path / "a", wild())
+    owned = worker_device.process_device(device.spec)
+    for readers, many in ((per_thread.MOST_STRANDS, 1), (per_thread.MOST_STRANDS + 1, 0)):
+        monkeypatch.setattr(owned, "readers", readers)
+        monkeypatch.setattr(per_thread, "PIECE_BYTES", 20_000)
+        cf.reduce(path)
+        assert len(ran) == many * readers
+        ran.clear()
+
+
+def test_a_chunk_that_was_cut_ends_all_of_them_or_is_skipped(tmp_path: Path, ran):
+    array = wild("i4")
+    path = stored(tmp_path / "a", array)
+    cut = path / "c" / "2" / "0" / "0"
+    cut.write_bytes(cut.read_bytes()[:-5000])
+    with pytest.raises(cf.ChunkError, match=r"a: cannot read chunk 'c/2/0/0'"):
+        cf.reduce(path)
+    assert ran
+    run = cf.submit(path, on_bad_chunk="skip")
+    assert run.result() == array.sum() - array[16:24].sum()
+    assert list(run.skipped.values()) == [array[16:24].size]
+
+
+@pytest.mark.parametrize("shards", [None, (10, 60, 50)], ids=["chunks", "shards"])
+def test_who_keeps_an_error_keeps_no_files_and_no_buffers(tmp_path: Path, ran, shards):
+    layout = {"chunks": (5, 6, 50), "shards": shards, "compressors": "auto"}
+    paths = [stored(tmp_path / name, wild("f8"), **layout) for name in "ab"]
+    for file in (paths[1] / "c").rglob("0"):
+        if file.is_file():
+            file.write_bytes(b"damaged" + file.read_bytes()[7:])
+    kept, files = [], []
+    for _ in range(4):
+        with pytest.raises(cf.ChunkError, match="b: cannot read") as caught:
+            cf.reduce(paths, "dot")
+        kept.append(caught.value)
+        files.append(len(list(Path("/proc/self/fd").iterdir())))
+    assert files[1:] == files[:1] * 3
+    for error in kept:
+        trace = error.__traceback__
+        while trace is not None:
+            assert "slot" not in trace.tb_frame.f_locals
+            trace = trace.tb_next
+
+
+@pytest.fixture
+def soon_stalled():
+    with dask.config.set({"chunkfold.run.stall": 1}):
+        yield
+
+
+@pytest.mark.usefixtures("soon_stalled")
+def test_who_waits_for_the_threads_of_another_run_is_not_given_up(tmp_path: Path, monkeypatch, ran):
+    for module in (totals, per_thread):
+        monkeypatch.setattr(module, "TELL_EVERY_S", 0.05)
+    one, other = (stored(tmp_path / name, wild()) for name in "ab")
+    go, read = threading.Event(), Source.read
+
+    def slow(self, *given):
+        if self.name == str(one):
+            go.wait(30)
+        read(self, *given)
+
+    monkeypatch.setattr(Source, "read", slow)
+    first = cf.submit(one)
+    while not ran:
+        time.sleep(0.01)
+    second = cf.submit(other)
+    with pytest.raises(TimeoutError):
+        second.result(1.5)
+    go.set()
+    np.testing.assert_allclose(second.result(30), wild().sum(dtype="f8"), rtol=1e-6)
+    with pytest.raises(cf.ClusterError, match="nothing was heard"):
+        first.result(30)
+
+
+def test_a_run_that_is_cancelled_ends_at_the_next_piece(tmp_path: Path, monkeypatch, ran):
+    begun, reads, read = threading.Event(), [], Source.read
+
+    def slow(self, *given):
+        reads.append(given)
+        begun.set()
+        time.sleep(0.3)
+        read(self, *given)
+
+    monkeypatch.setattr(Source, "read", slow)
+    run = cf.submit(stored(tmp_path / "a", wild()))
+    assert begun.wait(30)
+    run.cancel()
+    with pytest.raises(cf.CancelledError):
+        run.result(20)
+    assert len(reads) < 6
+
+
+@pytest.mark.parametrize("stuck", ["read", "launch", "fold"])
+def test_what_never_returns_ends_at_its_deadline(tmp_path: Path, monkeypatch, ran, stuck: str):
+    never = threading.Event()
+    path = stored(tmp_path / "a", wild())
+    cf.reduce(path)
+    monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.5)
+    if stuck == "read":
+        monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
+    elif stuck == "launch":  # where it runs here, the fold itself
+        monkeypatch.setattr(Launcher, "enqueue", lambda *_: never.wait(60))
+    else:
+        monkeypatch.setattr(per_thread, "wait_watched", lambda *_: never.wait(60))
+    kind, doing = (cf.ChunkError, "reading") if stuck == "read" else (DeviceError, "folding")
+    with pytest.raises(kind, match=rf"a: {doing} .* took longer than 0 s"):
+        cf.reduce(path, on_bad_chunk="skip")
+    monkeypatch.undo()
+    never.set()
+    np.testing.assert_allclose(cf.reduce(path), wild().sum(dtype="f8"), rtol=1e-6)
+
+
+def test_a_fold_that_fails_is_an_error_of_the_device(tmp_path: Path, monkeypatch, ran):
+    def fails(*_):
+        raise DeviceError("it failed")
+
+    monkeypatch.setattr(per_thread, "wait_watched", fails)
+    with pytest.raises(DeviceError, match="it failed"):
+        cf.reduce(stored(tmp_path / "a", wild()))
+    assert ran

@@ -162,7 +162,7 @@ class Options:
         shown = (
             f"{name}={_shown(name, value)}"
             for name, value in given.items()
-            if name == "op" or value is not getattr(Options, name)
+            if name == "op" or not _alike(value, getattr(Options, name))
         )
         return f"Options({', '.join(shown)})"
 
@@ -179,6 +179,11 @@ class Options:
 
 def _named(op: Op) -> Op:
     return op.name if isinstance(op, Monoid) and CATALOGUE.get(op.name) is op else op
+
+
+def _alike(value: Any, default: Any) -> bool:
+    """Whether a value, which may be an array, is a default."""
+    return value is default or (isinstance(value, (str, float, int)) and value == default)
 
 
 def _shown(name: str, value: Any) -> str:

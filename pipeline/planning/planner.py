@@ -80,7 +80,7 @@ def make_plan(
     PlanError
         If axis or selection do not fit the array, or the memory bound the limit.
     """
-    chosen = select(sources[0].cells, selection)
+    chosen = select(sources[0].grid, selection)
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from chunkfold.grid import Cells
 from chunkfold.kernels import Accumulator
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
@@ -81,6 +82,6 @@ class Work:
             None if plan.grouping is None else plan.grouping.keys,
         )
 
-    def cells_along(self, axis: int) -> list[int]:
-        """Return the extent of each input's cells along an axis."""
-        return [max(1, source.cell[axis]) for source in self.sources]
+    def grids_along(self, axis: int) -> list[Cells]:
+        """Return where each input is cut along an axis."""
+        return [source.grid[axis] for source in self.sources]

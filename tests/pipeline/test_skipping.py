@@ -163,13 +163,15 @@ def test_what_is_skipped_is_bounded(tmp_path: Path, monkeypatch):
 def test_a_read_that_never_returns_is_not_skipped(tmp_path: Path, monkeypatch):
     import threading
 
-    from chunkfold.sources.source import Source
+    from chunkfold.sources.zarr_source import ZarrSource
 
     never = threading.Event()
     damaged(tmp_path / "a", np.ones((18, 12)), np.zeros((6, 4)), chunks=(3, 3))
     monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.3)
-    monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
-    monkeypatch.setattr(Source, "each", lambda _, regions, __: (never.wait(60) for _ in regions))
+    monkeypatch.setattr(ZarrSource, "read", lambda *_: never.wait(60))
+    monkeypatch.setattr(
+        ZarrSource, "each", lambda _, regions, __: (never.wait(60) for _ in regions)
+    )
     with pytest.raises(cf.ChunkError, match="took longer"):
         cf.reduce(tmp_path / "a", on_bad_chunk="skip")
     never.set()

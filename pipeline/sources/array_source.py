@@ -214,7 +214,7 @@ def _names(array: Any) -> tuple[str | None, ...] | None:
 def _grid(called: str, shape: tuple[int, ...], chunks: Sequence[Any]) -> tuple[Cells, ...]:
     """Return the grid of chunks: one extent for each axis, or those of all chunks along it."""
     try:
-        grid = tuple(map(cells_of_chunks, shape, chunks, strict=True))  # type: ignore[call-overload]
+        grid = tuple(itertools.starmap(cells_of_chunks, zip(shape, chunks, strict=True)))
     except (TypeError, ValueError) as error:
         raise SourceError(
             f"{called}: its chunks, {chunks!r}, do not fit its shape, {shape} ({error})"

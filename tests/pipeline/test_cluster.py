@@ -31,7 +31,7 @@ from chunkfold.joining import connect
 from chunkfold.kernels import Device
 from chunkfold.settings import wait_seconds
 from chunkfold.worker import RESOURCE
-from tests.conftest import DEVICES
+from tests.conftest import DEVICES, workers_of
 from tests.processes import BIN, awaited, finished, started, worker_command
 
 OPS = ["sum", "min", "max", "mean"]
@@ -68,8 +68,8 @@ def cluster(devices) -> Iterator[tuple[cf.LocalOpenCLCluster, Client]]:
 
 
 def halves() -> list[Device]:
-    """Every CPU device of this host, split in two."""
-    return [part for device in DEVICES for part in cf.devices(f"{device.spec}/2")]
+    """Every device of this host twice: its halves, if it can be split."""
+    return [part for device in DEVICES for part in workers_of(device, 2)]
 
 
 def check(results: dict, array: np.ndarray) -> None:

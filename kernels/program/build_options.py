@@ -7,7 +7,6 @@ import os
 from chunkfold.kernels.device.capabilities import SUB_GROUP_EXTENSIONS
 from chunkfold.kernels.device.device import POCL, Device
 
-
 _ROUNDED_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 """Without it OpenCL allows errors of 2.5 and 3 units in the last place."""
 

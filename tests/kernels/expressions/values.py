@@ -91,7 +91,8 @@ def on_device(
     )
     context = _context(device)
     queue = cl.CommandQueue(context)
-    program = cl.Program(context, source).build([*build_options(device), "-cl-opt-disable"], cache_dir=False)
+    options = [*build_options(device), "-cl-opt-disable"]
+    program = cl.Program(context, source).build(options, cache_dir=False)
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     buffers = [cl.Buffer(context, flags, hostbuf=np.ascontiguousarray(a)) for a in inputs.values()]
     out = np.zeros(max(8, offsets[-1]), np.uint8)

@@ -139,7 +139,7 @@ def bind(
         limbs = {field.name: field.limbs for field in fields if field.limbs}
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts or whole else None
-        rounds = any(map(_rounds, fields))
+        rounds = any(_rounds(field, fp64=fp64) for field in fields)
         present = Slot(own[-1], _PRESENT).name if may_be_nothing else None
         statistics.append(
             Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds, present)
@@ -191,16 +191,16 @@ def _may_be_nothing(monoid: Monoid, value: np.dtype, *, keyed: bool) -> bool:
     return kinds and monoid.on_empty == "error" and monoid.finish is not position
 
 
-def _rounds(field: BoundField) -> bool:
+def _rounds(field: BoundField, *, fp64: bool) -> bool:
     if field.limbs is not None:
-        return any(map(_is_inexact, walk(field.factors)))
+        return any(_is_inexact(one, fp64=fp64) for one in walk(field.factors))
     return field.dtype.startswith("float") and field.op not in ("min", "max")
 
 
-def _is_inexact(one: Node) -> bool:
+def _is_inexact(one: Node, *, fp64: bool) -> bool:
     """Whether devices may differ in an operation's last bits."""
     meaning = MEANINGS.get(one.op)
-    return meaning is not None and meaning.ulp[one.dtype == np.float64] > 0
+    return meaning is not None and meaning.error(one.dtype, fp64=fp64) > 0
 
 
 def _common(dtypes: Sequence[np.dtype]) -> np.dtype:

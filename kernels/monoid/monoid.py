@@ -94,6 +94,9 @@ class Monoid:
     """NumPy's kinds of elements it is defined for."""
     on_empty: Literal["finish", "error"] = field(default="finish", kw_only=True)
     """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
+    weights: int = field(default=0, kw_only=True)
+    """How many inputs, the last ones, are weights of elements: NaN there is no gap, but makes NaN
+    of the result."""
     skipna: bool = field(default=False, kw_only=True)
     """Whether elements that are NaN or NaT count as absent."""
     where: Part | None = field(default=None, kw_only=True)
@@ -121,6 +124,11 @@ class Monoid:
         if not isinstance(self.inputs, int) or self.inputs < 1:
             raise MonoidError(
                 f"monoid {self.name!r} has {self.inputs!r} inputs; it needs at least 1"
+            )
+        if not 0 <= self.weights < self.inputs:
+            raise MonoidError(
+                f"monoid {self.name!r} of {self.inputs} inputs has {self.weights!r} weights; the "
+                "first input is none"
             )
         if self.on_empty not in ("finish", "error"):
             raise MonoidError(

@@ -190,9 +190,8 @@ class _Trace:
 
     def _absent(self) -> Node | None:
         """Return whether an element is missing, or `where` leaves it out."""
-        found = [
-            _missing(one, dtype) for one, dtype in zip(self._elements, self._values, strict=True)
-        ]
+        pairs = list(zip(self._elements, self._values, strict=True))
+        found = [_missing(one, dtype) for one, dtype in pairs[: len(pairs) - self._monoid.weights]]
         masks = [one for one in found if one is not None] if self._monoid.skipna else []
         if self._monoid.where is not None:
             there = self._called("where", self._monoid.where, *self._elements)

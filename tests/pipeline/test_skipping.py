@@ -18,7 +18,7 @@ from chunkfold.cluster.joining import connect
 from chunkfold.planning import blocks, planner
 from chunkfold.reading import parts, staging
 from chunkfold.stores.objects import LocalObjects
-from tests.conftest import DEVICES
+from tests.conftest import DEVICES, workers_of
 from tests.exactly import expected
 from tests.workflows.test_cli import chunkfold
 
@@ -201,7 +201,7 @@ def test_workers_leave_out_what_this_process_would(tmp_path: Path):
     rng = np.random.default_rng(5)
     rest = damaged(tmp_path / "a", rng.random((60, 40)), rng.random((20, 14)) < 0.1, chunks=(3, 3))
     with (
-        cf.LocalOpenCLCluster(f"{DEVICES[0].spec}/2", dashboard_address=None) as cluster,
+        cf.LocalOpenCLCluster(workers_of(DEVICES[0], 2), dashboard_address=None) as cluster,
         connect(cluster.scheduler_address) as client,
     ):
         run = cf.submit(tmp_path / "a", "sum", axis=0, on_bad_chunk="skip", client=client)

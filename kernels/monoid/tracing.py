@@ -150,7 +150,7 @@ def kinds_tried(monoid: Monoid) -> Iterator[np.dtype]:
 
 
 def traced(monoid: Monoid, values: Sequence[np.dtype], *, fp64: bool = True) -> Traced:
-    """Return the trees of a monoid for inputs of some dtypes.
+    """Return the trees of a monoid for inputs of some dtypes; of masks, too, behind its own.
 
     Raises
     ------
@@ -169,8 +169,9 @@ class _Trace:
 
     def __init__(self, monoid: Monoid, values: Sequence[np.dtype], fp64: bool) -> None:
         self._monoid, self._fp64, self._value = monoid, fp64, values[0]
-        self._values = values
-        self._elements = [element(number, dtype) for number, dtype in enumerate(values)]
+        self._values = values[: monoid.inputs]
+        every = [element(number, dtype) for number, dtype in enumerate(values)]
+        self._elements, self._masks = every[: monoid.inputs], every[monoid.inputs :]
         self._index = Symbol(INDEX)
         self.dtypes = {name: self._dtype(rule) for name, rule in monoid.fields.items()}
 
@@ -200,6 +201,7 @@ class _Trace:
             masks.append(
                 ~there.astype(BOOL) if isinstance(there, Symbol) else as_symbol(not there, BOOL)
             )
+        masks += [~mask.astype(BOOL) for mask in self._masks if isinstance(mask, Symbol)]
         absent = functools.reduce(operator.or_, masks).node if masks else None
         return None if absent is constant(False, BOOL) else absent
 

@@ -44,6 +44,7 @@ def reduce(
     ddof: float = 0,
     skipna: bool = False,
     where: Where = None,
+    weights: Any = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -80,7 +81,12 @@ def reduce(
         Take elements that are NaN or NaT for absent.
     where
         A condition: elements of which it does not hold count as absent. A function of the elements,
-        as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300".
+        as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300". Or a
+        mask: an array of bools that has some of the source's axes, by their names, or as NumPy
+        broadcasts; a path of a Zarr array as `pathlib.Path`.
+    weights
+        Of elements, in sums, means, variances and deviations: an array of numbers that has some of
+        the source's axes, as a mask has. Means are sum(weights * x) / sum(weights).
     mask_and_scale
         Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
         `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
@@ -133,7 +139,7 @@ def reduce(
     """
     return submit(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
+        where=where, weights=weights,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, variant=variant,
         memory=memory, on_bad_chunk=on_bad_chunk, storage_options=storage_options, by=by,
         by_axis=by_axis, groups=groups, client=client, on_event=on_event,
@@ -150,6 +156,7 @@ def submit(
     ddof: float = 0,
     skipna: bool = False,
     where: Where = None,
+    weights: Any = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -170,7 +177,7 @@ def submit(
     check_terms(memory=memory, on_bad_chunk=on_bad_chunk, client=client)
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
+        where=where, weights=weights,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
     )  # fmt: skip
@@ -244,6 +251,7 @@ def plan(
     ddof: float = 0,
     skipna: bool = False,
     where: Where = None,
+    weights: Any = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -269,7 +277,7 @@ def plan(
             raise PlanError(f"{name} is {number!r}; a plan needs at least 1")
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
+        where=where, weights=weights,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
     )  # fmt: skip

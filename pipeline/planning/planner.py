@@ -16,6 +16,7 @@ from chunkfold.kernels import Accumulator, Bound
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.grouping import Grouping
+from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
@@ -53,6 +54,7 @@ def make_plan(
     memory_limit: int | None = None,
     memory: int | None = None,
     grouping: Grouping | None = None,
+    held: tuple[HeldInput, ...] = (),
 ) -> Plan:
     """Plan a reduction.
 
@@ -74,6 +76,8 @@ def make_plan(
         run at once, or else fewer threads read, or else leaves are smaller.
     grouping
         The groups of elements, where there are some.
+    held
+        Inputs that lack axes of the sources.
 
     Raises
     ------
@@ -97,6 +101,7 @@ def make_plan(
         requests=requests,
         most=min(limits),
         grouping=grouping,
+        held=held,
     )
     ways = partial(_layouts, sources, chosen, reduced, grouping.count if grouping else 1)
     staged = partial(_staged, sources)
@@ -154,6 +159,7 @@ def _planned(
     requests: int,
     most: float,
     grouping: Grouping | None,
+    held: tuple[HeldInput, ...],
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     groups, keys = (grouping.count, grouping.keys) if grouping else (1, None)
@@ -193,6 +199,7 @@ def _planned(
             workers,
             fetching,
             keys,
+            held,
         )
         if needed.total <= most:
             break
@@ -214,6 +221,7 @@ def _planned(
         tree=tree,
         listings=listings,
         grouping=grouping,
+        held=held,
     )
 
 

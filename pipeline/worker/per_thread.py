@@ -67,6 +67,7 @@ class Strands:
         self._able = (
             self._readers <= MOST_STRANDS
             and work.keys is None
+            and not work.held
             and owned.device.unified_memory
             and not any(source.remote for source in work.sources)
             and (small or all(source.as_it_is for source in work.sources))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,12 +19,10 @@ from pydantic import (
     model_validator,
 )
 
-from chunkfold.api import ON_BAD_CHUNK
 from chunkfold.errors import PlanError
-from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.expressions.parsed import parsed
-from chunkfold.planning.request import MODES
+from chunkfold.planning.options import MODES, ON_BAD_CHUNK, Options
 from chunkfold.units import size_bytes
 from chunkfold.workflows.parsing import named, parse_selection, with_edges, words
 from chunkfold.workflows.reduced import check_results
@@ -137,21 +136,21 @@ class Reduction(_Table):
     """Names of reductions, as `chunkfold reduce --op` has them; all in one read."""
     axes: Annotated[list[int | str], BeforeValidator(_listed), Field(min_length=1)] | None = None
     """Axes to reduce, by number or name; all of them without it."""
-    keepdims: bool = False
+    keepdims: bool = Options.keepdims
     """Keep reduced axes with size one."""
     select: Annotated[str, AfterValidator(_selectable)] | None = None
     """Part of each array, as in NumPy's brackets: "0:100, ..., 3"."""
     edges: Text | None = None
     """Of a histogram's bins: "0,10,100", or LOW:HIGH:BINS."""
-    ddof: int | float = 0
+    ddof: int | float = Options.ddof
     """Variances divide by count - ddof."""
-    skipna: bool = False
+    skipna: bool = Options.skipna
     """Take elements that are NaN or NaT for absent."""
     where: Annotated[str, AfterValidator(_condition)] | None = None
     """Take elements for absent of which this does not hold: "x > 300"."""
-    mask_and_scale: bool = False
+    mask_and_scale: bool = Options.mask_and_scale
     """Unpack values by `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, as xarray."""
-    mode: Literal[MODES] = MODES[0]  # type: ignore[valid-type] # one list of modes for all
+    mode: Literal[MODES] = Options.mode  # type: ignore[valid-type] # one list of modes for all
     """"exact" or "fast"."""
     dtype: Annotated[str, AfterValidator(_dtype)] | None = None
     """Cast elements to this first, and the result to it."""
@@ -161,15 +160,14 @@ class Reduction(_Table):
         """The statistics as the library has them."""
         return with_edges(self.statistics, self.edges)
 
-    @property
-    def selection(self) -> Selection:
-        """The selection as the library has it."""
-        return parse_selection(self.select)
-
     @model_validator(mode="after")
     def _known(self) -> Reduction:
         _ = self.ops
         return self
+
+
+_SAME = ("keepdims", "ddof", "skipna", "where", "mask_and_scale", "mode", "dtype")
+"""Keys of `reduce` that are called as the library's options."""
 
 
 class Output(_Table):
@@ -285,7 +283,7 @@ class Limits(_Table):
     """Of a worker, above an idle one: "2 GiB"."""
     time: Seconds | None = None
     """Of its runs together, once its workers are there: "2 h"."""
-    on_bad_chunk: Literal[ON_BAD_CHUNK] = ON_BAD_CHUNK[0]  # type: ignore[valid-type] # as above
+    on_bad_chunk: Literal[ON_BAD_CHUNK] = Options.on_bad_chunk  # type: ignore[valid-type] # as above
     """"stop", or "skip": chunks that cannot be read are left out, and told."""
 
 
@@ -308,5 +306,18 @@ class Job(_Table):
 
     @model_validator(mode="after")
     def _fits(self) -> Job:
-        check_results(self.output.path, self.reduce.ops, self.reduce.dtype)
+        check_results(self.output.path, self.options)
         return self
+
+    @cached_property
+    def options(self) -> Options:
+        """What is asked of each array, as the library has it."""
+        asked, limits = self.reduce, self.limits
+        return Options(
+            asked.ops,
+            axis=asked.axes,
+            selection=parse_selection(asked.select),
+            memory=limits.memory,
+            on_bad_chunk=limits.on_bad_chunk,
+            **{name: getattr(asked, name) for name in _SAME},
+        )

@@ -20,7 +20,7 @@ import chunkfold as cf
 from chunkfold.decoding.direct import Direct
 from chunkfold.errors import ChunkError
 from chunkfold.grid import Cells, select
-from chunkfold.kernels import Combiner, as_monoid, bind
+from chunkfold.kernels import Combiner
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import cut_blocks, even_runs
 from chunkfold.planning.layout import Layout
@@ -31,11 +31,11 @@ from chunkfold.planning.missing_chunks import (
     expected_objects,
     with_objects,
 )
-from chunkfold.planning.planner import make_plan
 from chunkfold.reading import parts
 from chunkfold.sources import chunk_index
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.opening import open_source
+from tests.plans import planned
 
 pytestmark = pytest.mark.unoptimised
 
@@ -526,8 +526,7 @@ def test_blocks_share_stored_bytes_not_leaves(tmp_path: Path):
     kept[100:200] = True
     made, _ = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 64), compressors=None)
     source = open_source(made)
-    bound = bind([as_monoid("sum")], [source.dtype])
-    plan = make_plan((source,), bound, listings=[source.listing()], workers=4)
+    plan = planned(source, "sum", listings=[source.listing()], workers=4)
     held = [int((~block.absent_parts(0)).sum()) for block in plan.blocks]
     assert sum(held) == 100
     assert len(held) >= 16

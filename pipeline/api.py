@@ -24,7 +24,7 @@ from chunkfold.planning.staffing import THREADS, memory_each, readers_each
 from chunkfold.planning.workers import Terms
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
-from chunkfold.running.start import chosen_client, start
+from chunkfold.running.start import chosen_client, in_this_process, start
 from chunkfold.settings import most_requests
 from chunkfold.sources.cf_packing import not_applied
 
@@ -41,13 +41,14 @@ def reduce(
     on_event: OnEvent | None = None,
     **options: Unpack[Keywords],
 ) -> Result:
-    """Reduce a Zarr array over some or all axes, with NumPy's meaning.
+    """Reduce an array over some or all axes, with NumPy's meaning.
 
     Parameters
     ----------
     source
-        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; a pair of
-        equal shape for reductions of two inputs. Or a `Plan`, which has its options.
+        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; an array of
+        NumPy's, or anything with a shape, a dtype and regions by slices, as datasets of h5py; a
+        pair of equal shape for reductions of two inputs. Or a `Plan`, which has its options.
     op, options
         The fields of `chunkfold.planning.options.Options`.
     client
@@ -133,6 +134,9 @@ def plan(
             raise PlanError(f"{name} is {number!r}; a plan needs at least 1")
     request = _asked(source, op, options)
     chosen = chosen_client(client)
+    asked_for = request.request if isinstance(request, Plan) else request
+    if client is None and in_this_process(asked_for):
+        chosen = None
     if chosen is not None:
         found = OnCluster(chosen).workers()
         terms, able = found.terms, list(found.devices)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import normalized_axes, select
+from chunkfold.grid import Axis, normalized_axes, select
 from chunkfold.planning.grouping import grouping_of
+from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.request import Request
@@ -33,7 +33,7 @@ def asked(source: Any, options: Options) -> Request:
         Whatever is wrong with it.
     """
     sources = _sources(source, options.storage_options)
-    chosen = tuple(select(sources[0].cells, options.selection))
+    chosen = tuple(select(sources[0].grid, options.selection))
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     axis = axis_numbers(sources[0], options.axis, options.selection)
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
@@ -41,12 +41,13 @@ def asked(source: Any, options: Options) -> Request:
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
     request = Request(
         sources,
-        # Labels that were given may be anything, such as files that are open.
-        replace(options, by=None, by_axis=None, groups=None),
+        # What was given beside the source may be anything, such as files that are open.
+        options.alone(),
         chosen,
         reduced,
         tuple(packing_of(one) if options.mask_and_scale else None for one in sources),
         grouping_of(options, sources[0], chosen, reduced),
+        _held(options, sources[0], chosen),
     )
     refuse_many_leaves(request)
     _refuse_empty(request)
@@ -67,6 +68,16 @@ def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
                 "they are taken element by element: give arrays of equal shape"
             )
     return sources
+
+
+def _held(options: Options, source: Source, chosen: Sequence[Axis]) -> tuple[HeldInput, ...]:
+    """Read weights and a mask, if there are any."""
+    found, stores = [], options.storage_options
+    if options.weights is not None:
+        found.append(weights_of(options.weights, source, chosen, stores))
+    if options.masked:
+        found.append(mask_of(options.where, source, chosen, stores))
+    return tuple(found)
 
 
 def _refuse_empty(request: Request) -> None:

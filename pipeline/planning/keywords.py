@@ -29,6 +29,7 @@ class Keywords(TypedDict, total=False):
     ddof: float
     skipna: bool
     where: Where
+    weights: Any
     mask_and_scale: bool
     selection: Selection
     mode: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from enum import Enum
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
@@ -17,6 +18,7 @@ from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.kernels.program.options import VARIANTS
+from chunkfold.planning.held_inputs import weighted
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis
@@ -28,8 +30,17 @@ _FLAGS = ("keepdims", "skipna", "mask_and_scale")
 _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
 """Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
-Where = str | Callable[..., Any] | None
-"""A condition of elements: a function of symbols, or its text."""
+Where = Any
+"""A condition of elements: a function of symbols, or its text; or a mask, an array of bools."""
+
+
+class _Read(Enum):
+    """Stands for an array that was read."""
+
+    READ = "read"
+
+
+READ = _Read.READ
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,12 @@ class Options:
     """Take elements that are NaN or NaT for absent."""
     where: Where = None
     """A condition: elements of which it does not hold count as absent. A function of the elements,
-    as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300"."""
+    as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300". Or a
+    mask: an array of bools (NumPy's, xarray's, or Zarr's, or its path as `pathlib.Path`) that has
+    some of the source's axes, by their names, or as NumPy broadcasts, before any selection."""
+    weights: Any = None
+    """Of elements, in sums, means, variances and deviations: an array of numbers, or its path, that
+    has some of the source's axes, as a mask has. A mean is sum(weights * x) / sum(weights)."""
     mask_and_scale: bool = False
     """Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
     `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
@@ -107,6 +123,11 @@ class Options:
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
+        if self.by is not None and (self.weights is not None or self.masked):
+            raise PlanError(
+                "by= takes no weights and no mask of its own yet: reduce the parts of a mask one "
+                "by one, or give labels that are negative where elements do not count"
+            )
         op: Any = self.op
         if isinstance(op, Iterable) and not isinstance(op, (str, bytes)):
             object.__setattr__(self, "op", tuple(op))
@@ -126,6 +147,12 @@ class Options:
         return self.on_bad_chunk == "skip"
 
     @property
+    def masked(self) -> bool:
+        """Whether an array says which elements are there."""
+        where = self.where
+        return where is not None and not isinstance(where, str) and not callable(where)
+
+    @property
     def exact(self) -> bool:
         """Whether sums of floats are exact and rounded once."""
         return self.mode == "exact"
@@ -134,12 +161,22 @@ class Options:
     def monoids(self) -> tuple[Monoid, ...]:
         """The reductions, which take for absent what is asked to be."""
         monoids = [as_monoid(one) for one in self._ops]
+        if self.weights is not None:
+            monoids = [weighted(monoid) for monoid in monoids]
         if self.skipna:
             monoids = [monoid.skipping() for monoid in monoids]
-        if self.where is not None:
+        if self.masked:
+            monoids = [monoid.among_input() for monoid in monoids]
+        elif self.where is not None:
             condition = _condition(self.where)
             monoids = [monoid.among(condition) for monoid in monoids]
         return tuple(monoids)
+
+    def alone(self) -> Options:
+        """Return them without arrays that were given, once these are read."""
+        weights = None if self.weights is None else READ
+        where = READ if self.masked else self.where
+        return replace(self, by=None, by_axis=None, groups=None, weights=weights, where=where)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -213,8 +250,6 @@ def _check_mapping(name: str, given: Any) -> None:
 
 
 def _condition(where: Any) -> Callable[..., Any]:
-    if not isinstance(where, str) and not callable(where):
-        raise PlanError(f"where is {where!r}; give a function, as lambda x: x > 300, or 'x > 300'")
     return parsed(where) if isinstance(where, str) else where
 
 

@@ -14,6 +14,7 @@ from chunkfold.kernels import Accumulator, Bound, Device, Packing
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.grouping import Grouping
+from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.memory import Memory
 from chunkfold.planning.missing_chunks import ListingTerms, Stored, with_objects
@@ -80,6 +81,11 @@ class Plan:
         return self.request.packings
 
     @property
+    def held(self) -> tuple[HeldInput, ...]:
+        """Inputs that lack axes of the sources, as weights do."""
+        return self.request.held
+
+    @property
     def grouping(self) -> Grouping | None:
         """The groups of elements that have the same label, where there are some."""
         return self.request.grouping
@@ -141,7 +147,8 @@ class Plan:
     @property
     def unpacked(self) -> list[tuple[Source, Packing | None, str]]:
         """Each input, how values are made of its elements, and their dtype."""
-        return list(zip(self.sources, self.packings, self.accumulator.value, strict=True))
+        values = self.accumulator.value[: len(self.sources)]
+        return list(zip(self.sources, self.packings, values, strict=True))
 
     def unapplied(self, source: Source) -> list[str]:
         """Say which attributes of an input are not applied: see `chunkfold.sources.cf_packing`."""
@@ -195,7 +202,7 @@ class Plan:
         for name, (lacking, objects) in (self.missing if missing is None else missing).items():
             if lacking:
                 source = named[name]
-                kind = "shards" if source.array.shards else "chunks"
+                kind = source.object_kind
                 yield (
                     f"{lacking:,} of {objects:,} {kind} of {name} are not stored: "
                     f"their elements are its fill value, {source.fill}"

@@ -165,8 +165,11 @@ def _planned(
     readers = READERS[1] if remote else terms.readers
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs = _costs(layout, accumulator, holdings, groups)
+    carried = not all(source.travels for source in sources)
     blocks = (
-        cut_blocks(costs, holdings.absent, terms.workers, partial_bytes) if layout.elements else ()
+        cut_blocks(costs, holdings.absent, terms.workers, partial_bytes, carried=carried)
+        if layout.elements
+        else ()
     )
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
@@ -185,6 +188,7 @@ def _planned(
             terms.workers,
             fetching,
             keys,
+            request.held,
         )
         if needed.total <= most:
             break

@@ -9,6 +9,7 @@ from typing import Any
 from chunkfold.grid import Axis
 from chunkfold.kernels import Bound, Packing, bind
 from chunkfold.planning.grouping import Grouping
+from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.options import Options
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
@@ -21,7 +22,7 @@ class Request:
     sources: tuple[Source, ...]
     """Aligned inputs."""
     options: Options
-    """Without labels: `grouping` has those."""
+    """Without labels, weights and masks: `grouping` and `held` have those."""
     chosen: tuple[Axis, ...]
     """What is selected along each axis."""
     reduced: tuple[int, ...]
@@ -30,6 +31,8 @@ class Request:
     """How values are made of each source's elements, if they are not what is stored."""
     grouping: Grouping | None = None
     """The groups of elements that have the same label."""
+    held: tuple[HeldInput, ...] = ()
+    """Inputs that lack axes of the sources: weights, then a mask."""
 
     @property
     def name(self) -> str:
@@ -46,12 +49,12 @@ class Request:
         if fp64 not in self._bounds:
             self._bounds[fp64] = bind(
                 self.options.monoids,
-                [source.dtype for source in self.sources],
+                [source.dtype for source in self.sources] + [one.values.dtype for one in self.held],
                 dtype=self.options.cast,
                 fp64=fp64,
                 ddof=self.options.ddof,
                 exact=self.options.exact,
-                packings=self.packings,
+                packings=(*self.packings, *(None for _ in self.held)),
                 keyed=self.grouping is not None,
             )
         return self._bounds[fp64]

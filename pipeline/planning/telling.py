@@ -26,6 +26,7 @@ def lines_of(plan: Plan) -> list[str]:
     told = itertools.chain(
         *_described(plan),
         _reduced(plan),
+        _held(plan),
         _grouped(plan),
         _cut(plan),
         _beside(_one_by_one(plan)),
@@ -95,6 +96,14 @@ def _cut(plan: Plan) -> Iterator[str]:
     absent = f"; nothing is stored of {plan.absent:,}" if plan.absent else ""
     yield f"answer    {plan.answer}"
     yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.leaf_bytes)}{absent}"
+
+
+def _held(plan: Plan) -> Iterator[str]:
+    """Say which inputs lack axes."""
+    for one in plan.held:
+        axes = "axis" if len(one.axes) == 1 else "axes"
+        along = f"along {axes} {', '.join(map(str, one.axes))}" if one.axes else "one for all"
+        yield f"beside    {one.name}, {one.values.dtype}, {along}: {size_text(one.values.nbytes)}"
 
 
 def _grouped(plan: Plan) -> Iterator[str]:

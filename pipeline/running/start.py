@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from functools import partial
 from distributed import Client, get_client
 
 from chunkfold.deadline import beside
-from chunkfold.errors import PlanError
+from chunkfold.errors import PlaceWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels.tuning.variant import forced
 from chunkfold.planning.plan import Plan
@@ -35,6 +36,10 @@ def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None
         If there is no worker, or not enough memory, or a device cannot do it.
     """
     chosen = check_terms(client)
+    request = asked.request if isinstance(asked, Plan) else asked
+    if client is None and chosen is not None and (here := in_this_process(request)):
+        warnings.warn(here, PlaceWarning, stacklevel=4)
+        chosen = None
     backend: Backend = InProcess() if chosen is None else OnCluster(chosen)
     run, planned = uuid.uuid4().hex[:12], _planning(asked)
     try:
@@ -48,6 +53,17 @@ def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None
     except BaseException:
         backend.stop()
         raise
+
+
+def in_this_process(request: Request) -> str:
+    """Say which sources are in this process and stay here, unless a client is named; else ""."""
+    here = [source.name for source in request.sources if not source.travels]
+    if not here:
+        return ""
+    return (
+        f"{' and '.join(here)}: is in this process and is reduced here, not on the cluster; "
+        "client= sends it there, block by block"
+    )
 
 
 def _planning(asked: Request | Plan) -> Callable[[Terms], Plan]:

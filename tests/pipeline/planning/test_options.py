@@ -28,7 +28,6 @@ from chunkfold.planning.options import Options
         ({"storage_options": "anon"}, "storage_options is a mapping of names, not str"),
         ({"by_axis": 0}, "by_axis is 0, but there are no labels: give them with by="),
         ({"groups": [1]}, r"groups is \[1\], but there are no labels"),
-        ({"where": 3}, "where is 3; give a function"),
         ({"dtype": "sandwich"}, "dtype='sandwich'"),
         ({"ddof": float("nan")}, "ddof is nan; give a finite number"),
         ({"ddof": 1}, "ddof is 1, but sum has none; var and std do"),

@@ -41,6 +41,7 @@ def mine() -> cf.Monoid:
         (["mean", "histogram"], {"selection": (slice(1, 5), ...), "mode": "fast"}),
         (lambda: [mine(), "max"], {"where": lambda x: x > 0, "axis": 1}),
         ("sum", {"by": np.arange(6) % 2, "axis": 0}),
+        ("mean", {"weights": np.arange(50.0), "where": np.arange(50) % 3 > 0}),
     ],
 )
 def test_a_plan_that_was_pickled_gives_the_same(array: str, op, given: dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import tempfile
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import replace
@@ -11,7 +12,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Before anything of chunkfold looks for it: tests neither use nor touch a user's cache.
+# The suite starts hundreds of processes. Where containers are told to write no bytecode, each would
+# compile all of chunkfold anew, which takes as long as all its other imports.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Before anything of chunkfold looks for it: tests neither use nor touch a user's cache. Processes of
+# pytest-xdist have that of the process that starts them.
 _CACHE = tempfile.TemporaryDirectory(prefix="chunkfold-tests-")
 os.environ.setdefault("CHUNKFOLD_CACHE", _CACHE.name)
 # Measurements are for one test of their own; elsewhere they would cost minutes.

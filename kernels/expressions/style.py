@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -11,6 +12,14 @@ CTYPES = {
     "uint32": "uint", "int64": "long", "uint64": "ulong", "float32": "float", "float64": "double",
 }  # fmt: skip
 """OpenCL C's names of dtypes."""
+
+
+@cache
+def has_type(dtype: np.dtype) -> bool:
+    """Whether kernels have a dtype. NumPy finds a dtype's name anew each time, and takes long."""
+    return dtype.kind == "b" or dtype.name in CTYPES
+
+
 _SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
 
 

@@ -254,6 +254,10 @@ class Monoid:
         """
         return _copied(self, where=where)
 
+    def adapting(self, adapt: Callable[[np.dtype], Monoid]) -> Monoid:
+        """Return the form in whose place `adapt` makes one for the elements' dtype."""
+        return _copied(self, adapt=adapt)
+
     def skipping(self, name: str | None = None) -> Monoid:
         """Return the form that takes NaN and NaT for absent, under the same name or another."""
         return replace(self, skipna=True, name=name or self.name)

@@ -43,8 +43,8 @@ def monthly(values: np.ndarray) -> np.ndarray:
 
 
 def test_a_command_groups_and_writes_what_it_prints(air: np.ndarray, command: Callable):
-    command = ("reduce", "a.zarr/air", "--axis", "0", "--by", "month.npy", "--by-axis", "time")
-    said = json.loads(command(*command, "--json", "--out", "m.zarr").stdout)
+    words = ("reduce", "a.zarr/air", "--axis", "0", "--by", "month.npy", "--by-axis", "time")
+    said = json.loads(command(*words, "--json", "--out", "m.zarr").stdout)
     assert said["groups"] == [1, 2, 3]
     assert said["results"]["sum"] == monthly(air).tolist()
     made = xarray.open_zarr("m.zarr")
@@ -59,9 +59,9 @@ def test_a_command_groups_and_writes_what_it_prints(air: np.ndarray, command: Ca
 
 def test_tables_and_json_have_a_row_and_a_name_for_each_group(air: np.ndarray, command: Callable):
     zones = zarr.open_array("a.zarr/zones")[...]
-    command = ("reduce", "a.zarr/air", "--axis", "y,x", "--by", "a.zarr/zones", "-q")
+    words = ("reduce", "a.zarr/air", "--axis", "y,x", "--by", "a.zarr/zones", "-q")
     for out in ("z.parquet", "z.json"):
-        printed = command(*command, "--out", out).stdout
+        printed = command(*words, "--out", out).stdout
     assert printed.splitlines()[0] == "groups [0 1]"
     rows = parquet.read_table("z.parquet").to_pydict()
     assert list(rows) == ["source", "time_position", "zones", "sum"]
@@ -93,8 +93,8 @@ def test_labels_of_any_kind_are_a_coordinate(air: np.ndarray, by: Any, groups: l
 
 def test_a_name_that_is_taken_is_refused_before_the_work(air: np.ndarray, command: Callable):
     np.save("sum.npy", MONTHS)
-    command = ("reduce", "a.zarr/air", "--axis", "0", "--by", "sum.npy", "--out", "m.zarr")
-    told = command(*command, code=2).stderr
+    words = ("reduce", "a.zarr/air", "--axis", "0", "--by", "sum.npy", "--out", "m.zarr")
+    told = command(*words, code=2).stderr
     assert "would be called 'sum' in a Zarr" in told
     assert not Path("m.zarr").exists()
     with pytest.raises(PlanError, match="would be called 'sum'"):

@@ -12,7 +12,7 @@ import numpy as np
 from distributed import Client, get_client
 
 from chunkfold.deadline import beside
-from chunkfold.errors import LawsWarning, PackedWarning, PlanError
+from chunkfold.errors import LawsWarning, PackedWarning, PlaceWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Device, Monoid, all_devices, devices
@@ -27,6 +27,7 @@ from chunkfold.running.run import Run
 from chunkfold.settings import WAITS, StorageOptions, most_requests, wait_seconds
 from chunkfold.sources.axis_names import Axis
 from chunkfold.sources.cf_packing import not_applied
+from chunkfold.sources.source import Source
 
 ON_BAD_CHUNK = ("stop", "skip")
 Result = Any
@@ -43,6 +44,7 @@ def reduce(
     ddof: float = 0,
     skipna: bool = False,
     where: Where = None,
+    weights: Any = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -79,7 +81,12 @@ def reduce(
         Take elements that are NaN or NaT for absent.
     where
         A condition: elements of which it does not hold count as absent. A function of the elements,
-        as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300".
+        as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300". Or a
+        mask: an array of bools that has some of the source's axes, by their names, or as NumPy
+        broadcasts; a path of a Zarr array as `pathlib.Path`.
+    weights
+        Of elements, in sums, means, variances and deviations: an array of numbers that has some of
+        the source's axes, as a mask has. Means are sum(weights * x) / sum(weights).
     mask_and_scale
         Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
         `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
@@ -132,7 +139,7 @@ def reduce(
     """
     return submit(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
+        where=where, weights=weights,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, variant=variant,
         memory=memory, on_bad_chunk=on_bad_chunk, storage_options=storage_options, by=by,
         by_axis=by_axis, groups=groups, client=client, on_event=on_event,
@@ -149,6 +156,7 @@ def submit(
     ddof: float = 0,
     skipna: bool = False,
     where: Where = None,
+    weights: Any = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -167,10 +175,9 @@ def submit(
     What can be known to be wrong is raised here; the rest by `Run.result`.
     """
     check_terms(memory=memory, on_bad_chunk=on_bad_chunk, client=client)
-    backend = _backend(client)
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
+        where=where, weights=weights,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
     )  # fmt: skip
@@ -183,6 +190,7 @@ def submit(
     for told in (depends_on_order_of(bound.accumulator, value) for value in (np.nan, -0.0)):
         if told:
             warnings.warn(told, LawsWarning, stacklevel=3)
+    backend = _backend(client, request.sources)
     run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
         backend.listen(run)
@@ -243,6 +251,7 @@ def plan(
     ddof: float = 0,
     skipna: bool = False,
     where: Where = None,
+    weights: Any = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
     mode: str = "exact",
@@ -268,11 +277,12 @@ def plan(
             raise PlanError(f"{name} is {number!r}; a plan needs at least 1")
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
+        where=where, weights=weights,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
     )  # fmt: skip
-    client = client or _current_client()
+    if client is None and all(source.travels for source in request.sources):
+        client = _current_client()
     terms: dict[str, Any] = {
         "workers": workers, "threads": threads, "readers": readers_each(workers),
         "requests": max(1, most_requests() // workers),
@@ -290,9 +300,18 @@ def plan(
     return replace(planned, device=able[0] if able else None)
 
 
-def _backend(client: Client | None) -> Backend:
+def _backend(client: Client | None, sources: Sequence[Source]) -> Backend:
+    """Return where a reduction runs: what is in this process's memory stays here, unless told."""
     chosen = _chosen(client)
-    return InProcess() if chosen is None else OnCluster(chosen)
+    here = [source.name for source in sources if not source.travels]
+    if chosen is None or not (here and client is None):
+        return InProcess() if chosen is None else OnCluster(chosen)
+    message = (
+        f"{' and '.join(here)}: is in this process and is reduced here, not on the cluster; "
+        "client= sends it there, block by block"
+    )
+    warnings.warn(message, PlaceWarning, stacklevel=4)
+    return InProcess()
 
 
 def _chosen(client: Client | None) -> Client | None:

@@ -86,7 +86,7 @@ def carried_attributes(
     reduced
         The names of the axes that were reduced; None if axes have no names.
     """
-    first, *others = (one.array.attrs.asdict() for one in sources)
+    first, *others = (dict(one.attributes) for one in sources)
     packing = _packing(sources, quantity.kind, unpacked=unpacked)
     truths = dtype.kind == "b" and sources[0].dtype.kind != "b"
     alike = all(_measured(one) == _measured(first) for one in others)
@@ -151,7 +151,7 @@ def _packing(sources: Sequence[Source], kind: Kind, *, unpacked: bool) -> dict[s
     """
     if unpacked:
         return {}
-    attributes = sources[0].array.attrs.asdict()
+    attributes = sources[0].attributes
     given = {name: attributes[name] for name in SCALING if name in attributes}
     try:
         packing = packing_of(sources[0]) or Packing()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels import Accumulator
@@ -11,6 +12,7 @@ from chunkfold.kernels.fold.keyed.plan import shares_tables
 from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.group_keys import HELD_BYTES, Keys
+from chunkfold.planning.held_inputs import HeldInput, held_bytes
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
 
@@ -57,6 +59,7 @@ def projected(
     workers: int,
     fetching: int,
     keys: Keys | None = None,
+    beside: Sequence[HeldInput] = (),
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -70,10 +73,7 @@ def projected(
     each block has some on its device, beside exact sums in limbs.
     """
     in_flight = max(
-        source.direct.in_flight(leaf_bytes)
-        if source.direct is not None
-        else max(leaf_bytes, _touched(layout, source))
-        for source in sources
+        source.reading_bytes(leaf_bytes, _touched(layout, source)) for source in sources
     )
     groups = 1 if keys is None else keys.count
     outputs = groups * max(layout.most_outputs, 1)
@@ -86,10 +86,10 @@ def projected(
     # They are copied to the device slab by slab, and what comes of it is put together.
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
     roots = groups * layout.outputs * accumulator.nbytes // workers
-    held = 0
+    held = held_bytes(beside, threads)
     if keys is not None:
         nbytes = 4 * keys.codes.size
-        held = keys.codes.nbytes + threads * min(nbytes, HELD_BYTES + leaf_bytes)
+        held += keys.codes.nbytes + threads * min(nbytes, HELD_BYTES + leaf_bytes)
         if shares_tables(layout.most_outputs):  # tables of all, on the device and read back
             tables += 3 * outputs * limbs
     return Memory(
@@ -103,7 +103,7 @@ def projected(
 def _touched(layout: Layout, source: Source) -> int:
     """Return the decoded bytes of the cells of a source that a leaf may touch."""
     extents = []
-    for axis, cell in zip(layout.axes, source.cell, strict=True):
+    for axis, cell in zip(layout.axes, source.unit, strict=True):
         leaf = axis.cells.cell
         # The grid of another input may lie across the leaf's: one cell more.
         cells = -(-leaf // cell) + (leaf % cell != 0)

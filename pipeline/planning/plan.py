@@ -14,6 +14,7 @@ from chunkfold.kernels.accumulator.indices import reads_index, takes_first
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.grouping import Grouping
+from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import repeats
 from chunkfold.planning.memory import Memory
@@ -71,6 +72,8 @@ class Plan:
     """The first that would fold it."""
     grouping: Grouping | None = None
     """The groups of elements that have the same label, where there are some."""
+    held: tuple[HeldInput, ...] = ()
+    """Inputs that lack axes of the sources, as weights do."""
 
     @property
     def groups(self) -> int:
@@ -99,7 +102,8 @@ class Plan:
     def unpacked(self) -> list[tuple[Source, Packing | None, str]]:
         """Each input, how values are made of its elements, and their dtype."""
         packings = self.packings or (None,) * len(self.sources)
-        return list(zip(self.sources, packings, self.accumulator.value, strict=True))
+        values = self.accumulator.value[: len(self.sources)]
+        return list(zip(self.sources, packings, values, strict=True))
 
     def unapplied(self, source: Source) -> list[str]:
         """Say which attributes of an input are not applied: see `chunkfold.sources.cf_packing`."""
@@ -152,7 +156,7 @@ class Plan:
         for name, (lacking, objects) in (self.missing if missing is None else missing).items():
             if lacking:
                 source = named[name]
-                kind = "shards" if source.array.shards else "chunks"
+                kind = source.object_kind
                 yield (
                     f"{lacking:,} of {objects:,} {kind} of {name} are not stored: "
                     f"their elements are its fill value, {source.fill}"
@@ -221,6 +225,14 @@ class Plan:
 
         return explained_for(self, device, variant)
 
+    def _beside(self) -> Iterator[str]:
+        """Say which inputs lack axes."""
+        for one in self.held:
+            axes = "axis" if len(one.axes) == 1 else "axes"
+            along = f"along {axes} {', '.join(map(str, one.axes))}" if one.axes else "one for all"
+            size = size_text(one.values.nbytes)
+            yield f"beside    {one.name}, {one.values.dtype}, {along}: {size}"
+
     def _grouped(self) -> Iterator[str]:
         """Say which groups there are."""
         if self.grouping is None:
@@ -251,6 +263,7 @@ class Plan:
                 f"reduce    {', '.join(self.ops)} over {reduced} of {layout.shape}: "
                 f"{layout.elements:,} elements, {size_text(self.nbytes)}"
             ),
+            *self._beside(),
             *self._grouped(),
             f"answer    {self.answer}",
             f"leaves    {layout.leaves:,} of at most {size_text(self.leaf_bytes)}"

@@ -16,6 +16,7 @@ from chunkfold.kernels import Accumulator, Bound
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.grouping import Grouping
+from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
@@ -53,6 +54,7 @@ def make_plan(
     memory_limit: int | None = None,
     memory: int | None = None,
     grouping: Grouping | None = None,
+    held: tuple[HeldInput, ...] = (),
 ) -> Plan:
     """Plan a reduction.
 
@@ -74,13 +76,15 @@ def make_plan(
         run at once, or else fewer threads read, or else leaves are smaller.
     grouping
         The groups of elements, where there are some.
+    held
+        Inputs that lack axes of the sources.
 
     Raises
     ------
     PlanError
         If axis or selection do not fit the array, or the memory bound the limit.
     """
-    chosen = select(sources[0].cells, selection)
+    chosen = select(sources[0].grid, selection)
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
@@ -97,6 +101,7 @@ def make_plan(
         requests=requests,
         most=min(limits),
         grouping=grouping,
+        held=held,
     )
     ways = partial(_layouts, sources, chosen, reduced, grouping.count if grouping else 1)
     staged = partial(_staged, sources)
@@ -154,6 +159,7 @@ def _planned(
     requests: int,
     most: float,
     grouping: Grouping | None,
+    held: tuple[HeldInput, ...],
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     groups, keys = (grouping.count, grouping.keys) if grouping else (1, None)
@@ -170,7 +176,12 @@ def _planned(
         readers = READERS[1]
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs = _costs(layout, accumulator, holdings, groups)
-    blocks = cut_blocks(costs, holdings.absent, workers, partial_bytes) if layout.elements else ()
+    carried = not all(source.travels for source in sources)
+    blocks = (
+        cut_blocks(costs, holdings.absent, workers, partial_bytes, carried=carried)
+        if layout.elements
+        else ()
+    )
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
@@ -188,6 +199,7 @@ def _planned(
             workers,
             fetching,
             keys,
+            held,
         )
         if needed.total <= most:
             break
@@ -209,6 +221,7 @@ def _planned(
         tree=tree,
         listings=listings,
         grouping=grouping,
+        held=held,
     )
 
 

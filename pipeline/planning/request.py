@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import DeviceError, PlanError
-from chunkfold.grid import Selection
+from chunkfold.grid import Selection, select
 from chunkfold.kernels import CATALOGUE, Bound, Monoid, Packing, as_monoid, bind
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.planning.grouping import Grouping, grouping_of
+from chunkfold.planning.held_inputs import HeldInput, mask_of, weighted, weights_of
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.settings import StorageOptions
@@ -31,8 +32,8 @@ MODES = ("exact", "fast")
 _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
 """Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
-Where = str | Callable[..., Any] | None
-"""A condition of elements: a function of symbols, or its text."""
+Where = Any
+"""A condition of elements: a function of symbols, or its text; or a mask, an array of bools."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Request:
     mask_and_scale: bool = False
     grouping: Grouping | None = None
     """The groups of elements that have the same label."""
+    held: tuple[HeldInput, ...] = ()
+    """Weights and masks, which lack axes of the sources."""
 
     @classmethod
     def of(
@@ -65,6 +68,7 @@ class Request:
         ddof: float = 0,
         skipna: bool = False,
         where: Where = None,
+        weights: Any = None,
         selection: Selection = None,
         mode: str = MODES[0],
         memory: int | str | None = None,
@@ -86,11 +90,17 @@ class Request:
                 raise PlanError(f"{name} is {given!r}; give True or False")
         sources, monoids = (
             _sources(source, storage_options),
-            tuple(_monoids(op, skipna=skipna, where=where)),
+            tuple(_monoids(op, skipna=skipna, where=where, weights=weights)),
         )
         axis = axis_numbers(sources[0], axis, selection)
         packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
         nbytes = memory_bytes(memory)
+        held = _held(sources[0], weights, where, selection, storage_options)
+        if by is not None and held:
+            raise PlanError(
+                "by= takes no weights and no mask of its own yet: reduce the parts of a mask one "
+                "by one, or give labels that are negative where elements do not count"
+            )
         grouping = grouping_of(
             by, by_axis, groups, sources[0], axis=axis, selection=selection,
             mask_and_scale=bool(mask_and_scale), storage_options=storage_options,
@@ -107,6 +117,7 @@ class Request:
             packings,
             bool(mask_and_scale),
             grouping,
+            held,
         )
 
     def bound(self, *, fp64: bool = True) -> Bound:
@@ -128,12 +139,12 @@ class Request:
             raise PlanError(f"dtype={dtype!r}: {error}") from None
         return bind(
             monoids,
-            [source.dtype for source in self.sources],
+            [source.dtype for source in self.sources] + [one.values.dtype for one in self.held],
             dtype=cast,
             fp64=fp64,
             ddof=ddof,
             exact=mode == "exact",
-            packings=self.packings,
+            packings=(*self.packings, *(None for _ in self.held)),
             keyed=self.grouping is not None,
         )
 
@@ -143,8 +154,9 @@ class Request:
         What memory is enough depends on who works: it is not known yet.
         """
         make_plan(
-            self.sources, bound, axis=self.axis, selection=self.selection, grouping=self.grouping
-        )
+            self.sources, bound, axis=self.axis, selection=self.selection, grouping=self.grouping,
+            held=self.held,
+        )  # fmt: skip
 
     def listings(self) -> list[Listing | None]:
         """List what is stored of each source: see `chunkfold.sources.chunk_index`."""
@@ -160,6 +172,7 @@ class Request:
             listings=listings,
             memory=self.memory,
             grouping=self.grouping,
+            held=self.held,
             **terms,
         )
         return replace(planned, packings=self.packings, mask_and_scale=self.mask_and_scale)
@@ -201,17 +214,34 @@ def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
     return sources
 
 
-def _monoids(op: Op | Sequence[Op], *, skipna: bool, where: Where) -> list[Monoid]:
+def _held(
+    source: Source, weights: Any, where: Where, selection: Selection, options: StorageOptions | None
+) -> tuple[HeldInput, ...]:
+    """Read weights and a mask, if there are any."""
+    chosen = select(source.grid, selection)
+    found = [] if weights is None else [weights_of(weights, source, chosen, options)]
+    if _is_mask(where):
+        found.append(mask_of(where, source, chosen, options))
+    return tuple(found)
+
+
+def _is_mask(where: Where) -> bool:
+    return where is not None and not isinstance(where, str) and not callable(where)
+
+
+def _monoids(
+    op: Op | Sequence[Op], *, skipna: bool, where: Where, weights: Any = None
+) -> list[Monoid]:
     alone = isinstance(op, (str, bytes, Monoid)) or not isinstance(op, Iterable)
     ops: Any = [op] if alone else op
     monoids = [as_monoid(one) for one in ops]
+    if weights is not None:
+        monoids = [weighted(monoid) for monoid in monoids]
     if skipna:
         monoids = [monoid.skipping() for monoid in monoids]
-    if where is not None:
-        if not isinstance(where, str) and not callable(where):
-            raise PlanError(
-                f"where is {where!r}; give a function, as lambda x: x > 300, or 'x > 300'"
-            )
+    if _is_mask(where):
+        monoids = [monoid.among_input() for monoid in monoids]
+    elif where is not None:
         condition = parsed(where) if isinstance(where, str) else where
         monoids = [monoid.among(condition) for monoid in monoids]
     names = [monoid.name for monoid in monoids]

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from chunkfold.kernels import Accumulator
+from chunkfold.grid import Cells, Piece
+from chunkfold.kernels import Accumulator, Box
+from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.source import Source
+
+
+class Constants(NamedTuple):
+    """What all blocks of a run read beside their sources."""
+
+    keys: Keys | None = None
+    held: tuple[HeldInput, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that."""
+        keys = 0 if self.keys is None else self.keys.codes.nbytes
+        return keys + sum(one.values.nbytes for one in self.held)
+
+
+Carried = Mapping[int, Source]
+"""Sources by their numbers among a run's."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +63,18 @@ class Work:
     """Whether chunks that cannot be read are left out, rather than end the run."""
     keys: Keys | None = None
     """Which group each element is in, where there are groups."""
+    held: tuple[HeldInput, ...] = ()
+    """Inputs behind the sources that lack axes of them."""
+
+    def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
+        """Describe a part of a leaf to the kernels."""
+        return self.layout.leaf_box(
+            pieces,
+            within,
+            indexed=self.accumulator.uses_index,
+            staged=len(self.sources),
+            held=self.held,
+        )
 
     @property
     def groups(self) -> int:
@@ -49,9 +84,42 @@ class Work:
     @property
     def owes(self) -> bool:
         """Whether of what is not stored it is enough to know how many elements it has."""
+        if self.held:  # elements that are alike may be weighed unlike
+            return False
         accumulator = self.accumulator
         # Of each group the first would have to be given to what reads indices.
         return accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
+
+    @property
+    def constants(self) -> Constants:
+        """What is the same for all blocks, and may be large."""
+        return Constants(self.keys, self.held)
+
+    def with_constants(self, constants: Constants) -> Work:
+        """Return it with these."""
+        return replace(self, keys=constants.keys, held=constants.held)
+
+    def travelling(self) -> Work:
+        """Return it without sources that blocks bring to workers: see `Source.travels`."""
+        sources = (one if one.travels else one.parted(()) for one in self.sources)
+        return replace(self, sources=tuple(sources))
+
+    def carried(self, block: Block) -> Carried:
+        """Return what a block brings of sources that do not travel, by their numbers."""
+        leaves = itertools.product(range(*block.tiles), range(*block.parts))
+        regions = [
+            [piece.source for piece in self.layout.leaf(tile, part)] for tile, part in leaves
+        ]
+        return {
+            number: source.parted(regions)
+            for number, source in enumerate(self.sources)
+            if not source.travels
+        }
+
+    def carrying(self, carried: Carried) -> Work:
+        """Return it with what a block brought."""
+        sources = (carried.get(n, source) for n, source in enumerate(self.sources))
+        return replace(self, sources=tuple(sources))
 
     def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the extents of accumulators of some outputs: groups come first."""
@@ -79,8 +147,9 @@ class Work:
             retry_seconds(),
             skips,
             None if plan.grouping is None else plan.grouping.keys,
+            plan.held,
         )
 
-    def cells_along(self, axis: int) -> list[int]:
-        """Return the extent of each input's cells along an axis."""
-        return [max(1, source.cell[axis]) for source in self.sources]
+    def grids_along(self, axis: int) -> list[Cells]:
+        """Return where each input is cut along an axis."""
+        return [source.grid[axis] for source in self.sources]

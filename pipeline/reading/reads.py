@@ -108,7 +108,7 @@ def windows_by_cell(
 ) -> list[Window]:
     """Cut them further, so that no cell is of some of a window's outputs, and not of others."""
     pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), strict=True)
-    cuts = [piece.cut(work.cells_along(axis)) for axis, piece in pieces]
+    cuts = [piece.cut(work.grids_along(axis)) for axis, piece in pieces]
     whole = [Window(tile, parts, place, by_cell=True) for place in itertools.product(*cuts)]
     return [
         window.within(inner)
@@ -129,13 +129,13 @@ def reads_of(
     kept = dict(zip(layout.kept, window.place, strict=True))
     row_bytes = window.outputs * _itemsize(work)
     indexed = work.accumulator.uses_index
-    whole_run = window.outputs == 1 and not indexed and work.keys is None
+    whole_run = window.outputs == 1 and not (indexed or work.keys or work.held)
     in_turn = whole_run and all_in_turn(work.sources)
 
     def cuts_along(axis: int, piece: Piece) -> list[slice]:
         if axis in kept:
             return [kept[axis]]
-        return piece.cut(work.cells_along(axis)) if window.by_cell else [slice(0, piece.length)]
+        return piece.cut(work.grids_along(axis)) if window.by_cell else [slice(0, piece.length)]
 
     def boxes(part: Part, pieces: Sequence[Piece]) -> Iterable[Place]:
         if part.cells is None:
@@ -152,7 +152,7 @@ def reads_of(
                 within = list(whole)
                 for n, along in zip(layout.reduced, slab, strict=True):
                     within[n] = along
-                box = layout.leaf_box(pieces, within, indexed=indexed)
+                box = work.box(pieces, within)
                 yield Read(
                     region=tuple(map(_in_array, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
@@ -200,9 +200,9 @@ def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
     cut = window.by_cell or work.leaf_bytes > buffer_bytes
     if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
         return None
-    pieces, indexed = layout.leaf(0, 0), work.accumulator.uses_index
+    pieces = layout.leaf(0, 0)
     return [
-        layout.leaf_box(pieces, [slice(0, size) for size in shape], indexed=indexed)
+        work.box(pieces, [slice(0, size) for size in shape])
         for shape in itertools.product(*extents)
     ]
 
@@ -215,7 +215,7 @@ def _slabs(
     if row_bytes * elements_of(box) <= limit:
         return [tuple(box)]
     cuts = [
-        [cut for cut in pieces[n].cut(work.cells_along(n)) if _holds(along, cut)]
+        [cut for cut in pieces[n].cut(work.grids_along(n)) if _holds(along, cut)]
         for n, along in zip(work.layout.reduced, box, strict=True)
     ]
     return slabs_of_cells(cuts, row_bytes, limit)

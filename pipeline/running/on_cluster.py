@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,15 +29,15 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Constants, Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running.backend import Done, Watched
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.tasks import block_task, cancel_run, combine_task, keys_task, tasks_at
+from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
 
-KEYS_BYTES = 64 << 10
-"""Most that keys of groups may have to travel with each task: larger ones go to a worker once."""
+CONSTANT_BYTES = 64 << 10
+"""Most of keys, weights and masks that travel with each task: larger ones go to a worker once."""
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -61,8 +61,8 @@ class OnCluster:
         self._workers = DeviceWorkers(client)
         self._futures: set[Any] = set()
         self._numbers = itertools.count()
-        self._keys: Any = None
-        """The future of a run's keys, where they do not travel with its tasks."""
+        self._constants: Any = None
+        """The future of a run's constants, where they do not travel with its tasks."""
         self._run = ""
         self._sent: dict[str, _Sent] = {}
         self._watchman = Watchman(client, self._useful)
@@ -101,25 +101,47 @@ class OnCluster:
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
         """Remember the run."""
-        self._work, self._topic = work, ear_of(self._client).topic
+        self._whole, self._work, self._topic = work, work.travelling(), ear_of(self._client).topic
         ear_of(self._client).tell(work.run, emit)
-        if work.keys is not None and work.keys.codes.nbytes > KEYS_BYTES:
-            self._work = replace(work, keys=None)
+        if work.constants.nbytes > CONSTANT_BYTES:
+            self._work = self._work.with_constants(Constants())
+            keys = None if work.keys is None else work.keys.packed()
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
             # need not warn of its size: it is bounded.
             with dask.config.set({_LARGE: 1 << 40}):
-                name = f"keys-{work.run}"
-                self._keys = self.submit(_ignored, name, keys_task, work.keys.packed())
+                name = f"constants-{work.run}"
+                self._constants = self.submit(_ignored, name, constants_task, keys, work.held)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
         key = f"fold-{block.number}-{self._work.run}-{attempt}"
-        future = self.submit(done, key, block_task, self._work, block, attempt, *self._sent_keys)
+        carried = self._carried(block)
+        if carried is not None:
+            done = partial(self._brought, carried, done)
+        future = self.submit(
+            done, key, block_task, self._work, block, attempt, self._topic, self._constants, carried
+        )
         return self._replaceable(future, done)
 
-    @property
-    def _sent_keys(self) -> list[Any]:
-        return [self._topic] if self._keys is None else [self._topic, self._keys]
+    def _carried(self, block: Block) -> Any:
+        """Bring what a block reads of sources that do not travel to a worker: a future, or None.
+
+        Not within the task, which the scheduler would keep.
+        """
+        if all(source.travels for source in self._whole.sources):
+            return None
+        return within(
+            wait_seconds("chunkfold.run.gather"),
+            "the data of a block to reach a worker",
+            lambda: self._client.scatter([self._whole.carried(block)], hash=False)[0],
+        )
+
+    def _brought(self, carried: Any, done: Done, outcome: object) -> None:
+        """Let go of what was brought; what is lost with its worker is brought once more."""
+        if isinstance(outcome, CancelledError) and carried.status in ("lost", "cancelled"):
+            outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
+        carried.release()
+        done(outcome)
 
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.grid import Selection, select
-from chunkfold.sources.source import AnyArray, Source
+from chunkfold.sources.source import Source
 
 Axis = int | str | Sequence[int | str] | None
 """Axes by number or name; None: all of them."""
@@ -16,18 +15,8 @@ Axis = int | str | Sequence[int | str] | None
 
 def axis_names(source: Source, axes: Sequence[int]) -> list[str | None] | None:
     """Return the names of some axes, if axes have names."""
-    names = dimension_names(source.array)
+    names = source.dims
     return None if names is None else [names[n] for n in axes]
-
-
-def dimension_names(array: AnyArray) -> list[str | None] | None:
-    """Return the names of an array's axes, if they have names: zarr's, or xarray's."""
-    names: Any = getattr(array.metadata, "dimension_names", None)
-    names = names or array.attrs.asdict().get("_ARRAY_DIMENSIONS")
-    fits = isinstance(names, (list, tuple)) and len(names) == array.ndim
-    if not fits or not all(name is None or isinstance(name, str) for name in names):
-        return None
-    return list(names)
 
 
 def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int | list[int] | None:
@@ -45,7 +34,7 @@ def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int
         return axis
     axes = [axis] if isinstance(axis, str) else list(axis)
     names = axis_names(source, range(len(source.shape))) or []
-    taken = select(source.cells, selection)
+    taken = select(source.grid, selection)
     left = [name for name, along in zip(names, taken, strict=False) if not along.dropped]
     numbers: list[int] = []
     for one in axes:

@@ -76,8 +76,8 @@ def packing_attributes(source: Source) -> Iterator[str]:
     if _resigned(source) is not None:
         yield f"_Unsigned {attributes['_Unsigned']}, folded as {source.dtype.name}"
     named = {name: _listed(attributes[name]) for name in MISSING if name in attributes}
-    if "_ARRAY_DIMENSIONS" in attributes and _missing_fill(source):  # xarray has made it
-        named |= {MISSING[0]: _missing_fill(source)}
+    if "_ARRAY_DIMENSIONS" in attributes and source.missing_fill:  # xarray has made it
+        named |= {MISSING[0]: list(source.missing_fill)}
     for name, given in named.items():
         values = [value for value in map(_decoded, given) if value == value]
         if values:
@@ -93,7 +93,7 @@ def never_applied(source: Source) -> Iterator[str]:
     if dtype.kind in "iu" and "_Unsigned" in attributes and said not in ("true", "false"):
         yield f"_Unsigned {said!r}, which is not the text 'true' or 'false': folded as {dtype.name}"
     # Of bools of format 2 it is the fill value, which all have, and one of the two that there are.
-    named = MISSING[1:] if dtype.kind == "b" and _missing_fill(source) else MISSING
+    named = MISSING[1:] if dtype.kind == "b" and source.missing_fill else MISSING
     for name in named if not Packing.packs(dtype) else ():
         values = [one for one in map(_decoded, _listed(attributes.get(name, []))) if one == one]
         if values:
@@ -141,24 +141,19 @@ def _said(value: Any) -> str:
 
 def _attributes(source: Source) -> Mapping[str, Any]:
     """Return an array's attributes; in format 2 its fill value comes before its `_FillValue`."""
-    given = source.array.attrs.asdict()
-    attributes = {name: value for name, value in given.items() if value is not None}  # as xarray
+    attributes = {
+        name: value for name, value in source.attributes.items() if value is not None
+    }  # as xarray
     if MISSING[0] in attributes:
-        attributes.update((MISSING[0], fill) for fill in _missing_fill(source))
+        attributes.update((MISSING[0], fill) for fill in source.missing_fill)
     return attributes
-
-
-def _missing_fill(source: Source) -> list[Any]:
-    """Return the fill value, if it stands for nothing."""
-    metadata, fill = source.array.metadata, source.array.fill_value
-    return [fill] if metadata.zarr_format == 2 and fill is not None else []
 
 
 def _missing(source: Source, dtype: np.dtype) -> Iterator[int | float]:
     """Yield the numbers of a dtype, as which elements are read, that stand for nothing."""
     attributes, kinds = _attributes(source), {dtype, source.dtype}
     fill, others = (_listed(attributes.get(name, [])) for name in MISSING)
-    fills = [(value, kinds) for value in [*fill, *_missing_fill(source)]]
+    fills = [(value, kinds) for value in [*fill, *source.missing_fill]]
     for given, of in [*fills, *((value, {dtype}) for value in others)]:
         number = _decoded(given)
         if not isinstance(number, (int, float, np.number)) or isinstance(number, bool):

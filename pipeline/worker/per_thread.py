@@ -67,6 +67,7 @@ class Strands:
         self._able = (
             self._readers <= MOST_STRANDS
             and work.keys is None
+            and not work.held
             and owned.device.unified_memory
             and not any(source.remote for source in work.sources)
             and (small or all(source.as_it_is for source in work.sources))
@@ -285,4 +286,4 @@ def _run_of(elements: int) -> Box:
 
 def _chunk_elements(work: Work) -> int:
     """Return the elements of the largest chunk of any input."""
-    return max(source.chunk_elements for source in work.sources)
+    return max(math.prod(max(1, n) for n in source.chunks) for source in work.sources)

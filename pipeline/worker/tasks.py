@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from distributed.worker import thread_state  # type: ignore[attr-defined] # as g
 
 from chunkfold.events import reporter, to_message
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.group_keys import Keys, PackedKeys
-from chunkfold.planning.work import Work
+from chunkfold.planning.group_keys import PackedKeys
+from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.work import Carried, Constants, Work
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import device_of
@@ -47,18 +47,25 @@ def _place(stack: traceback.StackSummary) -> str:
     return ", in ".join(f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls)
 
 
-def keys_task(packed: PackedKeys) -> Keys:
-    """Unpack the keys of a run. Runs on workers."""
-    return packed.unpacked()
+def constants_task(keys: PackedKeys | None, held: tuple[HeldInput, ...]) -> Constants:
+    """Unpack what all blocks of a run read. Runs on workers."""
+    return Constants(None if keys is None else keys.unpacked(), held)
 
 
 def block_task(
-    work: Work, block: Block, attempt: int, topic: str, keys: Keys | None = None
+    work: Work,
+    block: Block,
+    attempt: int,
+    topic: str,
+    constants: Constants | None = None,
+    carried: Carried | None = None,
 ) -> Folded:
     """Fold a block on the worker's device. Runs on workers.
 
-    `keys` are the work's, if they do not travel with it.
+    `constants` and `carried` are the work's, and its sources, that do not travel with it.
     """
+    work = work if constants is None else work.with_constants(constants)
+    work = work if carried is None else work.carrying(carried)
     worker = get_worker()
     owned, address = device_of(worker), worker.address
     unwanted = _unwanted(worker)
@@ -73,7 +80,7 @@ def block_task(
     return fold_block(
         owned,
         address,
-        work if keys is None else replace(work, keys=keys),
+        work,
         block,
         Watch(report, lambda: work.run in _cancelled_runs or unwanted()),
     )

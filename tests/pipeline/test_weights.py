@@ -19,6 +19,8 @@ from chunkfold.planning import held_inputs
 from chunkfold.running import on_cluster
 from tests.conftest import DEVICES
 
+pytestmark = pytest.mark.unoptimised
+
 SHAPE = (6, 5, 8)
 DIMS = ("time", "lat", "lon")
 

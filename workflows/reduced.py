@@ -12,11 +12,10 @@ import numpy as np
 import zarr
 
 from chunkfold.errors import PlanError
-from chunkfold.kernels import Monoid
 from chunkfold.kernels.catalogue.finishes import BIN
 from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
-from chunkfold.planning.request import Op
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.source import Source
 from chunkfold.workflows.attributes import carried_attributes
@@ -24,13 +23,13 @@ from chunkfold.workflows.companions import COORDINATES, Companions
 from chunkfold.workflows.coordinates import Kept
 from chunkfold.workflows.dates import are_beyond
 from chunkfold.workflows.groups import write_groups
-from chunkfold.workflows.names import OWN_AXES, op_names, refuse_taken
+from chunkfold.workflows.names import OWN_AXES, refuse_taken
 from chunkfold.workflows.outputs import format_of, shown
 from chunkfold.workflows.quantities import Quantity, quantity_of
 
 _OF_DATES = ("units", "calendar", "standard_name")
-_TOLD = ("selection", "ddof", "skipna", "where", "mask_and_scale", "dtype", "mode")
-"""Arguments that change the result."""
+_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
+"""Options that change the result."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,11 @@ class Reduced:
     plan: Plan
     results: Mapping[str, Any]
     """By op: NumPy scalars or arrays."""
-    given: Mapping[str, Any]
-    """What `chunkfold.reduce` was given beside source and op."""
+
+    @property
+    def options(self) -> Options:
+        """What was asked for."""
+        return self.plan.options
 
     @property
     def source(self) -> Source:
@@ -52,7 +54,7 @@ class Reduced:
     def axes(self) -> list[int]:
         """The source's axes that results have, in order."""
         alive, grouping = self._alive(), self.plan.grouping
-        if not self.given.get("keepdims"):
+        if not self.options.keepdims:
             alive = [n for n in alive if n not in self.plan.layout.reduced]
         # Groups stand where the first axis that has labels did.
         return sorted({*alive, *(grouping.keys.axes[:1] if grouping else ())})
@@ -74,9 +76,7 @@ class Reduced:
     @property
     def kept(self) -> Kept:
         """What is left of the source's axes."""
-        layout = self.plan.layout
-        left = [n for n in self._alive() if n not in layout.reduced]
-        return Kept(self.source, layout.axes, left)
+        return Kept.of(self.plan.request)
 
     def attributes(self, name: str, dtype: np.dtype) -> dict[str, Any]:
         """Return the attributes of a result, or of a field of one: what holds of the source's.
@@ -87,7 +87,7 @@ class Reduced:
         quantity = Quantity() if self._is_own(op) else quantity_of(name)
         reduced = [n for n in self._alive() if n in self.plan.layout.reduced]
         names = self.names_of(reduced) if reduced else []
-        unpacked = bool(self.given.get("mask_and_scale"))
+        unpacked = bool(self.options.mask_and_scale)
         kept = carried_attributes(
             self.plan.sources, quantity, dtype, unpacked=unpacked, reduced=names
         )
@@ -96,7 +96,10 @@ class Reduced:
             "op": op,
             "axes": list(names or reduced),
         }
-        told = {key: self.given[key] for key in _TOLD if self.given.get(key)}
+        told = {key: value for key in _TOLD if (value := getattr(self.options, key))}
+        wheres = [*self.options.conditions, *(["a mask"] if self.options.mask is not None else [])]
+        told |= {"where": " and ".join(wheres)} if wheres else {}
+        told |= {"weights": self.plan.held[0].name} if self.options.weights is not None else {}
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
         made_of |= {key: value if value is True else str(value) for key, value in told.items()}
         return kept | {"chunkfold": made_of}
@@ -133,9 +136,7 @@ class Reduced:
 
     def _is_own(self, op: str) -> bool:
         """Whether a reduction is none that comes with chunkfold, though it may be called so."""
-        given = self.given.get("op", ())
-        ops = [given] if isinstance(given, (str, Monoid)) else given
-        named = [one for one in ops if isinstance(one, Monoid) and one.name == op]
+        named = [one for one in self.options.monoids if one.name == op]
         return any(not is_known(one) for one in named) and self.results[op].dtype != BIN
 
     def _alive(self) -> list[int]:
@@ -171,7 +172,7 @@ def write_zarr(folder: Path, reduced: Mapping[str, Reduced]) -> None:
         zarr.consolidate_metadata(str(folder))
 
 
-def check_results(out: str | Path, op: Op | Sequence[Op], dtype: Any = None) -> None:
+def check_results(out: str | Path, options: Options) -> None:
     """Find out before the work starts whether an output's format can hold these results.
 
     Raises
@@ -181,16 +182,17 @@ def check_results(out: str | Path, op: Op | Sequence[Op], dtype: Any = None) -> 
         their own.
     """
     ending = format_of(out)
-    if _is_object(dtype) and ending in (".zarr", ".parquet"):
+    cast = options.cast
+    if cast is not None and cast.kind == "O" and ending in (".zarr", ".parquet"):
         raise PlanError(
             f"output {shown(out)}: {ending[1:].capitalize()} has no data type for "
-            f"Python's integers (dtype {dtype}); use .json"
+            f"Python's integers (dtype {options.dtype}); use .json"
         )
     if ending in (".csv", ".parquet"):
-        refuse_own_axes(op, f"write it as .json or .zarr, not into the table {shown(out)}")
+        refuse_own_axes(options, f"write it as .json or .zarr, not into the table {shown(out)}")
 
 
-def refuse_own_axes(op: Op | Sequence[Op], remedy: str) -> None:
+def refuse_own_axes(options: Options, remedy: str) -> None:
     """Refuse reductions whose results have axes beside those that are left.
 
     Raises
@@ -198,17 +200,9 @@ def refuse_own_axes(op: Op | Sequence[Op], remedy: str) -> None:
     PlanError
         If there is one.
     """
-    for name in op_names(op):
+    for name in options.names:
         if name in OWN_AXES:
             raise PlanError(f"{name} has axes of its own: {remedy}")
-
-
-def _is_object(dtype: Any) -> bool:
-    """Whether results of a dtype are Python's integers; what is no dtype is not."""
-    try:
-        return dtype is not None and bool(np.dtype(dtype).kind == "O")
-    except TypeError:
-        return False
 
 
 def _arrays(name: str, value: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

@@ -82,7 +82,7 @@ class Work:
         return 1 if self.keys is None else self.keys.count
 
     @property
-    def owes(self) -> bool:
+    def fills_implicitly(self) -> bool:
         """Whether of what is not stored it is enough to know how many elements it has."""
         if self.held:  # elements that are alike may be weighed unlike
             return False
@@ -130,22 +130,22 @@ class Work:
         return place if self.keys is None else (slice(0, self.groups), *place)
 
     @classmethod
-    def of(cls, run: str, plan: Plan, variant: str | None, *, skips: bool) -> Work:
+    def of(cls, run: str, plan: Plan) -> Work:
         """Return what a plan's blocks have in common."""
         return cls(
             run,
             plan.sources,
-            plan.terms,
+            plan.listing_terms,
             plan.layout,
             plan.leaf_bytes,
             plan.accumulator,
-            variant,
+            plan.options.variant,
             plan.threads,
             plan.readers,
             plan.requests,
             plan.memory.fetching,
             retry_seconds(),
-            skips,
+            plan.options.skips,
             None if plan.grouping is None else plan.grouping.keys,
             plan.held,
         )

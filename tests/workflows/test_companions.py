@@ -12,7 +12,8 @@ import xarray
 import zarr
 
 import chunkfold as cf
-from chunkfold.sources.opening import open_source
+from chunkfold.planning.asking import asked
+from chunkfold.planning.options import Options
 from chunkfold.workflows.companions import Companions
 from chunkfold.workflows.coordinates import Kept
 from chunkfold.workflows.project import project
@@ -102,7 +103,7 @@ def test_what_goes_along_reduced_axes_is_named_no_more(store: Path, tmp_path: Pa
 def test_a_formula_comes_with_all_of_its_terms(store: Path, tmp_path: Path):
     select = (slice(None), slice(0, 2), slice(None), slice(None))
     run = cf.submit(store / "a", "max", axis=(), selection=select)
-    write_results(tmp_path / "o.zarr", {"": Reduced(run.plan, {"max": run.result()}, {})})
+    write_results(tmp_path / "o.zarr", {"": Reduced(run.plan, {"max": run.result()})})
     made = opened(tmp_path / "o.zarr")
     assert made["z"].encoding["formula_terms"] == "a: hya ps: ps"
     assert made["hya"].shape == (2,)
@@ -111,7 +112,7 @@ def test_a_formula_comes_with_all_of_its_terms(store: Path, tmp_path: Path):
 
 def test_records_have_their_own(store: Path, tmp_path: Path):
     run = cf.submit(store / "a", ["histogram", "min"], axis="t")
-    write_results(tmp_path / "o.zarr", {"": Reduced(run.plan, run.result(), {"axis": "t"})})
+    write_results(tmp_path / "o.zarr", {"": Reduced(run.plan, run.result())})
     made = opened(tmp_path / "o.zarr", group="histogram")
     assert made["count"].dims == ("z", "y", "x", "bin")
     assert {"x", "y", "z", "lat", "crs", "y_bounds"} <= set(made.coords)
@@ -130,7 +131,7 @@ def test_records_have_their_own(store: Path, tmp_path: Path):
 )
 def test_a_grid_mapping_stays_where_its_coordinates_do(store: Path, mapping, axis, left):
     zarr.open_array(store / "a").attrs["grid_mapping"] = mapping
-    found = Companions(Kept.of(open_source(store / "a"), axis, None), read=False)
+    found = Companions(Kept.of(asked(store / "a", Options(axis=axis))), read=False)
     assert found.attributes.get("grid_mapping") == left
     assert ("crs" in {one.name for one in found.all}) == (left is not None)
 

@@ -24,6 +24,7 @@ from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.normalize import apply, normalization
 from chunkfold.workflows.project import project
 from tests.conftest import DEVICES
+from tests.plans import counted
 from tests.processes import alive, all_ended
 from tests.workflows.test_cli import CHUNKFOLD, chunkfold
 from tests.workflows.test_tables import rows
@@ -48,6 +49,21 @@ def folder(tmp_path: Path) -> Path:
             group.create_array(name, data=values, chunks=(2, 5, 4), dimension_names=names)
     (tmp_path / "notes.txt").write_text("no Zarr")
     return tmp_path
+
+
+def test_commands_plan_each_array_once_and_list_it_once(
+    folder: Path, scheduler: str, here, monkeypatch
+):
+    calls = counted(monkeypatch)
+    given = ("--op", "max", "--axis", "0", "--scheduler", scheduler, "--out", folder / "o.zarr")
+    code, _, said = here("reduce", folder / "2026.zarr/a", *given)
+    assert (code, calls) == (0, {"plans": 1, "listings": 1}), said
+    job(folder, scheduler, "j.json", statistics="max")  # of two arrays
+    code, _, said = here("run", folder / "job.toml")
+    assert (code, calls) == (0, {"plans": 3, "listings": 3}), said
+    given = ("--op", "max", "--axis", "0", "--scheduler", scheduler)
+    code, _, said = here("project", folder / "2026.zarr/a", folder / "p.zarr", *given)
+    assert (code, calls) == (0, {"plans": 4, "listings": 4}), said
 
 
 def job(folder: Path, scheduler: str, output: str, *overrides: str, statistics="mean, max"):

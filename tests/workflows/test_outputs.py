@@ -204,7 +204,7 @@ def rows() -> Reduced:
     """Results of some length."""
     source = zarr.create_array({}, data=np.random.default_rng(0).random((3000, 2)), chunks=(999, 2))
     run = cf.submit(source, "sum", axis=1)
-    return Reduced(run.plan, {"sum": run.result()}, {"op": ["sum"], "axis": [1]})
+    return Reduced(run.plan, {"sum": run.result()})
 
 
 @pytest.mark.usefixtures("full")

@@ -104,7 +104,7 @@ def test_attributes_that_are_not_applied_are_named(scan, tmp_path: Path, here, o
 
 def test_bins_have_a_name(scan, tmp_path: Path):
     run = cf.submit(scan[0], ["histogram", "min"], axis=0)
-    Reduced(run.plan, run.result(), {"axis": 0}).write(tmp_path / "h.zarr")
+    Reduced(run.plan, run.result()).write(tmp_path / "h.zarr")
     made = zarr.open_group(str(tmp_path / "h.zarr"))
     names = [made[f"histogram/{name}"].metadata.dimension_names for name in ("count", "left")]
     assert names == [("y", "x", "bin"), ("bin",)]

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.accumulator import Slot
+from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
 from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.binding.binding import bind
@@ -51,14 +51,22 @@ def evaluate(
     flat = [_as_in_memory(np.broadcast_to(array, shape)) for array in arrays]
     elements = {leaf: in_rows(held) for leaf, held in elements_of(accumulator, flat).items()}
     with np.errstate(all="ignore"):
-        found = {
-            Slot(number, field).name: column
-            for number, part in enumerate(accumulator.components)
-            for field, column in _folded(part, elements).items()
-        }
+        found = evaluated(accumulator, elements)
     partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
     done = bound.statistics[0].finish(partial, shape, axes)
     return done.reshape((*(shape[n] for n in kept), *done.shape[1:]))
+
+
+def evaluated(accumulator: Accumulator, elements: Elements) -> dict[str, np.ndarray]:
+    """Return an array for each slot of an accumulator, in the form with limbs, of rows of elements.
+
+    They are of shape (outputs,), or (outputs, entries) of tables.
+    """
+    return {
+        Slot(number, field).name: column
+        for number, part in enumerate(accumulator.components)
+        for field, column in _folded(part, elements).items()
+    }
 
 
 def _as_in_memory(array: np.ndarray) -> np.ndarray:

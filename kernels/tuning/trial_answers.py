@@ -44,9 +44,9 @@ def samples(accumulator: Accumulator) -> Iterator[tuple[Rows, bool]]:
 
 
 def _spilling(accumulator: Accumulator) -> Iterator[np.ndarray]:
-    """Yield numbers of all bits, so far apart that exact sums do not fit the terms that most data do.
+    """Yield numbers so far apart that exact sums do not fit the terms that most data do.
 
-    Of the second all that is large cancels.
+    They have all bits; of the second all that is large cancels.
     """
     counts, rng = np.arange(COUNT), np.random.default_rng(4)
     double = accumulator.value[0] in ("float64", "complex128")

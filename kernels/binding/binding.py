@@ -142,7 +142,9 @@ def bind(
         rounds = any(_rounds(field, fp64=fp64) for field in fields)
         present = Slot(own[-1], _PRESENT).name if may_be_nothing else None
         statistics.append(
-            Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds, present)
+            Statistic(
+                monoid, slots, limbs, counted, value, result, ddof, rounds, present, tuple(native)
+            )
         )
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
@@ -287,6 +289,7 @@ def _field(
         guarded(lift) if compares or op in ("min", "max") else lift,
         op,
         table_entries(rule) or None,
+        adds=trees.adds.get(name, ()),
     )
 
 

@@ -100,6 +100,8 @@ def _folded(part: Component, elements: Elements) -> dict[BoundField, np.ndarray]
         rows = zip(lifted[table], there, strict=True)
         if table.limbs is not None:
             return {table: _summed(table, table.limbs, lifted[table], elements, there)}
+        if table.adds:
+            return {table: _added(table, elements, there)}
         return {table: np.array([_counts(row[held], table) for row, held in rows])}
     return _combined(part, lifted, there)
 
@@ -108,6 +110,19 @@ def _counts(numbers: np.ndarray, table: BoundField) -> np.ndarray:
     assert table.entries is not None
     inside = numbers[(numbers >= 0) & (numbers < table.entries)]
     return np.bincount(inside, minlength=table.entries)
+
+
+def _added(table: BoundField, elements: Elements, there: np.ndarray) -> np.ndarray:
+    """Add to counters what elements add."""
+    assert table.entries is not None
+    out = np.zeros((len(there), table.entries), np.int64)
+    trees = [tree for pair in table.adds for tree in pair]
+    made = compiled(trees, list(elements))(*elements.values())
+    wide = [np.broadcast_to(array, there.shape) for array in made]
+    for numbers, amounts in zip(wide[::2], wide[1::2], strict=True):
+        inside = there & (numbers >= 0) & (numbers < table.entries)
+        np.add.at(out, (np.nonzero(inside)[0], numbers[inside]), amounts[inside])
+    return out
 
 
 def _summed(

@@ -55,11 +55,12 @@ def histogram(
 
     Returns
     -------
-    A monoid whose results are arrays of records `left`, `right` (float64) and `count` (int64), in
-    order: all n bins between edges; without edges those that hold anything. Of these, bins above
-    zero hold elements from left to below right, and those below zero are their mirror; infinities
-    have bins of their own, what is closer to zero than 2**-126 is in that of zero, and what is
-    beyond float32's range is in that of its greatest.
+    A monoid, called `histogram`, `weighted_histogram`, `density` or `weighted_density`, whose
+    results are arrays of records `left`, `right` (float64) and `count` (int64), in order: all n
+    bins between edges; without edges those that hold anything. Of these, bins above zero hold
+    elements from left to below right, and those below zero are their mirror; infinities have bins
+    of their own, what is closer to zero than 2**-126 is in that of zero, and what is beyond
+    float32's range is in that of its greatest.
 
     Raises
     ------
@@ -76,12 +77,13 @@ def histogram(
         ends = partial(finishes.all_ends, np.array(given, np.float64))
     if weights:
         return weighing(bins, bin_of, ends, density=density)
-    return _counting(bins, bin_of, partial(finishes.counted, ends, density=density))
+    name = "density" if density else "histogram"
+    return _counting(name, bins, bin_of, partial(finishes.counted, ends, density=density))
 
 
-def _counting(bins: int, lift: Part | int, finish: Finish) -> Monoid:
+def _counting(name: str, bins: int, lift: Part | int, finish: Finish) -> Monoid:
     return Monoid(
-        "histogram",
+        name,
         fields={"counts": f"int64[{bins}]"},
         zero=0,
         lift=lift,

@@ -121,7 +121,7 @@ def weighing(bins: int, bin_of: Part, ends: Any, *, density: bool) -> Monoid:
             ]
 
         return Monoid(
-            "histogram",
+            "weighted_density" if density else "weighted_histogram",
             inputs=2,
             weights=1,
             fields={"counts": f"int64[{bins * each}]"},

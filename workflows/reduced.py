@@ -28,7 +28,7 @@ from chunkfold.workflows.outputs import format_of, shown
 from chunkfold.workflows.quantities import Quantity, quantity_of
 
 _OF_DATES = ("units", "calendar", "standard_name")
-_TOLD = ("selection", "ddof", "skipna", "where", "mask_and_scale", "dtype", "mode")
+_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
 """Options that change the result."""
 
 
@@ -97,6 +97,9 @@ class Reduced:
             "axes": list(names or reduced),
         }
         told = {key: value for key in _TOLD if (value := getattr(self.options, key))}
+        wheres = [*self.options.conditions, *(["a mask"] if self.options.mask is not None else [])]
+        told |= {"where": " and ".join(wheres)} if wheres else {}
+        told |= {"weights": self.plan.held[0].name} if self.options.weights is not None else {}
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
         made_of |= {key: value if value is True else str(value) for key, value in told.items()}
         return kept | {"chunkfold": made_of}

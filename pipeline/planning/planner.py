@@ -17,7 +17,7 @@ from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
-from chunkfold.planning.missing_chunks import Holdings
+from chunkfold.planning.missing_chunks import StoredLeaves
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import READERS
@@ -160,14 +160,14 @@ def _planned(
     accumulator = bound.accumulator.for_outputs(groups * layout.outputs)
     leaf_bytes = _leaf_bytes(sources, layout)
     _refuse_many(request, layout)
-    holdings = Holdings.of(layout, sources, listings)
+    stored = StoredLeaves.of(layout, sources, listings)
     remote = any(source.remote for source in sources)
     readers = READERS[1] if remote else terms.readers
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
-    costs = _costs(layout, accumulator, holdings, groups)
+    costs = _costs(layout, accumulator, stored, groups)
     carried = not all(source.travels for source in sources)
     blocks = (
-        cut_blocks(costs, holdings.absent, terms.workers, partial_bytes, carried=carried)
+        cut_blocks(costs, stored.absent, terms.workers, partial_bytes, carried=carried)
         if layout.elements
         else ()
     )
@@ -199,8 +199,8 @@ def _planned(
         layout=layout,
         blocks=blocks,
         leaf_bytes=leaf_bytes,
-        nbytes=round(holdings.decoded.sum()),
-        absent=int(holdings.absent.sum()),
+        nbytes=round(stored.decoded.sum()),
+        absent=int(stored.absent.sum()),
         memory=needed,
         threads=at_once,
         readers=reading,
@@ -230,17 +230,19 @@ def _hint(plan: Plan) -> str:
     return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"
 
 
-def _costs(layout: Layout, accumulator: Accumulator, holdings: Holdings, groups: int) -> np.ndarray:
+def _costs(
+    layout: Layout, accumulator: Accumulator, stored: StoredLeaves, groups: int
+) -> np.ndarray:
     """Return what leaves cost, in decoded bytes that take as long: float64, (tiles, parts).
 
     The decoded bytes of what is stored are shared out as stored bytes are. Fill values cost where
     they must be made, and the accumulators of a tile wherever they come from.
     """
-    costs, held = holdings.decoded, holdings.held
+    costs, held = stored.decoded, stored.held
     if held is not None:
         costs = held * (costs.sum() / max(1, held.sum()))
     if not accumulator.takes_first or (groups > 1 and accumulator.uses_index):
-        itemsize = sum(source.dtype.itemsize for source in holdings.sources)
-        costs = costs + holdings.absent * layout.leaf_elements() * itemsize / VIRTUAL_COST
+        itemsize = sum(source.dtype.itemsize for source in stored.sources)
+        costs = costs + stored.absent * layout.leaf_elements() * itemsize / VIRTUAL_COST
     outputs = groups * layout.outputs / max(1, layout.tiles)
     return np.asarray(costs + outputs * accumulator.nbytes / max(1, layout.parts))

@@ -82,7 +82,7 @@ class Work:
         return 1 if self.keys is None else self.keys.count
 
     @property
-    def owes(self) -> bool:
+    def fills_implicitly(self) -> bool:
         """Whether of what is not stored it is enough to know how many elements it has."""
         if self.held:  # elements that are alike may be weighed unlike
             return False

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from chunkfold.decoding.decode_units import elements_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Box, KeyedBox
+from chunkfold.kernels.fold.keyed.plan import way_of
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
-from chunkfold.reading.parts import Missed, Owed, Part, Place, parts_of
+from chunkfold.reading.parts import ImplicitFill, Missed, Part, Place, parts_of
 from chunkfold.reading.slabs import shifted, slabs, slabs_of_cells
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
@@ -78,7 +79,7 @@ class Share:
     tile: int
     parts: Sequence[Part]
     """That are read."""
-    owed: Owed
+    implicit: ImplicitFill
     """Fill values more for its outputs."""
     windows: Sequence[Window]
     """In which its outputs are read: a buffer holds an element of each of a window's."""
@@ -87,9 +88,9 @@ class Share:
 def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> Iterator[Share]:
     """Yield what a block has to do, tile by tile; for `missed` see `parts_of`."""
     for tile in range(*block.tiles):
-        parts, owed = parts_of(work, block, tile, missed)
-        windows = windows_within(work, tile, parts, buffer_bytes) if parts or not owed else []
-        yield Share(tile, parts, owed, windows)
+        parts, implicit = parts_of(work, block, tile, missed)
+        windows = windows_within(work, tile, parts, buffer_bytes) if parts or not implicit else []
+        yield Share(tile, parts, implicit, windows)
 
 
 def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
@@ -176,7 +177,9 @@ def _keyed(
 
 
 def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
-    """Return which kernels fold what is read for a window: of `kernels.geometry.FOLDS`."""
+    """Return which kernels fold what is read for a window: of `FOLDS`, or of `BY_KEY`."""
+    if work.keys is not None:
+        return frozenset({way_of(window.outputs)})
     boxes = boxes_of(work, window, buffer_bytes)
     return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
 

@@ -16,7 +16,7 @@ from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from chunkfold.cluster.device_workers import DeviceWorkers
-from chunkfold.cluster.event_listener import TIDY_EVERY, ear_of
+from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
 from chunkfold.cluster.heartbeat_watch import Watchman
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop, removed, tidied
 from chunkfold.deadline import awaited, beside, within
@@ -74,7 +74,7 @@ class OnCluster:
         """
         self._run = run
         with contextlib.suppress(Exception):  # a client that is closed: `workers` says so
-            ear_of(self._client).listen(self._client, run)
+            listener_of(self._client).listen(self._client, run)
 
     def workers(self) -> Workers:
         """Ask every worker for its device; see `DeviceWorkers.ask`."""
@@ -101,8 +101,12 @@ class OnCluster:
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
         """Remember the run."""
-        self._whole, self._work, self._topic = work, work.travelling(), ear_of(self._client).topic
-        ear_of(self._client).tell(work.run, emit)
+        self._whole, self._work, self._topic = (
+            work,
+            work.travelling(),
+            listener_of(self._client).topic,
+        )
+        listener_of(self._client).tell(work.run, emit)
         if work.constants.nbytes > CONSTANT_BYTES:
             self._work = self._work.with_constants(Constants())
             keys = None if work.keys is None else work.keys.packed()
@@ -279,9 +283,9 @@ class OnCluster:
             self.release(futures)
         with contextlib.suppress(Exception):
             if self._run:
-                ear = ear_of(self._client)
-                ear.leave(self._client, self._run)
-                if next(ear.left) % TIDY_EVERY == 0:
+                listener = listener_of(self._client)
+                listener.leave(self._client, self._run)
+                if next(listener.left) % TIDY_EVERY == 0:
                     on_loop(self._client, tidied)
 
     def release(self, handles: Sequence[Any]) -> None:

@@ -26,8 +26,8 @@ from chunkfold.planning.blocks import cut_blocks, even_runs
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import (
     SPARSE,
-    Holdings,
     ListingTerms,
+    StoredLeaves,
     expected_objects,
     with_objects,
 )
@@ -565,8 +565,8 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
     assert source.remote == remote
     listing = Listing(sizes.astype(np.uint32), 0)
     terms = [ListingTerms.of(listing)]
-    holdings = Holdings.of(layout, [source], [listing])
-    made = cut_blocks(np.full(holdings.absent.shape, 900), holdings.absent, 2, 0)
+    stored = StoredLeaves.of(layout, [source], [listing])
+    made = cut_blocks(np.full(stored.absent.shape, 900), stored.absent, 2, 0)
     for block in made:
         sent = with_objects(block, layout, [source], [listing], terms)
         for tile in range(*block.tiles):
@@ -576,9 +576,9 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
                 if there.any():
                     (known,) = expected_objects(layout, [source], terms, sent, tile, part, [set()])
                     np.testing.assert_array_equal(known.sizes, sizes[box])
-                assert holdings.absent[tile, part] == (not there.any())
+                assert stored.absent[tile, part] == (not there.any())
                 left_out = remote or there.mean() <= SPARSE
-                assert holdings.decoded[tile, part] == pytest.approx(
+                assert stored.decoded[tile, part] == pytest.approx(
                     8 * layout.leaf_elements()[tile, part] * (there.mean() if left_out else 1)
                 )
                 rows = [piece.source for piece in layout.leaf(tile, part)]

@@ -118,15 +118,21 @@ def _write_a_sample() -> None:
     zarr.consolidate_metadata("sample.zarr")
 
 
-def test_the_page_on_groups_prints_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["groups", "weights"])
+def test_the_pages_on_groups_and_weights_print_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ):
     monkeypatch.chdir(tmp_path)
     _write_a_sample()
-    exec(shown("docs/groups.md", "cf."), names := {})
-    page = (ROOT / "docs" / "groups.md").read_text()
+    exec(shown(f"docs/{name}.md", "cf."), names := {})
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     for line in capsys.readouterr().out.splitlines():
         assert f"\n    {line}\n" in page
     with xarray.open_zarr("sample.zarr") as sample:
-        want = sample.temperature.astype("f8").groupby("time.month").mean()
-        np.testing.assert_allclose(names["climatology"], want, rtol=1e-7)
+        air = sample.temperature.astype("f8")
+        if name == "groups":
+            want = air.groupby("time.month").mean()
+            np.testing.assert_allclose(names["climatology"], want, rtol=1e-7)
+        else:
+            weighted = air.weighted(names["weights"]).mean(("lat", "lon"))
+            np.testing.assert_allclose(names["daily"]["mean"], weighted, rtol=1e-12)

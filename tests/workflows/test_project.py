@@ -45,7 +45,7 @@ def test_an_op_makes_an_array_of_the_axes_left(scan, tmp_path: Path):
     made = project(source, tmp_path / "mip.zarr", "max", axis=0)["max"]
     np.testing.assert_array_equal(made[...], values.max(axis=0))
     assert (made.dtype, made.metadata.dimension_names) == (values.dtype, ("y", "x"))
-    made_of = {"source": str(source), "op": "max", "axes": ["z"]}
+    made_of = {"source": str(source), "op": "max", "axes": ["z"], "mode": "exact"}
     assert dict(made.attrs) == {
         "units": "counts", "cell_methods": "z: maximum", "chunkfold": made_of
     }  # fmt: skip

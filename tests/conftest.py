@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -63,8 +64,9 @@ def some(*values: Iterable[object], of: int = 2) -> list[tuple]:
     ]
 
 
+KERNELS = Path(__file__).parent / "kernels"
 OTHERS = 3
-"""Of so many combinations of a test's parameters, devices but the default one have one."""
+"""Of so many combinations of the parameters of kernels' tests, devices but the default have one."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -79,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         parameters = getattr(item, "callspec", None)
         device = parameters and parameters.params.get("device")
-        if device is None or device in default_devices()[0]:
+        if device is None or device in default_devices()[0] or KERNELS not in item.path.parents:
             continue
         known = numbers.setdefault((item.parent, item.originalname, device.uuid), {})
         other = repr([(k, v) for k, v in parameters.indices.items() if k != "device"])

@@ -99,6 +99,7 @@ def test_sums_that_expansions_lose_are_the_same_for_any_chunks(monkeypatch, root
     assert len(patterns(roots)) == 1
 
 
+@pytest.mark.unoptimised
 def test_workers_do_not_change_a_bit(tmp_path: Path, roots: list[Partial]):
     """Two to four workers, of one runtime and of several."""
     array = hard("float32", seed=2)

@@ -21,7 +21,7 @@ CASES = [((0,), (0,)), ((1,), (1, 2)), ((1, 2), (1, 2)), ((2,), (0, 1, 2)), ((0,
 @pytest.mark.parametrize("shape", ["tree", "tree-64", "vectors"])
 @pytest.mark.parametrize("way", BY_KEY)
 def test_weights_by_key_may_lack_axes(opened: DeviceContext, way: str, shape: str):
-    """In tables that are shared (extremes), in local and global memory, and in others (the rest)."""
+    """In tables that are shared (extremes), local and global, and in others (the rest)."""
     bound = bind(
         list(map(as_monoid, OPS)), [np.dtype("f4"), np.dtype("f2")],
         exact=True, keyed=True, fp64=opened.device.fp64,

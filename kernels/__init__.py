@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels.fold.fold import Fold
     from chunkfold.kernels.fold.keyed.fold import KeyedFold
     from chunkfold.kernels.fold.keyed.layout import KeyedBox, keyed_box
-    from chunkfold.kernels.geometry import Box, box
+    from chunkfold.kernels.geometry import Box, box, strides_along
     from chunkfold.kernels.monoid.accumulate import Accumulate
     from chunkfold.kernels.monoid.monoid import Monoid
     from chunkfold.kernels.program.device_context import DeviceContext
@@ -93,6 +93,7 @@ _HOMES = {
     "chunkfold.kernels.geometry": (
         "Box",
         "box",
+        "strides_along",
     ),
     "chunkfold.kernels.catalogue.histograms": ("histogram",),
     "chunkfold.kernels.device.host": (
@@ -163,6 +164,7 @@ __all__ = [
     "ratio",
     "real",
     "split",
+    "strides_along",
     "upper",
     "where",
     "wide",

@@ -219,21 +219,27 @@ def box(
     (1,)
     """
     own = tuple(c_strides(shape) if strides is None else strides)
-    each = [own if one is None else tuple(one) for one in others]
-    if other_offsets is None:
-        other_offsets = [0 if one is not None else offset for one in others]
-    firsts = tuple(other_offsets)
-    if all(one == own for one in each) and set(firsts) <= {offset}:
-        each, firsts = [], ()
-    dims = dims_of(shape, axes, own, index_strides)
-    dims = {
-        axis: replace(dim, others=tuple(one[axis] for one in each)) if each else dim
-        for axis, dim in dims.items()
-    }
+    each, firsts = of_others(own, offset, others, other_offsets)
+    dims = dims_of(shape, axes, own, index_strides, each)
     kept = merged([(dim,) for axis, dim in dims.items() if axis not in axes])
     reduced = merged([(dim,) for axis, dim in dims.items() if axis in axes])
     parts = tuple(dim for (dim,) in kept), tuple(dim for (dim,) in reduced)
     return Box(*parts, offset, index, firsts)
+
+
+def of_others(
+    own: tuple[int, ...],
+    offset: int,
+    others: Sequence[Strides],
+    other_offsets: Sequence[int] | None,
+) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+    """Return strides and first element of each input behind the first; nothing if they are its."""
+    each = [own if one is None else tuple(one) for one in others]
+    if other_offsets is None:
+        other_offsets = [0 if one is not None else offset for one in others]
+    if all(one == own for one in each) and set(other_offsets) <= {offset}:
+        return [], ()
+    return each, tuple(other_offsets)
 
 
 def dims_of(
@@ -241,6 +247,7 @@ def dims_of(
     axes: Sequence[int],
     strides: Strides = None,
     index_strides: Strides = None,
+    others: Sequence[Sequence[int]] = (),
 ) -> dict[int, Dim]:
     """Return the dim of each axis; parameters as `box`."""
     strides = c_strides(shape) if strides is None else strides
@@ -248,7 +255,13 @@ def dims_of(
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     outputs = dict(zip(kept, c_strides([shape[axis] for axis in kept]), strict=True))
     return {
-        axis: Dim(shape[axis], strides[axis], given[axis], outputs.get(axis, 0))
+        axis: Dim(
+            shape[axis],
+            strides[axis],
+            given[axis],
+            outputs.get(axis, 0),
+            tuple(one[axis] for one in others),
+        )
         for axis in range(len(shape))
     }
 

@@ -119,7 +119,7 @@ class Tuning:
             "COLUMN_LOCAL": self.columns.local_size if columns or passes or keyed else 1,
             "TABLE_LOCAL": int(self.local_tables and kernel_file == "flat.cl"),
             "TABLE_SHARED": int(loads.local_size > 1 or kernel_file in KEYED[:2]),
-            "STRIDED": int(self.strided and not passes and not keyed),
+            "STRIDED": int(self.strided and not passes),
             "SUB_GROUPS": int(self.variant == "sub_group" and not alone),
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())

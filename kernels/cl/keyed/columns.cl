@@ -70,6 +70,10 @@ void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global
     __global const ulong *reduced = geo + 2 + 4 * geo[0], *key_reduced = key_geo + 2 + 4 * geo[0];
     const ulong width = column[0], outer = outputs / width, di = column[2];
     const ulong tiles = (width + CHF_KEYED_COLUMNS - 1) / CHF_KEYED_COLUMNS;
+#define CHF_FIRST(n) \
+    const ulong first##n = o##n; \
+    s##n = chf_stride(geo, n, geo[0] - 1);
+    CHF_EACH_OTHER(CHF_FIRST)
     for (ulong job = get_global_id(0); job < splits * outer * tiles; job += get_global_size(0)) {
         const ulong tile = job % tiles, row_of = job / tiles % outer, split = job / (tiles * outer);
         const place_t output = chf_place(geo + 2, geo[0] - 1, row_of);
@@ -96,6 +100,10 @@ void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global
             const place_t row = chf_place(reduced, geo[1], r);
             const ulong at = offset + output.at + row.at + first;
             const ulong i = index + output.index + row.index + first * di;
+#define CHF_AT_ROW(n) \
+    o##n = first##n + chf_along(geo, n, 0, geo[0] - 1, row_of) + chf_along(geo, n, geo[0], geo[1], r) \
+           + (first - at) * s##n;
+            CHF_EACH_OTHER(CHF_AT_ROW)
             for (uint n = 0; n < vectors; n++) {
                 values_t v;
                 chf_load(CHF_INPUT_NAMES, at + n * CHF_LANES, &v);

@@ -46,9 +46,15 @@ void sample_exponents(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulon
     for (uint f = get_local_id(0); f < CHF_EXACTS; f += CHF_LOCAL)
         most[f] = CHF_LEAST_EXPONENT;
     barrier(CLK_LOCAL_MEM_FENCE);
+#define CHF_FIRST(n) const ulong first##n = o##n;
+    CHF_EACH_OTHER(CHF_FIRST)
     for (ulong k = get_global_id(0) * every; k < outputs * reduces; k += get_global_size(0) * every) {
         const place_t at = chf_place(geo + 2, geo[0], k / reduces);
         const place_t row = chf_place(geo + 2 + 4 * geo[0], geo[1], k % reduces);
+#define CHF_AT_SAMPLE(n) \
+    o##n = first##n + chf_along(geo, n, 0, geo[0], k / reduces) + chf_along(geo, n, geo[0], geo[1], k % reduces); \
+    s##n = d##n = 0;
+        CHF_EACH_OTHER(CHF_AT_SAMPLE)
         chf_sample(chf_value(CHF_INPUT_NAMES, offset + at.at + row.at), index + at.index + row.index,
                  own);
     }

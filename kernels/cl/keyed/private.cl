@@ -34,6 +34,11 @@ void fold_private(CHF_INPUTS, __global const int *restrict key, __global const u
     const ulong outer = geo[1] - 1, run = reduced[4 * outer];
     const ulong stride = reduced[4 * outer + 1], di = reduced[4 * outer + 2];
     const ulong key_stride = key_reduced[4 * outer + 1];
+#define CHF_FIRST(n) \
+    const ulong first##n = o##n; \
+    s##n = 0; \
+    d##n = chf_stride(geo, n, geo[0] + outer);
+    CHF_EACH_OTHER(CHF_FIRST)
     for (ulong job = get_global_id(0); job < splits * outputs; job += get_global_size(0)) {
         const place_t output = chf_place(geo + 2, geo[0], job % outputs);
         const ulong key_at = chf_place(key_geo + 2, geo[0], job % outputs).at;
@@ -45,6 +50,9 @@ void fold_private(CHF_INPUTS, __global const int *restrict key, __global const u
             const ulong t = r % run, some = min(run - t, to - r);
             const place_t row = chf_place(reduced, outer, r / run);
             const ulong row_keys = key_at + chf_place(key_reduced, outer, r / run).at;
+#define CHF_AT_ROW(n) \
+    o##n = first##n + chf_along(geo, n, 0, geo[0], job % outputs) + chf_along(geo, n, geo[0], outer, r / run);
+            CHF_EACH_OTHER(CHF_AT_ROW)
             for (ulong u = t; u < t + some; u++) {
                 const long one = key[row_keys + u * key_stride];
                 if (one < 0 || one >= (long)keys)
@@ -55,7 +63,7 @@ void fold_private(CHF_INPUTS, __global const int *restrict key, __global const u
                     now = one;
                     chf_begin_key(&s, tables, base + now * outputs);
                 }
-                chf_step(&s, chf_value(CHF_INPUT_NAMES, offset + output.at + row.at + u * stride),
+                chf_step(&s, chf_value(CHF_INPUTS_AT(u), offset + output.at + row.at + u * stride),
                          index + output.index + row.index + u * di);
             }
             r += some;

@@ -93,8 +93,6 @@ class KeyedFold:
         """
         if not layout.elements.elements:
             return None
-        if layout.elements.others:
-            raise DeviceError("inputs that are folded by key have the strides of the first")
         if layout.outputs != self._context.outputs:
             raise DeviceError(
                 f"a box of {layout.outputs} outputs cannot join {self._context.outputs}"

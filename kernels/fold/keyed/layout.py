@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.geometry import Box, Dim, dims_of, merged, strides_along
+from chunkfold.kernels.geometry import (
+    Box,
+    Dim,
+    Strides,
+    c_strides,
+    dims_of,
+    merged,
+    of_others,
+    strides_along,
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,8 @@ def keyed_box(
     index_strides: Sequence[int] | None = None,
     index: int = 0,
     offset: int = 0,
+    others: Sequence[Strides] = (),
+    other_offsets: Sequence[int] | None = None,
 ) -> KeyedBox:
     """Describe a box of a buffer whose `axes` are reduced by key.
 
@@ -40,7 +51,7 @@ def keyed_box(
     key_axes
         The axes that the keys have, ascending: keys are a C-contiguous buffer of these extents, and
         the same along all others. None: all axes.
-    shape, axes, strides, index_strides, index, offset
+    shape, axes, strides, index_strides, index, offset, others, other_offsets
         As in `chunkfold.kernels.box`.
 
     Raises
@@ -57,14 +68,16 @@ def keyed_box(
         raise MonoidError(
             f"keys have axes {along}, the elements {ndim}: name some of them, ascending"
         )
-    own = strides_along(shape, along)
+    own = tuple(c_strides(shape) if strides is None else strides)
+    each, firsts = of_others(own, offset, others, other_offsets)
+    of_keys = strides_along(shape, along)
     pairs = {
-        axis: (dim, Dim(dim.size, own[axis], 0))
-        for axis, dim in dims_of(shape, axes, strides, index_strides).items()
+        axis: (dim, Dim(dim.size, of_keys[axis], 0))
+        for axis, dim in dims_of(shape, axes, own, index_strides, each).items()
     }
     kept = merged([pair for axis, pair in pairs.items() if axis not in axes])
     reduced = merged([pair for axis, pair in pairs.items() if axis in axes])
     elements, keys = (
         (tuple(pair[n] for pair in kept), tuple(pair[n] for pair in reduced)) for n in range(2)
     )
-    return KeyedBox(Box(*elements, offset, index), Box(*keys))
+    return KeyedBox(Box(*elements, offset, index, firsts), Box(*keys))

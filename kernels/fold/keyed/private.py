@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.kernels.fold.fold import Fold
+from chunkfold.kernels.fold.fold import Fold, strided_inputs
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
 from chunkfold.kernels.fold.keyed.plan import column_jobs, private_plan, private_splits
@@ -43,8 +43,9 @@ class PrivateAccumulators:
         event = fold.launcher.launch(
             where,
             each_shape(fold.tuning, splits * jobs),
-            inputs,
+            strided_inputs(inputs, box) if box.others else inputs,
             wait_for,
+            tuning=fold.tuning.for_box(box) if box.others else None,
             key=keys,
             geo=fold.launcher.geometry(box),
             key_geo=fold.launcher.geometry(layout.keys),

@@ -10,11 +10,11 @@ import pyopencl as cl
 
 from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.accumulator.sums import expanded
-from chunkfold.kernels.fold.fold import Fold
+from chunkfold.kernels.fold.fold import Fold, strided_inputs
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
 from chunkfold.kernels.fold.keyed.plan import local_digits, table_plan
-from chunkfold.kernels.fold.launch import Input
+from chunkfold.kernels.fold.launch import Given, Input
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import device_errors
@@ -56,7 +56,9 @@ class Tables:
         device, size = of.opened.device, fold.tuning.sharing
         digits = local_digits(device, self._shared, of.keys) if self._local else 0
         plan = table_plan(fold.tuning, self._shared, digits, box.outputs, box.reduces)
+        given = strided_inputs(inputs, box) if box.others else inputs
         elements: dict[str, Any] = {
+            "tuning": fold.tuning.for_box(box) if box.others else None,
             "geo": launcher.geometry(box),
             "outputs": box.outputs,
             "reduces": box.reduces,
@@ -65,7 +67,7 @@ class Tables:
             "exponents": self._exponents,
         }
         if self._shared.exact:
-            self._sample(inputs, wait_for, size, box, elements)
+            self._sample(given, wait_for, size, box, elements)
         file, kernel = "keyed/global.cl", "add_global"
         local: dict[str, Any] = {}
         if plan.local:
@@ -75,7 +77,7 @@ class Tables:
         event = launcher.launch(
             (file, kernel),
             (plan.work_groups * box.outputs, size),
-            inputs,
+            given,
             wait_for,
             key=keys,
             key_geo=launcher.geometry(layout.keys),
@@ -107,7 +109,7 @@ class Tables:
 
     def _sample(
         self,
-        inputs: Sequence[Input],
+        inputs: Sequence[Given],
         wait_for: Sequence[cl.Event],
         size: int,
         box: Box,

@@ -118,22 +118,7 @@ static void {c}_begin({c}_state *state) {{ {starts} }}
 {joined([first, step, carry])}
     *state = s;
 }}
-{_join(c, "join", state.join)}
-{_join(c, "join_alike", state.join_alike)}
 {_end(c, c, part)}"""
-
-
-def _join(c: str, phase: str, trees: Trees) -> str:
-    """Return how two states become one, if that is told."""
-    if not trees:
-        return ""
-    return f"""\
-static {c}_state {c}_{phase}({c}_state a, {c}_state b)
-{{
-    {c}_state j = a;
-{_set("j", trees)}
-    return j;
-}}"""
 
 
 def _end(c: str, h: str, part: Component) -> str:

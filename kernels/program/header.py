@@ -13,10 +13,9 @@ from chunkfold.kernels.program.compact_sums import compact_component
 from chunkfold.kernels.program.components import component
 from chunkfold.kernels.program.exact_sums import exact_component
 from chunkfold.kernels.program.inputs import inputs
-from chunkfold.kernels.program.joins import joins
 from chunkfold.kernels.program.memory import memory
 from chunkfold.kernels.program.positions import positions
-from chunkfold.kernels.program.pre_rounding import grid_steps, grid_sums, has_grid
+from chunkfold.kernels.program.pre_rounding import grid_joined, grid_steps, grid_sums, has_grid
 from chunkfold.kernels.program.states import carries, has_firsts
 from chunkfold.kernels.program.texts import generated, joined, library, named
 from chunkfold.kernels.program.transpose import turns
@@ -185,7 +184,7 @@ static void chf_ends(const states_t *states, acc_t *out)
         {" ".join(f"out[j].{c} = {c}_end({h}_out[j]);" for c, h in held) or "out[j].none = 0;"}
     }}
 }}
-{joins(accumulator, gridded=gridded)}
+{grid_joined(accumulator) if gridded else ""}
 {turns(accumulator)}
 static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
 

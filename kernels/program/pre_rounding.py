@@ -167,6 +167,34 @@ static int chf_grid_joins(states_t *s, state_t *one)
 }}"""
 
 
+def grid_joined(accumulator: Accumulator) -> str:
+    """Return how lanes and a rest become one accumulator, where exact sums are in the rest."""
+    return f"""\
+#if CHF_GRID
+static acc_t chf_joined(const states_t *lanes, const state_t *rest)
+{{
+    acc_t r;
+{joined(_joined(*part) for part in named(accumulator))}
+    return r;
+}}
+#endif"""
+
+
+def _joined(c: str, h: str, part: Component) -> str:
+    """Return how component `c`, whose state `h` holds, is made of lanes and of a rest."""
+    if part.limbs:
+        return f"    r.{c} = {c}_end(rest->{c});"
+    return f"""\
+    {{
+        {h}_state out[CHF_LANES];
+        {h}_ends(&lanes->{h}, out);
+        r.{c} = {c}_end(rest->{h});
+        #pragma unroll
+        for (int j = 0; j < CHF_LANES; j++)
+            r.{c} = {c}_op(r.{c}, {c}_end(out[j]));
+    }}"""
+
+
 def _sums(accumulator: Accumulator) -> dict[str, Component]:
     return {f"c{n}": part for n, part in enumerate(accumulator.components) if part.limbs}
 

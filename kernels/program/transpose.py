@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.geometry import SHORT_RUN
-from chunkfold.kernels.monoid.checks import read_fields
+from chunkfold.kernels.program.joins import joins
 from chunkfold.kernels.program.states import has_firsts
 from chunkfold.kernels.program.texts import joined, named
 from chunkfold.kernels.program.vectors import in_common, of_two, on_vectors
@@ -32,7 +31,7 @@ def long_run(accumulator: Accumulator) -> int | None:
     holders = _holders(accumulator)
     if not all(_turns(part, accumulator) for _, part in holders):
         return None
-    fields = sum(len(_turned_fields(part, accumulator)) for _, part in holders)
+    fields = sum(len(_turned_fields(part)) for _, part in holders)
     run = max(_LEAST_RUN, fields * _ELEMENTS_A_FIELD)
     return run if run <= SHORT_RUN else None
 
@@ -84,34 +83,16 @@ static void chf_turn(states_t *runs, states_t *lanes)
 #endif"""
 
 
-def _joins(part: Component, accumulator: Accumulator) -> dict[str, Node]:
-    """Return how fields are joined of states that the same first element began, if it is told."""
-    state = part.state
-    assert state is not None
-    return dict(state.join_alike if has_firsts(part, accumulator) else state.join)
-
-
 def _turns(part: Component, accumulator: Accumulator) -> bool:
-    """Whether vectors join a component's states in little work.
-
-    A user's join may mix what lanes have in common with what they have not.
-    """
+    """Whether vectors join a component's states in little work."""
     if part.table or part.limbs or not on_vectors(part, accumulator):
         return False
     state = part.state
     if state is None:
         return True
-    trees = _joins(part, accumulator)
     if state.first and not has_firsts(part, accumulator):
         return False
-    if not trees or (state.first and max(accumulator.itemsizes) > _FIRSTS_BYTES):
-        return False
-    common = in_common(part)
-    return all(
-        (read in common) == (name in common)
-        for name, tree in trees.items()
-        for read in read_fields(tree)
-    )
+    return bool(joins(state)) and not (state.first and max(accumulator.itemsizes) > _FIRSTS_BYTES)
 
 
 def pairs(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -120,17 +101,16 @@ def pairs(c: str, part: Component, accumulator: Accumulator) -> str:
         return ""
     both = f"#define {c}_both {c}_merged"
     if part.state:
-        trees = _joins(part, accumulator)
-        both = of_two(f"{c}_both", f"{c}_states", trees.items(), in_common(part))
-    levels = (_pair(c, level, _turned_fields(part, accumulator)) for level, _ in _LEVELS)
+        both = of_two(f"{c}_both", f"{c}_states", joins(part.state).items(), in_common(part))
+    levels = (_pair(c, level, _turned_fields(part)) for level, _ in _LEVELS)
     return joined(["#ifdef CHF_BLOCKS", both, *levels, "#endif"])
 
 
-def _turned_fields(part: Component, accumulator: Accumulator) -> dict[str, str]:
+def _turned_fields(part: Component) -> dict[str, str]:
     """Return the dtypes of fields of which lanes have a value each, and that are joined."""
     if part.state is None:
         return {f.name: f.dtype for f in part.fields}
-    names = _joins(part, accumulator).keys() - in_common(part)
+    names = joins(part.state).keys() - in_common(part)
     return {name: dtype for name, dtype in part.state.dtypes.items() if name in names}
 
 

@@ -67,25 +67,21 @@ class ExactSum(Kind):
         """Return what it defines."""
         limbs = self.limbs
         sink = library("limb_sums.clh" if self.keeps else "compact_sums.clh")
-        texts = [sink, library("own_state.clh")]
+        lanes = [library("exact_sums.clh")]
         if limbs.power:
-            texts = [self._elements(), *texts, library("powers.clh")]
+            texts = [self._elements(), sink]
         else:
             beyond = _BEYOND.replace("LOW", str(limbs.low)) if self.keeps else _LOST
             beyond = beyond.replace("LAST", str(self.kept - 1))
-            texts.append(polynomial_step(self.name, self.part, self.accumulator, beyond))
+            texts = [sink, polynomial_step(self.name, self.part, self.accumulator, beyond)]
         if not self.on_vectors:
-            texts += [library("single_lanes.clh"), library("single_ends.clh")]
-        else:
-            texts.append(library("expansion_lanes.clh"))
-            texts.append(
-                library("power_lanes.clh")
-                if limbs.power
-                else polynomial_lanes(self.name, self.part, self.accumulator)
-            )
+            lanes += [library("single_lanes.clh"), library("single_ends.clh")]
+        elif not limbs.power:
+            lanes.append(polynomial_lanes(self.name, self.part, self.accumulator))
         return instance(
             self.name,
             *texts,
+            *lanes,
             KEPT=self.kept,
             FIRST=limbs.terms,
             LIMBS=limbs.count,
@@ -93,6 +89,7 @@ class ExactSum(Kind):
             POWER=limbs.power,
             PAIRED=int(limbs.paired),
             TABLED=int(self.keeps),
+            VECTORED=int(self.on_vectors),
         )
 
     def _elements(self) -> str:

@@ -190,7 +190,9 @@ def polynomial_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
         lines, added = doubles(one, names, values, "chf_doubles", f"m{number}")
         adds += lines
         adds += [
-            f"CHF_ADD_LEFT({term}, now.a, {min(below, last)}, CHF_FIRST)" for term, below in added
+            f"left = chfv_grow({term}, now.a, now.a, {min(below, last)}, CHF_FIRST); "
+            "found |= CHF_AS(ulong, left);"
+            for term, below in added
         ]
         outside += [
             f"((fabs({names[f]}) <= 0x1p-{below}) & ({names[f]} != 0)) "
@@ -208,6 +210,7 @@ static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {joined(absent)}
     {c}_states now = *state;
     CHF_VEC(ulong) found = 0;
+    chf_doubles left;
 {joined(f"    {line}" for line in [*adds, *bad])}
     if (!chf_any_left(found)) {{
         *state = now;

@@ -34,7 +34,7 @@ class Slot:
     @property
     def member(self) -> str:
         """What kernels call it in the component's accumulator."""
-        return self.field.name if self.term is None else f"a{self.term}"
+        return self.field.name if self.term is None else f"a[{self.term}]"
 
     @property
     def dtype(self) -> np.dtype:

@@ -83,10 +83,6 @@ class BoundState:
     """State fields that the first element sets, before its `step`."""
     carry: Trees = ()
     """State fields, now and then after `step`."""
-    join: Trees = ()
-    """State fields of states a and b; empty if they only end."""
-    join_alike: Trees = ()
-    """The same of two that one first element began, without what that set."""
 
     @property
     def dtypes(self) -> Mapping[str, str]:
@@ -132,8 +128,7 @@ class Component:
         trees += [tree for field in self.fields for pair in field.adds for tree in pair]
         trees += [] if self.absent is None else [self.absent]
         if self.state is not None:
-            parts = (self.state.end, self.state.join, self.state.join_alike)
-            trees += [*self.state.of_elements, *(tree for part in parts for _, tree in part)]
+            trees += [*self.state.of_elements, *(tree for _, tree in self.state.end)]
         return tuple(trees)
 
     @property

@@ -314,8 +314,6 @@ def _state(given: Accumulate, trees: State) -> BoundState:
         end=tuple(trees.end.items()),
         first=tuple(trees.first.items()),
         carry=tuple(trees.carry.items()),
-        join=tuple(trees.join.items()),
-        join_alike=tuple(trees.join_alike.items()),
     )
 
 

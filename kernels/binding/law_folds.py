@@ -12,8 +12,7 @@ from chunkfold.kernels.binding.reference import Reference
 from chunkfold.kernels.expressions.nodes import INDEX, Node
 
 PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
-           "op(zero, a)", "op(a, zero)", "a by accumulate", "a by join",
-           "a by join_alike")  # fmt: skip
+           "op(zero, a)", "op(a, zero)", "a by accumulate")  # fmt: skip
 """What is made of each triple, in the order of rows."""
 EVERY = 16
 """Steps of a sequence of which one is looked at, for how large accumulators grow on the way."""
@@ -43,17 +42,16 @@ def triples_of(
     none = by.zero(len(triples))
     ab = by.op(a, b)
     places = [a, b, c, ab, by.op(b, a), by.op(ab, c), by.op(a, by.op(b, c)), by.op(none, a),
-              by.op(a, none), *_streamed(by, elements, first[:, 0], second[:, 0])]  # fmt: skip
+              by.op(a, none), _streamed(by, elements, first[:, 0], second[:, 0])]  # fmt: skip
     return {name: np.stack([np.broadcast_to(p[name], len(triples)) for p in places]) for name in a}
 
 
 def _streamed(
     by: Reference, elements: Mapping[Node, np.ndarray], first: np.ndarray, second: np.ndarray
-) -> list[Mapping[str, np.ndarray]]:
-    """Return accumulators of up to two elements by one stream, by two, and by two parts of one."""
-    state = by.part.state
-    if state is None:
-        return [by.zero(len(first))] * 3
+) -> Mapping[str, np.ndarray]:
+    """Return accumulators of up to two elements by one stream."""
+    if by.part.state is None:
+        return by.zero(len(first))
 
     def taken(held: dict[str, np.ndarray], begun: np.ndarray, which: np.ndarray) -> Any:
         there = which > 0
@@ -61,22 +59,9 @@ def _streamed(
         now, begins = by.step(held, begun, some)
         return {n: np.where(there, now[n], held[n]) for n in held}, np.where(there, begins, begun)
 
-    nothing, none = by.start(len(first)), np.zeros(len(first), bool)
-    one, begun = taken(nothing, none, first)
+    one, begun = taken(by.start(len(first)), np.zeros(len(first), bool), first)
     both, _ = taken(one, begun, second)
-    streamed = by.end(both)
-    joined = alike = streamed
-    if state.join:
-        joined = by.end(by.join(one, taken(nothing, none, second)[0]))
-    if state.join_alike:
-        names = [name for name, _ in state.first]
-        began = {**nothing, **{name: one[name] for name in names}}
-        other, _ = taken(began, begun, second)
-        whole = by.join(one, other, alike=True)
-        # What the first element of either set is set in both.
-        whole |= {name: np.where(begun, one[name], other[name]) for name in names}
-        alike = by.end(whole)
-    return [streamed, joined, alike]
+    return by.end(both)
 
 
 def folded(

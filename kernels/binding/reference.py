@@ -173,12 +173,6 @@ class Reference:
         assert self.part.state is not None
         return self._of_states(self.part.state.end, s=state)
 
-    def join(self, a: Values, b: Values, *, alike: bool = False) -> dict[str, np.ndarray]:
-        """Join states; alike are those that one first element began."""
-        assert self.part.state is not None
-        trees = self.part.state.join_alike if alike else self.part.state.join
-        return {**a, **self._of_states(trees, a=a, b=b)}
-
 
 def constants_of(trees: Sequence[Node]) -> list[float]:
     """Return the numbers that trees name: their constants, and those of tables."""

@@ -67,20 +67,11 @@ def _bits_seen(s: Any, x: Symbol) -> Expressions:
     }
 
 
-def _bits_joined(a: Any, b: Any) -> Expressions:
-    return {
-        "least": np.minimum(a.least, b.least),
-        "most": np.maximum(a.most, b.most),
-        "top": np.maximum(a.top, b.top),
-    }
-
-
 def _by_bits(**end: Part) -> Accumulate:
     return Accumulate(
         state={"least": "bits", "most": "bits", "top": "order"},
         start={"least": "highest", "most": 0, "top": "lowest"},
         step=_bits_seen,
-        join=_bits_joined,
         end=end,
     )
 

@@ -77,7 +77,6 @@ def added_up(term: Part, names: Sequence[str] = SUM) -> Accumulate:
         start={"s": 0},
         step=lambda s, *xs: {"s": s.s + term(*xs).astype(np.int64)},
         end=lambda s: halves(s.s, names),
-        join=_both("s"),
     )
 
 
@@ -92,7 +91,6 @@ def few_added_up(term: Part, end: Part) -> Accumulate:
         step=lambda s, *xs: {"s": s.s, "few": s.few + term(*xs).astype(np.int32)},
         carry=lambda s: {"s": s.s + s.few, "few": 0},
         end=end,
-        join=_both("s", "few"),
     )
 
 
@@ -112,13 +110,7 @@ def added_by_halves(term: Part, names: Sequence[str] = SUM) -> Accumulate:
         start={high: 0, low: 0},
         step=step,
         end=lambda s: carried({name: getattr(s, name) for name in names}),
-        join=_both(high, low),
     )
-
-
-def _both(*names: str) -> Part:
-    """Add up the fields of two states."""
-    return lambda a, b: {name: getattr(a, name) + getattr(b, name) for name in names}
 
 
 def itself(x: Symbol) -> Symbol:
@@ -283,7 +275,6 @@ INTEGER_PROD = Monoid(
         start={"f": 1, "low": 1},
         step=lambda s, x: {"f": s.f * real(x), "low": s.low * x.astype(np.uint64)},
         end=_product_ends,
-        join=lambda a, b: {"f": a.f * b.f, "low": a.low * b.low},
     ),
     finish=_product,
     kinds="biu",

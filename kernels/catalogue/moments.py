@@ -20,7 +20,7 @@ from chunkfold.kernels.catalogue.integer_products import (
     INTEGER_VAR,
 )
 from chunkfold.kernels.catalogue.integers import INTEGER_NORM1
-from chunkfold.kernels.expressions.library import fma, ratio, real, where
+from chunkfold.kernels.expressions.library import fma, ratio, real
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -49,18 +49,6 @@ def _ended(s: Any) -> Expressions:
     return {"m": s.p + mean, "q": s.q - s.s * mean, "n": s.n}
 
 
-def _joined(a: Any, b: Any) -> Expressions:
-    """Join about the pivot of one, where there is any: `end` divides, and so does `op`."""
-    pivot = where(a.n != 0, a.p, b.p)  # either may be empty
-    moved = real(b.n) * (b.p - pivot)
-    return {
-        "p": pivot,
-        "s": a.s + b.s + moved,
-        "q": a.q + b.q + (b.p - pivot) * (b.s + b.s + moved),
-        "n": a.n + b.n,
-    }
-
-
 _MOMENTS: Any = {
     "fields": {"m": "real", "q": "real", "n": "int64"},
     "zero": {"m": 0, "q": 0, "n": 0},
@@ -72,8 +60,6 @@ _MOMENTS: Any = {
         first=lambda x: {"p": real(x)},
         step=_stepped,
         end=_ended,
-        join=_joined,
-        join_alike=lambda a, b: {"s": a.s + b.s, "q": a.q + b.q, "n": a.n + b.n},
     ),
     "rtol": 1e-9,
 }
@@ -87,7 +73,6 @@ _SQUARES: Any = {
         start={"q": 0},
         step=lambda s, x: {"q": fma(real(x), real(x), s.q)},
         end=lambda s: {"q": s.q},
-        join=lambda a, b: {"q": a.q + b.q},
     ),
 }
 

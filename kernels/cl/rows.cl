@@ -65,11 +65,7 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
     if (!single && lanes.grid.count)
         *top = lanes.grid.top;
 #endif
-#if CHF_JOINS && CHF_CPU /* a GPU has few lanes, if any */
-    return single ? chf_end(&rest) : chf_joined(&lanes, &rest);
-#else
     return single ? chf_end(&rest) : chf_gathered(&lanes, &rest);
-#endif
 }
 
 /* geo              the box (kernels/cl/place.clh)

@@ -32,11 +32,6 @@ class Accumulate:
 
     `carry(s)` lets a state have a narrow part, which fills vectors with more lanes than a wide one:
     it sets the state fields that it names before `end`, and at least once every 32,768 elements.
-
-    `join(a, b)` gives each state field of one state that stands for the elements of two. Where it
-    is less work than to `end` both and `op` them, short rows are faster with it. `join_alike(a, b)`
-    does it for parts of one stream, which the same first element began: it gives the fields that
-    `first` leaves out.
     """
 
     state: Mapping[str, str]
@@ -52,7 +47,3 @@ class Accumulate:
     """State fields that the first element sets; `step` leaves them out."""
     carry: Part | None = None
     """Empties narrow fields into wide ones."""
-    join: Part | None = None
-    """Each state field of two states' elements."""
-    join_alike: Part | None = None
-    """Each but those of `first`, which are the same in both."""

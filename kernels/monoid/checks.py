@@ -223,11 +223,6 @@ def check_accumulates(monoid: str, accumulates: tuple[Accumulate, ...]) -> None:
         check_types(monoid, "state field", one.state)
         check_keys(monoid, "accumulate.start", one.start, one.state)
         check_numbers(monoid, "accumulate.start", one.start)
-        if one.join_alike is not None and one.first is None:
-            raise MonoidError(
-                f"accumulate.join_alike of monoid {monoid!r} joins what one first element began, "
-                "but there is no accumulate.first; give accumulate.join"
-            )
 
 
 def check_states(

@@ -75,8 +75,6 @@ class State:
     end: Trees
     first: Trees
     carry: Trees
-    join: Trees
-    join_alike: Trees
 
 
 @dataclass(frozen=True)
@@ -97,11 +95,7 @@ class Traced:
     @property
     def trees(self) -> list[Node]:
         """Every tree."""
-        states = (
-            part
-            for one in self.states
-            for part in (one.step, one.end, one.first, one.carry, one.join, one.join_alike)
-        )
+        states = (part for one in self.states for part in (one.step, one.end, one.first, one.carry))
         found = [tree for part in (self.lift, *states) for tree in part.values()]
         found += [op for op in self.op.values() if isinstance(op, Node)]
         found += [tree for pairs in self.adds.values() for pair in pairs for tree in pair]
@@ -256,8 +250,7 @@ class _Trace:
 
     def _state(self, given: Accumulate) -> State:
         dtypes = {n: field_dtype(r, self._value, self._fp64) for n, r in given.state.items()}
-        s, a, b = (Fields(holder, dtypes) for holder in "sab")
-        part = self._part
+        s, part = Fields("s", dtypes), self._part
         first = part("first", self._of_element("accumulate.first", given.first), dtypes)
         stepped = {name: dtype for name, dtype in dtypes.items() if name not in first}
         step = self._of_element("accumulate.step", given.step, s)
@@ -271,13 +264,6 @@ class _Trace:
             part("end", end, self.dtypes),
             first,
             part("carry", self._called("accumulate.carry", given.carry, s), dtypes),
-            part("join", self._called("accumulate.join", given.join, a, b), dtypes, whole=True),
-            part(
-                "join_alike",
-                self._called("accumulate.join_alike", given.join_alike, a, b),
-                stepped,
-                whole=True,
-            ),
         )
 
     def _of_element(self, what: str, function: Any, *state: Fields) -> Any:
@@ -316,9 +302,7 @@ class _Trace:
         dtypes = " and ".join(map(str, self._values))
         return MonoidError(f"monoid {self._monoid.name!r} of {dtypes}: {text}")
 
-    def _part(
-        self, part: str, given: Any, dtypes: Mapping[str, str], *, whole: bool = False
-    ) -> Trees:
+    def _part(self, part: str, given: Any, dtypes: Mapping[str, str]) -> Trees:
         """Return an optional part of an `Accumulate`, which may name some of the fields."""
         what = f"accumulate.{part}"
         if not isinstance(given, Mapping):
@@ -326,8 +310,7 @@ class _Trace:
         unknown = set(given) - set(dtypes)
         if unknown:
             raise self._error(f"{what} names {sorted(unknown)}; there are {', '.join(dtypes)}")
-        wanted = dtypes if whole and given else {name: dtypes[name] for name in given}
-        return self._trees(what, given, wanted)
+        return self._trees(what, given, {name: dtypes[name] for name in given})
 
     def _trees(
         self, what: str, given: Any, dtypes: Mapping[str, str], *, bare: bool = False

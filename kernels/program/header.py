@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.expressions.emit import tables
 from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import walk
 from chunkfold.kernels.monoid.accumulate import CARRY_AFTER
-from chunkfold.kernels.program.compact_sums import compact_component
-from chunkfold.kernels.program.components import component
-from chunkfold.kernels.program.exact_sums import exact_component
 from chunkfold.kernels.program.inputs import inputs
-from chunkfold.kernels.program.joins import joins
+from chunkfold.kernels.program.kind import Kind
+from chunkfold.kernels.program.kinds import kinds_of
 from chunkfold.kernels.program.memory import memory
 from chunkfold.kernels.program.positions import positions
-from chunkfold.kernels.program.pre_rounding import grid_steps, grid_sums, has_grid
-from chunkfold.kernels.program.states import carries, has_firsts
-from chunkfold.kernels.program.texts import generated, joined, library, named
+from chunkfold.kernels.program.pre_rounding import grid_joined, grid_steps, grid_sums, has_grid
+from chunkfold.kernels.program.texts import generated, joined, library
 from chunkfold.kernels.program.transpose import turns
 
 
 def header(accumulator: Accumulator) -> str:
     """Return the generated counterpart of kernels/cl/monoid.clh for an accumulator."""
+    kinds = kinds_of(accumulator)
     parts = [
         _preamble(accumulator),
         library("tables.clh") if accumulator.tables else "",
@@ -35,38 +32,27 @@ def header(accumulator: Accumulator) -> str:
         library("products.clh") if _has_products(accumulator) else "",
         generated("how elements are read"),
         inputs(accumulator),
-        *(
-            f"{generated(_told(number, part))}\n{_baker(part)(number, part, accumulator)}"
-            for number, part in enumerate(accumulator.components)
-        ),
+        *(f"{generated(_told(kind))}\n{kind.source()}" for kind in kinds),
         generated("all components together"),
-        _whole(accumulator),
-        positions(accumulator),
+        _whole(kinds),
+        positions(accumulator, kinds),
         _attaching(accumulator),
         generated("accumulators in memory"),
-        memory(accumulator),
+        memory(accumulator, kinds),
         _collectives(accumulator),
     ]
     return "\n".join(parts)
 
 
-def _told(number: int, part: Component) -> str:
+def _told(kind: Kind) -> str:
     """Say what a component is, and of which monoid."""
-    fields = ", ".join(field.name for field in part.fields)
-    ops = dict.fromkeys(f.op if isinstance(f.op, str) else "an op of its own" for f in part.fields)
-    what = "an exact sum" if part.limbs else "counters" if part.table else ", ".join(ops)
-    return f"component {number}: {fields} of {part.origin}, {what}"
+    fields = ", ".join(field.name for field in kind.part.fields)
+    return f"component {kind.number}: {fields} of {kind.part.origin}, {kind.told}"
 
 
 def _has_products(accumulator: Accumulator) -> bool:
     """Whether any limbs are of polynomials that are no power of one number."""
     return any(slot.field.limbs and not slot.field.limbs.power for slot in accumulator.tables)
-
-
-def _baker(part: Component) -> Callable[[int, Component, Accumulator], str]:
-    if part.limbs is None:
-        return component
-    return exact_component if part.table else compact_component
 
 
 def needs_fp64(accumulator: Accumulator) -> bool:
@@ -109,16 +95,14 @@ def _preamble(accumulator: Accumulator) -> str:
     return "\n".join([*lines, tables([t for c in accumulator.components for t in c.trees])])
 
 
-def _whole(accumulator: Accumulator) -> str:
-    """Lay the components side by side. Tables of counters have no place in an accumulator."""
-    parts = named(accumulator)
-    held = [(c, h) for c, h, part in parts if part.table is None or part.limbs]
-    exact = [c for c, _, part in parts if part.limbs and part.table]
-    states = {c: part for c, h, part in parts if c == h}
-    firsts = [c for c, part in states.items() if has_firsts(part, accumulator)]
-    carried = [c for c, part in states.items() if carries(part, accumulator)]
-    ended = dict.fromkeys(h for _, h in held)
-    gridded = has_grid(accumulator)
+def _whole(kinds: Sequence[Kind]) -> str:
+    """Lay the components side by side."""
+    held = [(kind.name, kind.holder) for kind in kinds if kind.held]
+    states = {kind.name: kind for kind in kinds if kind.is_holder}
+    firsts = [c for c, kind in states.items() if kind.has_firsts]
+    carried = [c for c, kind in states.items() if kind.carries]
+    keeps = [kind.name for kind in kinds if kind.keeps]
+    gridded = has_grid(kinds)
 
     def each(template: str) -> str:
         return " ".join(template.format(c=c) for c in states)
@@ -130,7 +114,7 @@ def _whole(accumulator: Accumulator) -> str:
     return f"""\
 typedef struct {{ {" ".join(f"{c}_t {c};" for c, _ in held) or "int none;"} }} acc_t;
 typedef struct {{ {each("{c}_state {c};")} }} state_t;
-{grid_sums(accumulator) if gridded else "#define CHF_GRID 0"}
+{grid_sums(kinds) if gridded else "#define CHF_GRID 0"}
 #define CHF_FIRSTS {int(bool(firsts))}
 typedef struct {{
     {each("{c}_states {c};")}
@@ -142,12 +126,6 @@ static acc_t chf_op(acc_t a, acc_t b)
 {{
     acc_t r;
     {made("r.{c} = {c}_op(a.{c}, b.{c});")}
-    return r;
-}}
-static acc_t chf_lift(value_t v, ulong i)
-{{
-    acc_t r;
-    {made("r.{c} = {c}_lift(v, i);")}
     return r;
 }}
 static void chf_begin(state_t *s) {{ {each("{c}_begin(&s->{c});")} }}
@@ -179,7 +157,7 @@ static void chf_steps(states_t *s, const values_t *v, ulong i, ulong di)
 {{
     {each("{c}_steps(&s->{c}, v, i, di);")}
 }}
-{_batches(accumulator) if gridded else "#define CHF_TRIES 0"}
+{_batches(kinds) if gridded else "#define CHF_TRIES 0"}
 #define CHF_CARRY_AFTER {CARRY_AFTER if carried else 0}
 static void chf_carries(states_t *s) {{ {" ".join(f"{c}_carries(&s->{c});" for c in carried)} }}
 static void chf_ends(const states_t *states, acc_t *out)
@@ -191,23 +169,26 @@ static void chf_ends(const states_t *states, acc_t *out)
 #else
     const states_t *s = states;
 #endif
-    {" ".join(f"{h}_state {h}_out[CHF_LANES]; {h}_ends(&s->{h}, {h}_out);" for h in ended)}
+    {" ".join(f"{c}_t {c}[CHF_LANES]; {c}_ends(&s->{h}, {c});" for c, h in held)}
     #pragma unroll
     for (int j = 0; j < CHF_LANES; j++) {{
-        {" ".join(f"out[j].{c} = {c}_end({h}_out[j]);" for c, h in held) or "out[j].none = 0;"}
+        {" ".join(f"out[j].{c} = {c}[j];" for c, _ in held) or "out[j].none = 0;"}
     }}
 }}
-{joins(accumulator, gridded=gridded)}
-{turns(accumulator)}
-static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in exact)} }}"""
+{grid_joined(kinds) if gridded else ""}
+{turns(kinds)}
+static void chf_keep(acc_t *a) {{ {" ".join(f"{c}_keep(&a->{c});" for c in keeps)} }}"""
 
 
-def _batches(accumulator: Accumulator) -> str:
+def _batches(kinds: Sequence[Kind]) -> str:
     """Return how exact sums take in elements without a look at each: on trial, or on a grid."""
     tries = [
-        f"left |= {c}_try(&s->{c}, v, i, di);" if part.limbs else f"{c}_steps(&s->{c}, v, i, di);"
-        for c, h, part in named(accumulator)
-        if c == h
+        f"left |= {c}_try(&s->{c}, v, i, di);"
+        if kind.is_exact
+        else f"{c}_steps(&s->{c}, v, i, di);"
+        for kind in kinds
+        for c in [kind.name]
+        if kind.is_holder
     ]
     return f"""\
 #define CHF_TRIES (!CHF_GRID)
@@ -219,7 +200,7 @@ static CHF_VEC(ulong) chf_try(states_t *s, const values_t *v, ulong i, ulong di)
     return left;
 }}
 #else
-{grid_steps(accumulator)}
+{grid_steps(kinds)}
 #endif"""
 
 

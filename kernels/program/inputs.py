@@ -37,6 +37,10 @@ typedef struct {{ {" ".join(f"{value[n]} x{n};" for n in numbers)} }} value_t;
 typedef struct {{ {members} }} values_t;
 #define chf_raw_t {_storage(accumulator, 0)}
 #define chf_bits_t {_UNSIGNED.get(STORED[accumulator.stored[0]].itemsize, "chf_raw_t")}
+static void chf_each_value(const values_t *v, value_t *each)
+{{
+{_each(value, lanes_readable(accumulator))}
+}}
 {_value("chf_value", "CHF_INPUTS", accumulator)}
 {_value("chf_value_local", "__local const chf_raw_t *p0", accumulator) if len(value) == 1 else ""}
 static void chf_ask(CHF_INPUTS, ulong k) {{ {asks} }}
@@ -79,6 +83,25 @@ def _arguments(buffers: Sequence[str]) -> str:
 {at}
 #endif
 {first}"""
+
+
+def _each(value: Sequence[str], lanes: bool) -> str:
+    """Take values of lanes apart."""
+    return joined(
+        f"""\
+    {{
+        {t} e[CHF_LANES];
+        CHF_SPREAD(v->x{n}, e);
+        #pragma unroll
+        for (int j = 0; j < CHF_LANES; j++)
+            each[j].x{n} = e[j];
+    }}"""
+        if lanes
+        else f"""\
+    for (int j = 0; j < CHF_LANES; j++)
+        each[j].x{n} = v->x{n}[j];"""
+        for n, t in enumerate(value)
+    )
 
 
 def _blocks(accumulator: Accumulator) -> str:

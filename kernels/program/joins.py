@@ -1,57 +1,60 @@
-"""Emit how states become one accumulator, where a monoid says how they join; others end each."""
+"""What joins two states whose steps put elements to each field by an op."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
-from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import Component
-from chunkfold.kernels.program.texts import joined, named
+from chunkfold.kernels.accumulator.component import BoundState
+from chunkfold.kernels.dtypes import literal
+from chunkfold.kernels.expressions.nodes import Node, constant, field_node, node, walk
+from chunkfold.kernels.monoid.checks import read_fields
+
+_IDENTITIES = {
+    "add": "0", "multiply": "1", "bitwise_or": "0", "bitwise_xor": "0",
+    "minimum": "highest", "maximum": "lowest", "fmin": "highest", "fmax": "lowest",
+}  # fmt: skip
+"""Ops that join what they put elements to, and their identities."""
 
 
-def joins(accumulator: Accumulator, *, gridded: bool) -> str:
-    """Return how what a work-item has of a row, lanes and a state, becomes one accumulator.
+def joins(state: BoundState) -> dict[str, Node]:
+    """Return the fields of states a and b joined, which the same first element began.
 
-    `gridded` sums have joined the state behind the lanes before.
+    None where a step does something else, or a field does not begin with its op's identity.
     """
-    parts = named(accumulator)
-    if gridded:
-        return f"#define CHF_JOINS 0\n#if CHF_GRID\n{_of_lanes(parts)}\n#endif"
-    if accumulator.tables or accumulator.exact or not any(_joinable(part) for *_, part in parts):
-        return "#define CHF_JOINS 0"
-    return f"#define CHF_JOINS 1\n{_of_lanes(parts)}"
+    firsts = dict(state.first)
+    made = {}
+    for name, dtype, start in state.fields:
+        if name in firsts:
+            continue
+        op = _op_of(name, state)
+        if op is None or literal(start, dtype) != literal(_IDENTITIES[op], dtype):
+            return {}
+        tree = dict(state.step)[name]
+        made[name] = node(op, tree.dtype, *(field_node(side, name, tree.dtype) for side in "ab"))
+    return made
 
 
-def _of_lanes(parts: Sequence[tuple[str, str, Component]]) -> str:
-    return f"""\
-static acc_t chf_joined(const states_t *lanes, const state_t *rest)
-{{
-    acc_t r;
-{joined(_joined_lanes(*part) for part in parts)}
-    return r;
-}}"""
+def _op_of(name: str, state: BoundState) -> str | None:
+    """Return the op by which elements are put to a field; None if there is no such op."""
+    step, carry = dict(state.step)[name], dict(state.carry)
+    own = field_node("s", name, step.dtype)
+    if name not in carry:
+        return _put(step, own, dict(state.first))
+    emptied = {field for field, tree in carry.items() if tree is constant(0, tree.dtype)}
+    if name in emptied:
+        op = _put(step, own, dict(state.first))
+    else:  # what is carried is all that comes to it
+        carried = [one for one in walk([carry[name]]) if one.op not in ("field", "cast", "add")]
+        op = _put(carry[name], own, emptied) if step is own and not carried else None
+    return op if op == "add" else None  # whether it is carried now or later comes to the same
 
 
-def _joinable(part: Component) -> bool:
-    return part.state is not None and bool(part.state.join)
-
-
-def _joined_lanes(c: str, h: str, part: Component) -> str:
-    """Return how component `c`, whose state `h` holds, is made of lanes and of a rest."""
-    if part.limbs:
-        return f"    r.{c} = {c}_end(rest->{c});"
-    kind, first, merge, one, whole = (
-        (f"{h}_state", f"rest->{h}", f"{h}_join", "out[j]", f"{c}_end(all)")
-        if _joinable(part)
-        else (f"{c}_t", f"{c}_end(rest->{h})", f"{c}_op", f"{c}_end(out[j])", "all")
-    )
-    return f"""\
-    {{
-        {h}_state out[CHF_LANES];
-        {h}_ends(&lanes->{h}, out);
-        {kind} all = {first};
-        #pragma unroll
-        for (int j = 0; j < CHF_LANES; j++)
-            all = {merge}(all, {one});
-        r.{c} = {whole};
-    }}"""
+def _put(tree: Node, own: Node, given: Collection[str]) -> str | None:
+    """Return the op that puts something to a field, which reads no others than those given."""
+    op, others = tree.op, list(tree.sources)
+    if own not in others:
+        return None
+    others.remove(own)
+    if op == "fma" and tree.sources[2] is own:
+        op = "add"
+    return op if op in _IDENTITIES and read_fields(*others) <= set(given) else None

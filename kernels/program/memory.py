@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.program.texts import joined, named
-from chunkfold.kernels.program.vectors import on_vectors
+from chunkfold.kernels.program.kind import Kind
+from chunkfold.kernels.program.texts import joined
 
 
 class Slot(NamedTuple):
@@ -18,15 +19,15 @@ class Slot(NamedTuple):
     at: str
 
 
-def memory(accumulator: Accumulator) -> str:
+def memory(accumulator: Accumulator, kinds: Sequence[Kind]) -> str:
     """Return the source of accumulators in memory: one array per slot, behind one another.
 
     `chf_put` leaves what the next fold or the host may read; `chf_store` leaves sums as they are.
     """
     slots = _slots(accumulator)
     # Expansions leave for memory in the one form that their value has.
-    sums = [n for n, part in enumerate(accumulator.components) if part.fields[0].terms]
-    settles = [f"    c{number}_settle(&a.c{number});" for number in sums]
+    sums = [kind.name for kind in kinds if kind.settles]
+    settles = [f"    {c}_settle(&a.{c});" for c in sums]
     gets = [f"    a.{member} = ((__global const {ctype} *){at})[k];" for member, ctype, at in slots]
     stores = [f"    ((__global {ctype} *){at})[k] = a.{member};" for member, ctype, at in slots]
     return f"""\
@@ -52,16 +53,16 @@ static void chf_put(__global uchar *p, ulong n, ulong k, acc_t a)
     chf_store(p, n, k, a);
 }}
 {_settling(sums, slots)}
-{_leaving(accumulator, slots)}"""
+{_leaving(kinds, slots)}"""
 
 
-def _settling(sums: list[int], slots: list[Slot]) -> str:
+def _settling(sums: Sequence[str], slots: list[Slot]) -> str:
     """Settle the sums of eight accumulators side by side: one by one takes a CPU long."""
     if not sums:
         return "#define CHF_SETTLES 0"
     lines = []
-    for number in sums:
-        places = [at for member, _, at in slots if member.startswith(f"c{number}.")]
+    for c in sums:
+        places = [at for member, _, at in slots if member.startswith(f"{c}.")]
         loads = ", ".join(f"vload8(0, (__global const double *){at} + k)" for at in places)
         stores = [
             f"            vstore8(a[{n}], 0, (__global double *){at} + k);"
@@ -89,20 +90,20 @@ static void chf_put_eight(__global uchar *p, ulong n, ulong k)
 #endif"""
 
 
-def _leaving(accumulator: Accumulator, slots: list[Slot]) -> str:
+def _leaving(kinds: Sequence[Kind], slots: list[Slot]) -> str:
     """Let lanes be left as accumulators, or added to some.
 
     One by one it takes as long as folding dozens of elements. Exact sums go on from what is there,
     and so begin with it; what others have is put to it in the end.
     """
-    parts = named(accumulator)
-    if any(part.table or not on_vectors(part, accumulator) for *_, part in parts):
+    if not all(kind.leaves for kind in kinds):
         return "#define CHF_LEAVES 0\n#define CHF_RESUMES 0"
     ends, resumes = [], []
-    for c, h, part in parts:
+    for kind in kinds:
+        c, h = kind.name, kind.holder
         own = [slot for slot in slots if slot.member.startswith(f"{c}.")]
         gathers = [f"CHF_GATHER(0, (__global const {t} *){at} + k)" for _, t, at in own]
-        if part.limbs:
+        if kind.is_exact:
             ends.append(f"    const {c}_states {c} = s->{c};")
             pairs = zip(own, gathers, strict=True)
             resumes += [f"    s->{slot.member} = {gather};" for slot, gather in pairs]

@@ -13,13 +13,12 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import BoundField, Component
-from chunkfold.kernels.dtypes import FIELD, STORED
+from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.exact.polynomials import Monomial
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.operations import cast
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.components import head
-from chunkfold.kernels.program.expansions import VECTOR, cascade, indented, spread
+from chunkfold.kernels.program.elements import head, head_of_lanes
 from chunkfold.kernels.program.products import (
     Group,
     dtypes_of,
@@ -28,7 +27,7 @@ from chunkfold.kernels.program.products import (
     ranges_of,
 )
 from chunkfold.kernels.program.texts import assigned, joined
-from chunkfold.kernels.program.vectors import mask, named_lanes
+from chunkfold.kernels.program.vectors import kept
 
 _DOUBLE = np.dtype(np.float64)
 
@@ -52,15 +51,12 @@ def polynomial_step(c: str, part: Component, accumulator: Accumulator, beyond: s
     made = [(name, cast(factor, _DOUBLE)) for factor, name in names.items()]
     return f"""\
 {joined(monomials)}
-typedef {c}_t {c}_state;
-static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 {head(c, part, accumulator)}
 {joined(f"    double {name};" for name in names.values())}
 {assigned(made, ONE)}
 {_odd(field, "double", f"{c}_add(state, odd);")}
 {takes}
-}}
-static {c}_t {c}_end({c}_state s) {{ return s; }}"""
+}}"""
 
 
 def integer_step(c: str, part: Component, accumulator: Accumulator) -> str:
@@ -76,7 +72,6 @@ def integer_step(c: str, part: Component, accumulator: Accumulator) -> str:
     deposits = [_deposit(limbs.low, one, read, "state->table") for one in field.polynomial]
     special = f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, odd, 0);"
     return f"""\
-static void {c}_begin({c}_state *state) {{ *state = {c}_zero(); }}
 {head(c, part, accumulator)}
 {joined(f"    {FIELD[wide[factor].name]} {name};" for factor, name in names.items())}
 {assigned(taken, ONE)}
@@ -180,102 +175,49 @@ def doubles(
     return lines, terms
 
 
-def polynomial_lanes(
-    c: str, part: Component, accumulator: Accumulator, terms: Sequence[str], first: Sequence[str]
-) -> str:
-    """Return lanes as vectors of `terms`, of which elements go through the `first`.
+def polynomial_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Return how lanes take in elements, as vectors.
 
     Where anything is left over in any lane, or is no double, elements are taken in one by one.
     """
     (field,) = part.fields
     names, values = factors_of(field), dtypes_of(accumulator.value)
-    members = " ".join(f"{VECTOR} {term};" for term in terms)
-    table = "CHF_TABLE table; ulong stride;" if part.table else ""
+    assert field.limbs is not None
+    last = field.limbs.terms - 1
     adds: list[str] = []
     outside: list[str] = []
     for number, one in enumerate(field.polynomial):
-        lines, added = doubles(one, names, values, VECTOR, f"m{number}")
+        lines, added = doubles(one, names, values, "chf_doubles", f"m{number}")
         adds += lines
-        for term, below in added:
-            through = first[min(below, len(first) - 1) :]
-            adds += [
-                f"{{ {VECTOR} left = {term};",
-                *(f"  {line}" for line in cascade("left", through, "now.{}", "now.{}", VECTOR)),
-                "  found |= CHF_AS(ulong, left); }",
-            ]
+        adds += [
+            f"left = chfv_grow({term}, now.a, now.a, {min(below, last)}, CHF_FIRST); "
+            "found |= CHF_AS(ulong, left);"
+            for term, below in added
+        ]
         outside += [
             f"((fabs({names[f]}) <= 0x1p-{below}) & ({names[f]} != 0)) "
             f"| (fabs({names[f]}) >= 0x1p+{above})"
             for f, (below, above) in (ranges_of(one, values) or {}).items()
         ]
-    index = "const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;"
     bad = [f"found |= CHF_TO(ulong, {text});" for text in dict.fromkeys(outside)]
-    begins = " ".join(f"s->{term} = ({VECTOR})(0);" for term in terms)
-    begins += " s->table = 0; s->stride = 0;" if part.table else ""
-    attach = f"""
-static void {c}_attach({c}_states *s, CHF_TABLE table, ulong stride)
-{{
-    s->table = table;
-    s->stride = stride;
-}}"""
-    absent = [
-        f"{name} = select({name}, ({VECTOR})(0), CHF_TO(long, absent));" for name in names.values()
-    ]
+    absent = [kept(part, "float64", name, "(chf_doubles)(0)") for name in names.values()]
     return f"""\
-typedef struct {{ {members} {table} }} {c}_states;
-static void {c}_begins({c}_states *s) {{ {begins} }}{attach if part.table else ""}
-{_each(c, part, accumulator, terms)}
 static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
 {{
-    {named_lanes(accumulator)}
-    {index if accumulator.uses_index else ""}
-    {mask(part)}
-    {" ".join(f"{VECTOR} {name};" for name in names.values())}
+{head_of_lanes(part, accumulator)}
+    {" ".join(f"chf_doubles {name};" for name in names.values())}
 {assigned([(name, cast(factor, _DOUBLE)) for factor, name in names.items()], LANES)}
-{indented(absent) if part.absent is not None else ""}
+{joined(absent)}
     {c}_states now = *state;
     CHF_VEC(ulong) found = 0;
-{indented([*adds, *bad])}
+    chf_doubles left;
+{joined(f"    {line}" for line in [*adds, *bad])}
     if (!chf_any_left(found)) {{
         *state = now;
         return;
     }}
     {c}_states kept = *state; /* a copy: what has an address is kept in memory */
     const values_t given = *v;
-    {c}_each(&kept, &given, i0, di);
+    {c}_step_each(&kept, &given, i0, di);
     *state = kept;
-}}
-static void {c}_ends(const {c}_states *s, {c}_state *out)
-{{
-    {spread(terms, "s->{}")}
-    for (int j = 0; j < CHF_LANES; j++) {{
-        {" ".join(f"out[j].{term} = {term}_[j];" for term in terms)}
-        {"out[j].table = s->table + j * s->stride;" if part.table else ""}
-    }}
-}}"""
-
-
-def _each(c: str, part: Component, accumulator: Accumulator, terms: Sequence[str]) -> str:
-    """Return how lanes take in their elements one by one: seldom, and out of line."""
-    kinds = [STORED[name].value for name in accumulator.value]
-    spreads = " ".join(
-        f"{kind} e{n}[CHF_LANES]; CHF_SPREAD(v->x{n}, e{n});" for n, kind in enumerate(kinds)
-    )
-    takes = " ".join(f"one.x{n} = e{n}[j];" for n in range(len(kinds)))
-    loads = " ".join(f"state.{term} = {term}_[j];" for term in terms)
-    loads += " state.table = s->table + j * s->stride;" if part.table else ""
-    return f"""\
-static CHF_RARE void {c}_each({c}_states *s, const values_t *v, ulong i, ulong di)
-{{
-    {spreads}
-    {spread(terms, "s->{}")}
-    for (int j = 0; j < CHF_LANES; j++) {{
-        value_t one;
-        {takes}
-        {c}_state state;
-        {loads}
-        {c}_step(&state, one, i + j * di);
-        {" ".join(f"{term}_[j] = state.{term};" for term in terms)}
-    }}
-    {" ".join(f"s->{term} = CHF_GATHER(0, {term}_);" for term in terms)}
 }}"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
@@ -12,22 +14,23 @@ from chunkfold.kernels.expressions.library import rank_high, rank_low
 from chunkfold.kernels.expressions.nodes import input_node
 from chunkfold.kernels.expressions.style import LANES
 from chunkfold.kernels.expressions.symbols import Symbol
+from chunkfold.kernels.program.elements import mask, named_lanes
+from chunkfold.kernels.program.kind import Kind
+from chunkfold.kernels.program.kinds import kinds_of
 from chunkfold.kernels.program.texts import assigned, joined
-from chunkfold.kernels.program.vectors import kept, mask, named_lanes, on_vectors, zero_lanes
+from chunkfold.kernels.program.vectors import kept, zero_lanes
 
 
 def has_positions(accumulator: Accumulator) -> bool:
     """Whether an accumulator is of nothing but first positions of extremes, and on vectors."""
-    return all(
-        is_position(part) and on_vectors(part, accumulator) for part in accumulator.components
-    )
+    return all(is_position(kind.part) and kind.on_vectors for kind in kinds_of(accumulator))
 
 
-def positions(accumulator: Accumulator) -> str:
+def positions(accumulator: Accumulator, kinds: Sequence[Kind]) -> str:
     """Return what finds out whether any of some elements may change a state, of positions."""
     if not has_positions(accumulator):
         return "#define CHF_POSITIONS 0\n#define CHF_PLACES 0"
-    parts = [(f"c{number}", part) for number, part in enumerate(accumulator.components)]
+    parts = [(kind.name, kind.part) for kind in kinds]
     members = " ".join(f"{_vector(part.fields[0])} {c};" for c, part in parts)
     begins = " ".join(f"n.{c} = {zero_lanes(part.fields[0])};" for c, part in parts)
     looks = "\n".join(_look(c, part) for c, part in parts)

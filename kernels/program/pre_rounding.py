@@ -20,32 +20,29 @@ many as 2**L, L = LOG_COUNT:
 
 from __future__ import annotations
 
-from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import Component
+from collections.abc import Mapping, Sequence
+
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.expressions.nodes import Node
-from chunkfold.kernels.program.expansions import VECTOR, elements, terms_of
-from chunkfold.kernels.program.texts import joined, named
-from chunkfold.kernels.program.vectors import mask, named_lanes, on_vectors
+from chunkfold.kernels.program.elements import mask, named_lanes
+from chunkfold.kernels.program.exact_sums import ExactSum
+from chunkfold.kernels.program.kind import Kind
+from chunkfold.kernels.program.texts import instance, joined, library
 
 LOG_COUNT = 8
 """A lane adds up to 2**LOG_COUNT elements on one grid. More would leave less span, fewer would have
 sums put into expansions more often."""
 
 
-def has_grid(accumulator: Accumulator) -> bool:
-    """Whether all exact sums are of the first input's elements as vectors, beside no tables."""
-    counts = any(part.table and not part.limbs for part in accumulator.components)
-    sums = _sums(accumulator)
-    apt = all(
-        part.limbs
-        and part.limbs.terms
-        and on_vectors(part, accumulator)
-        and _is_element(part.fields[0].lift)
-        for part in sums.values()
+def has_grid(kinds: Sequence[Kind]) -> bool:
+    """Whether all exact sums are of the first input's elements as vectors, beside no counters."""
+    sums = _sums(kinds)
+    return bool(sums) and all(
+        kind.held
+        and (not kind.is_exact or (kind.on_vectors and _is_element(kind.part.fields[0].lift)))
+        for kind in kinds
     )
-    return bool(sums) and apt and not counts
 
 
 def _is_element(tree: Node) -> bool:
@@ -72,10 +69,10 @@ def span_of(limbs: Limbs, *, short: bool) -> int:
     return (28 if short else 25) - LOG_COUNT
 
 
-def grid_sums(accumulator: Accumulator) -> str:
+def grid_sums(kinds: Sequence[Kind]) -> str:
     """Return the part of the states that sums on the grid are in, and how elements are bounded."""
-    short, sums = _short(accumulator), _sums(accumulator)
-    limbs = [_limbs(part) for part in sums.values()]
+    short, sums = _short(kinds), _sums(kinds)
+    limbs = [kind.limbs for kind in sums.values()]
     bits, signed, mantissa, bias = (
         ("uint", "int", 23, 127) if short else ("ulong", "long", 52, 1023)
     )
@@ -83,9 +80,9 @@ def grid_sums(accumulator: Accumulator) -> str:
     paired = any(one.paired for one in limbs)
     floor, ceiling = (-126, 127) if short else (-480, 480) if paired else (-900, 900)
     absent = zeroed = ""
-    masks = {part.absent for part in sums.values()}
+    masks = {kind.part.absent for kind in sums.values()}
     if len(masks) == 1 and None not in masks:
-        absent = mask(next(iter(sums.values())))
+        absent = mask(next(iter(sums.values())).part)
         zeroed = (
             "size = select(size, (CHF_VEC(CHF_BITS))(0), "
             "CHF_AS(CHF_BITS, CHF_TO(CHF_MASK, absent)));"
@@ -101,7 +98,7 @@ def grid_sums(accumulator: Accumulator) -> str:
 #define CHF_MANTISSA {mantissa}
 #define CHF_BITS {bits}
 #define CHF_MASK {signed}
-{joined(_kept(c, part, accumulator) for c, part in sums.items())}
+{joined(_grid(kind, short=short) for kind in sums.values())}
 typedef struct {{
     {" ".join(f"{c}_grid {c};" for c in sums)}
     CHF_BITS most, least; /* what bits of elements must be below, and one less than them not */
@@ -110,7 +107,7 @@ typedef struct {{
 }} chf_grid_t;
 static void chf_bound(const values_t *v, CHF_VEC(CHF_BITS) *most, CHF_VEC(CHF_BITS) *least)
 {{
-    {named_lanes(accumulator)}
+    {named_lanes(kinds[0].accumulator)}
     {absent}
     CHF_VEC(CHF_BITS) size = CHF_AS(CHF_BITS, x0) & ((CHF_BITS)-1 >> 1);
     {zeroed}
@@ -123,22 +120,25 @@ static void chf_bound(const values_t *v, CHF_VEC(CHF_BITS) *most, CHF_VEC(CHF_BI
 #endif"""
 
 
-def grid_steps(accumulator: Accumulator) -> str:
+def grid_steps(kinds: Sequence[Kind]) -> str:
     """Return how elements that are on the grid are taken in, and what is folded beside their sums.
 
     `chf_grid_joins` adds what lanes have on the grid to one state, and says whether it did: not
     where they have more than that. Short runs mostly do not.
     """
-    sums = _sums(accumulator)
+    sums = {c: _count(kind, short=_short(kinds)) for c, kind in _sums(kinds).items()}
     steps = [
         f"{c}_grid_step(&s->grid.{c}, v);" if c in sums else f"{c}_steps(&s->{c}, v, i, di);"
-        for c, h, _ in named(accumulator)
-        if c == h
+        for kind in kinds
+        for c in [kind.name]
+        if kind.is_holder
     ]
     joins = [f"{c}_grid_joins(&s->grid.{c}, s->grid.top, &s->{c}, {c}_sums)" for c in sums]
-    adds = [f"for (int n = 0; n < {c}_SUMS; n++) {c}_add(&one->{c}, {c}_sums[n]);" for c in sums]
+    adds = [
+        f"for (int n = 0; n < {count}; n++) {c}_add(&one->{c}, {c}_sums[n]);"
+        for c, count in sums.items()
+    ]
     return f"""\
-{joined(_step(c, part, accumulator) for c, part in sums.items())}
 static void chf_grid_begins(chf_grid_t *g, int top)
 {{
     {" ".join(f"{c}_grid_begins(&g->{c}, top);" for c in sums)}
@@ -157,7 +157,7 @@ static int chf_grid_joins(states_t *s, state_t *one)
 {{
     if (!s->grid.count)
         return 0;
-    {" ".join(f"double {c}_sums[{c}_SUMS];" for c in sums)}
+    {" ".join(f"double {c}_sums[{count}];" for c, count in sums.items())}
     const ulong left = {" | ".join(joins)};
     if (left)
         return 0;
@@ -167,78 +167,60 @@ static int chf_grid_joins(states_t *s, state_t *one)
 }}"""
 
 
-def _sums(accumulator: Accumulator) -> dict[str, Component]:
-    return {f"c{n}": part for n, part in enumerate(accumulator.components) if part.limbs}
-
-
-def _limbs(part: Component) -> Limbs:
-    assert part.limbs is not None
-    return part.limbs
-
-
-def _short(accumulator: Accumulator) -> bool:
-    """Whether elements have at most 24 bits."""
-    return STORED[accumulator.value[0]].value == "float"
-
-
-def _kept(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Return a component's sums, how they begin, and how they join its expansion in the end."""
-    limbs = _limbs(part)
-    cuts = list(enumerate(cuts_of(limbs, short=_short(accumulator))))
-    lows = [f"low{n}" for n in range(max(1, len(cuts)))]
-    begins = [f"g->{low} = 0;" for low in lows]
-    begins += [f"g->high{n} = chf_middle({k});" for n, k in cuts]
-    sums = [f"g->high{n} - chf_middle({k})" for n, k in cuts] + [f"g->{low}" for low in lows]
-    terms = terms_of(limbs.terms if part.table else limbs.kept)
-    used = " | ".join(f"CHF_AS(ulong, s->{term})" for term in terms)
-    joins = [f"left |= chf_add_lanes({text}, &sums[{n}]);" for n, text in enumerate(sums)]
+def grid_joined(kinds: Sequence[Kind]) -> str:
+    """Return how lanes and a rest become one accumulator, where exact sums are in the rest."""
     return f"""\
-typedef struct {{ {VECTOR} {", ".join([*lows, *(f"high{n}" for n, _ in cuts)])}; }} {c}_grid;
-#define {c}_SUMS {len(sums)}
-static void {c}_grid_begins({c}_grid *g, int top) {{ {" ".join(begins)} }}
-static void {c}_grid_ends(const {c}_grid *g, int top, {c}_states *s)
+#if CHF_GRID
+static acc_t chf_joined(const states_t *lanes, const state_t *rest)
 {{
-    {" ".join(f"{c}_adds(s, {text});" for text in sums)}
+    acc_t r;
+{joined(map(_joined, kinds))}
+    return r;
 }}
-static ulong {c}_grid_joins(const {c}_grid *g, int top, const {c}_states *s, double *sums)
-{{
-    ulong left = chf_any_left({used});
-    {" ".join(joins)}
-    return left;
-}}"""
+#endif"""
 
 
-def _step(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Return how lanes of elements that are on the grid are added."""
-    limbs = _limbs(part)
-    cuts = cuts_of(limbs, short=_short(accumulator))
-    if not cuts:
-        adds = "    g->low0 += y;"
-    elif limbs.power == 1:
-        adds = _cut("y", 0)
-    elif len(cuts) == 1:
-        adds = f"""\
-    const {VECTOR} t = fma(y, y, g->high0);
-    g->low0 += fma(y, y, g->high0 - t);
-    g->high0 = t;"""
-    else:
-        adds = f"""\
-    const {VECTOR} p = y * y, e = fma(y, y, -p);
-{_cut("p", 0)}
-{_cut("e", 1)}"""
-    return f"""\
-static void {c}_grid_step({c}_grid *g, const values_t *v)
-{{
-{elements(part, accumulator)}
-{adds}
-}}"""
-
-
-def _cut(value: str, n: int) -> str:
-    """Return how a double is cut in two, and both are added."""
+def _joined(kind: Kind) -> str:
+    """Return how a component is made of lanes and of a rest."""
+    c, h = kind.name, kind.holder
+    if kind.is_exact:
+        return f"    r.{c} = {c}_end(rest->{c});"
     return f"""\
     {{
-        const {VECTOR} t = g->high{n} + {value};
-        g->low{n} += {value} - (t - g->high{n});
-        g->high{n} = t;
+        {c}_t out[CHF_LANES];
+        {c}_ends(&lanes->{h}, out);
+        r.{c} = {c}_end(rest->{h});
+        #pragma unroll
+        for (int j = 0; j < CHF_LANES; j++)
+            r.{c} = {c}_op(r.{c}, out[j]);
     }}"""
+
+
+def _sums(kinds: Sequence[Kind]) -> Mapping[str, ExactSum]:
+    return {kind.name: kind for kind in kinds if isinstance(kind, ExactSum)}
+
+
+def _short(kinds: Sequence[Kind]) -> bool:
+    """Whether elements have at most 24 bits."""
+    return STORED[kinds[0].accumulator.value[0]].value == "float"
+
+
+def _grid(kind: ExactSum, *, short: bool) -> str:
+    """Return a component's sums on the grid, and how elements are added to them."""
+    cuts = cuts_of(kind.limbs, short=short)
+    first, second, *_ = [*cuts, "0", "0"]
+    return instance(
+        kind.name,
+        library("grid_sums.clh"),
+        KEPT=kind.kept,
+        POWER=kind.limbs.power,
+        SUMS=_count(kind, short=short),
+        CUTS=len(cuts),
+        CUT0=f"({first})",
+        CUT1=f"({second})",
+    )
+
+
+def _count(kind: ExactSum, *, short: bool) -> int:
+    """Return how many sums there are on the grid."""
+    return max(1, 2 * len(cuts_of(kind.limbs, short=short)))

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from importlib import resources
 
-from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.expressions.emit import emitted
 from chunkfold.kernels.expressions.meanings import size_of
 from chunkfold.kernels.expressions.nodes import Node
@@ -38,14 +36,17 @@ def generated(what: str) -> str:
     return f'#line 1 "generated: {what}"'
 
 
-def named(accumulator: Accumulator) -> list[tuple[str, str, Component]]:
-    """Return what kernels call each component, and the one that holds its state."""
-    return [
-        (f"c{number}", f"c{holder}", part)
-        for number, (holder, part) in enumerate(
-            zip(accumulator.holders, accumulator.components, strict=True)
-        )
-    ]
+def instance(c: str, *texts: str, **parameters: int | str) -> str:
+    """Return texts of component `c` that read its name and its parameters from definitions."""
+    given: dict[str, object] = {"C": c, **parameters}
+    return joined(
+        [
+            *(f"#define CHF_{name} {value}" for name, value in given.items()),
+            *texts,
+            generated(f"behind component {c}"),
+            *(f"#undef CHF_{name}" for name in given),
+        ]
+    )
 
 
 def assigned(

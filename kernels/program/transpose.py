@@ -6,69 +6,66 @@ seven joins, where to join the lanes of every run by themselves takes three for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.geometry import SHORT_RUN
-from chunkfold.kernels.monoid.checks import read_fields
-from chunkfold.kernels.program.states import has_firsts
-from chunkfold.kernels.program.texts import joined, named
-from chunkfold.kernels.program.vectors import in_common, of_two, on_vectors
+from chunkfold.kernels.program.kind import Kind
+from chunkfold.kernels.program.kinds import kinds_of
+from chunkfold.kernels.program.texts import joined
+from chunkfold.kernels.program.vectors import of_two
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))
 """What pairs are joined by, and how far apart the runs of a pair are."""
-_FIRSTS_BYTES = 4
-"""Element up to which states are turned that first elements set something of, and that take more to
-do."""
 _LEAST_RUN, _ELEMENTS_A_FIELD = 32, 8
 """Elements of a run from which on states are turned, by the fields that are."""
 
 
 def long_run(accumulator: Accumulator) -> int | None:
     """Return the elements of a run from which on states are turned; None if they never are."""
-    holders = _holders(accumulator)
-    if not all(_turns(part, accumulator) for _, part in holders):
+    return _long_run([kind for kind in kinds_of(accumulator) if kind.is_holder])
+
+
+def _long_run(holders: Sequence[Kind]) -> int | None:
+    if not all(kind.joins for kind in holders):
         return None
-    fields = sum(len(_turned_fields(part, accumulator)) for _, part in holders)
+    fields = sum(len(kind.joins.keys() - kind.common) for kind in holders)
     run = max(_LEAST_RUN, fields * _ELEMENTS_A_FIELD)
     return run if run <= SHORT_RUN else None
 
 
-def _holders(accumulator: Accumulator) -> list[tuple[str, Component]]:
-    return [(c, part) for c, h, part in named(accumulator) if c == h]
-
-
-def turns(accumulator: Accumulator) -> str:
+def turns(kinds: Sequence[Kind]) -> str:
     """Return `chf_turn`, if vectors join every state in little work, and what runs begin with."""
-    if long_run(accumulator) is None:
+    holders = [kind for kind in kinds if kind.is_holder]
+    if _long_run(holders) is None:
         return "#define CHF_TURNS 0"
-    holders = _holders(accumulator)
+    names = [kind.name for kind in holders]
     # Unrolled, or PoCL's compiler leaves them in memory.
     steps = [
         f"""\
     #pragma unroll
     for (int r = 0; r < {apart}; r++)
         runs[r].{c} = {c}_by_{level}(runs[r].{c}, runs[r + {apart}].{c});"""
-        for c, _ in holders
+        for c in names
         for level, apart in _LEVELS
     ]
     firsts = [
-        (f"{c}_{name}", f"{c}.{name}", FIELD[part.state.dtypes[name]])
-        for c, part in holders
-        if part.state
-        for name, _ in part.state.first
+        (f"{kind.name}_{name}", f"{kind.name}.{name}", FIELD[kind.part.state.dtypes[name]])
+        for kind in holders
+        if kind.part.state
+        for name, _ in kind.part.state.first
     ]
     members = " ".join(f"{ctype} {member}[CHF_LANES];" for member, _, ctype in firsts)
     spreads = " ".join(f"CHF_SPREAD(lanes->{at}, f->{member});" for member, at, _ in firsts)
     begins = " ".join(
         f"s->{at} = (CHF_VEC({ctype}))(f->{member}[r]);" for member, at, ctype in firsts
     )
+    both = " ".join(f"lanes->{c} = {c}_both(lanes->{c}, runs[0].{c});" for c in names)
     return f"""\
 #ifdef CHF_BLOCKS
 #define CHF_TURNS 1
+{joined(map(_pairs, holders))}
 typedef struct {{ {members or "int none;"} }} firsts_t;
 static void chf_first_of(const states_t *lanes, firsts_t *f) {{ {spreads} }}
 static void chf_begin_run(states_t *s, const firsts_t *f, int r)
@@ -79,66 +76,26 @@ static void chf_begin_run(states_t *s, const firsts_t *f, int r)
 static void chf_turn(states_t *runs, states_t *lanes)
 {{
 {joined(steps)}
-    {" ".join(f"lanes->{c} = {c}_both(lanes->{c}, runs[0].{c});" for c, _ in holders)}
+    {both}
 }}
 #endif"""
 
 
-def _joins(part: Component, accumulator: Accumulator) -> dict[str, Node]:
-    """Return how fields are joined of states that the same first element began, if it is told."""
-    state = part.state
-    assert state is not None
-    return dict(state.join_alike if has_firsts(part, accumulator) else state.join)
-
-
-def _turns(part: Component, accumulator: Accumulator) -> bool:
-    """Whether vectors join a component's states in little work.
-
-    A user's join may mix what lanes have in common with what they have not.
-    """
-    if part.table or part.limbs or not on_vectors(part, accumulator):
-        return False
-    state = part.state
-    if state is None:
-        return True
-    trees = _joins(part, accumulator)
-    if state.first and not has_firsts(part, accumulator):
-        return False
-    if not trees or (state.first and max(accumulator.itemsizes) > _FIRSTS_BYTES):
-        return False
-    common = in_common(part)
-    return all(
-        (read in common) == (name in common)
-        for name, tree in trees.items()
-        for read in read_fields(tree)
-    )
-
-
-def pairs(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Return how two of component `c`'s lanes are joined: as they are, and as pairs of runs."""
-    if not _turns(part, accumulator):
-        return ""
-    both = f"#define {c}_both {c}_merged"
-    if part.state:
-        trees = _joins(part, accumulator)
-        both = of_two(f"{c}_both", f"{c}_states", trees.items(), in_common(part))
-    levels = (_pair(c, level, _turned_fields(part, accumulator)) for level, _ in _LEVELS)
-    return joined(["#ifdef CHF_BLOCKS", both, *levels, "#endif"])
-
-
-def _turned_fields(part: Component, accumulator: Accumulator) -> dict[str, str]:
-    """Return the dtypes of fields of which lanes have a value each, and that are joined."""
-    if part.state is None:
-        return {f.name: f.dtype for f in part.fields}
-    names = _joins(part, accumulator).keys() - in_common(part)
-    return {name: dtype for name, dtype in part.state.dtypes.items() if name in names}
+def _pairs(kind: Kind) -> str:
+    """Return how two of a component's lanes are joined: as they are, and as pairs of runs."""
+    c = kind.name
+    both = of_two(f"{c}_both", f"{c}_states", kind.joins.items(), kind.common)
+    own = {
+        name: FIELD[tree.dtype.name] for name, tree in kind.joins.items() if name not in kind.common
+    }
+    return joined([both, *(_pair(c, level, own) for level, _ in _LEVELS)])
 
 
 def _pair(c: str, level: str, fields: Mapping[str, str]) -> str:
     """Return how a pair of runs becomes one: what is low of both, and what is high."""
     sides = [
-        f"{side}.{name} = (CHF_VEC({FIELD[dtype]}))({macro}(a.{name}, b.{name}));"
-        for name, dtype in fields.items()
+        f"{side}.{name} = (CHF_VEC({ctype}))({macro}(a.{name}, b.{name}));"
+        for name, ctype in fields.items()
         for side in ("low", "high")
         for macro in [f"CHF_{side}_{level}".upper()]
     ]

@@ -14,6 +14,6 @@ void async_copy(CHF_INPUTS, ulong n, __global uchar *acc, ulong acc_n, __global 
     const ulong count = min(n - from, (ulong)CHF_LOCAL);
     event_t copied = async_work_group_copy(staged, p0 + from, count, 0);
     wait_group_events(1, &copied);
-    const acc_t a = lid < count ? chf_lift(chf_value_local(staged, lid), from + lid) : chf_zero();
+    const acc_t a = lid < count ? rung_of(chf_value_local(staged, lid), from + lid) : chf_zero();
     rung_put(chf_group_reduce(a, scratch), n, acc, acc_n, seen);
 }

@@ -12,7 +12,6 @@ import pytest
 import chunkfold as cf
 from chunkfold.kernels import DeviceContext, as_monoid, bind, box
 from chunkfold.kernels.binding.binding import Bound
-from chunkfold.kernels.program.options import TURNED
 from tests.kernels.fold.test_fold import fold_for, upload
 
 
@@ -128,34 +127,6 @@ def test_ops_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(
     assert got.tolist() == (2 * array.sum(0)).tolist()
 
 
-def test_joins_that_mix_dtypes_leave_vectors_to_what_takes_elements_in(opened: DeviceContext):
-    mixed = cf.Monoid(
-        "mixed",
-        fields={"d": "float64", "m": "float32"},
-        zero={"d": 0, "m": 0},
-        lift=lambda x: {"d": abs(x), "m": abs(x)},
-        op={"d": "add", "m": "max"},
-        accumulate=cf.Accumulate(
-            state={"d": "float64", "m": "float32"},
-            start={"d": 0, "m": 0},
-            step=lambda s, x: {"d": s.d + abs(x), "m": np.fmax(s.m, abs(x))},
-            end=lambda s: {"d": s.d, "m": s.m},
-            join=lambda a, b: {"d": a.d + b.d + 0 * a.m, "m": np.fmax(a.m, b.m)},
-        ),
-        finish=lambda fields, _: fields["d"] + fields["m"],
-    )
-    shape = (40, 64)
-    whole = box(shape, (1,))
-    one = bound(mixed)
-    fold = fold_for(opened, one, whole)
-    if opened.device.kind == "cpu":
-        assert fold.tuning.short_rows == TURNED
-    array = np.random.default_rng(7).integers(-9, 9, shape).astype("f4")
-    fold.add([upload(opened, array)], whole)
-    got = one.statistics[0].finish(fold.finish(), shape, (1,))
-    assert got.tolist() == (abs(array).sum(1) + abs(array).max(1)).tolist()
-
-
 @pytest.mark.parametrize("skipna", [False, True])
 def test_nothing_adds_nothing_to_a_variance_however_large_elements_are(
     opened: DeviceContext, skipna: bool
@@ -187,7 +158,6 @@ def test_monoids_that_differ_in_their_end_fold_one_state(
                 start={"all": 0, "above": 0},
                 step=lambda s, x: {"all": s.all + 1, "above": s.above + (x > 3)},
                 end={"n": end},
-                join=lambda a, b: {"all": a.all + b.all, "above": a.above + b.above},
             ),
         )
 

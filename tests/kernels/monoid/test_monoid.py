@@ -114,10 +114,6 @@ def test_one_field_may_be_given_bare():
             "which is a count that kernels may not have",
         ),
         (
-            {"accumulate": added_up(join_alike=lambda a, b: {"t": a.t + b.t})},
-            "join_alike of monoid 's' joins what one first element began.*give accumulate.join",
-        ),
-        (
             {"accumulate": of_first(carry=lambda s: {"t": s.t + s.u})},
             r"carry\['t'\] of monoid 's' has to do with \['u'\], which a first element sets",
         ),
@@ -160,11 +156,6 @@ FUNCTION = "write a function of symbols, as lift=lambda x: x \\* x"
         ({"accumulate": added_up(end={"s": "s.t"})}, f"accumulate.end is 's.t', .*; {FUNCTION}"),
         ({"accumulate": of_first(first="x")}, f"accumulate.first is 'x', .*; {FUNCTION}"),
         ({"accumulate": added_up(carry="t = 0")}, f"accumulate.carry is 't = 0', .*; {FUNCTION}"),
-        ({"accumulate": added_up(join="a.t")}, f"accumulate.join is 'a.t', .*; {FUNCTION}"),
-        (
-            {"accumulate": of_first(join_alike="a.t")},
-            f"accumulate.join_alike is 'a.t', .*; {FUNCTION}",
-        ),
     ],
 )
 def test_text_is_refused_with_what_to_write(change: dict, match: str):
@@ -226,13 +217,6 @@ def test_what_gives_no_expression_of_each_field_is_refused(change: dict, match: 
         (added_up(carry=lambda s: {"u": 0}), r"carry names \['u'\]; there are t"),
         (added_up(carry=["t"]), r"accumulate.carry is \['t'\], which is no function of symbols"),
         (added_up(carry=lambda s: ["t"]), "carry gives .*; give a mapping of fields"),
-        (added_up(join=lambda a, b: {"u": 0}), r"join names \['u'\]; there are t"),
-        (of_first(join=lambda a, b: {"t": 0}), r"join names \['t'\], but should name \['t', 'u'\]"),
-        (added_up(join=["t"]), r"accumulate.join is \['t'\], which is no function of symbols"),
-        (
-            of_first(join_alike=lambda a, b: {"t": a.t, "u": a.u}),
-            r"join_alike names \['u'\]; there are t",
-        ),
         (added_up(end=lambda s: {"u": s.t}), r"end names \['u'\]; there are s"),
         (added_up(end=lambda s: s.t), "end gives .*; give a mapping of fields and expressions"),
         (added_up(end=lambda s: {}), "accumulate of monoid 's' ends in no field"),
@@ -326,29 +310,6 @@ def test_a_carry_that_empties_nothing_is_found_out(opened: DeviceContext):
         choose(opened.device, accumulator, kernels=("flat",))
 
 
-def test_a_join_that_loses_a_state_is_found_out(opened: DeviceContext):
-    kept = added_up(join=lambda a, b: {"t": a.t})
-    monoid = declared(name="kept", accumulate=kept)
-    accumulator = bind([monoid], [np.dtype("int8")]).accumulator
-    with pytest.raises(MonoidError, match=r"accumulate\.join and op disagree: where a is"):
-        choose(opened.device, accumulator, kernels=("rows",))
-
-
-def test_parts_of_a_stream_whose_join_loses_one_are_found_out(opened: DeviceContext):
-    kept = Accumulate(
-        state={"p": "int64", "t": "int64", "n": "int64"},
-        start={"p": 0, "t": 0, "n": 0},
-        first=lambda x: {"p": x},
-        step=lambda s, x: {"t": s.t + (x - s.p), "n": s.n + 1},
-        end=lambda s: {"s": s.t + s.n * s.p},
-        join_alike=lambda a, b: {"t": a.t, "n": a.n + b.n},
-    )
-    monoid = declared(name="kept", accumulate=kept)
-    accumulator = bind([monoid], [np.dtype("int8")]).accumulator
-    with pytest.raises(MonoidError, match=r"accumulate\.join_alike and op disagree: where a is"):
-        choose(opened.device, accumulator, kernels=("rows",))
-
-
 @pytest.mark.parametrize(
     ("first", "skipna"),
     some([real, lambda x: np.fmax(real(x), 3)], [False, True]),
@@ -364,8 +325,6 @@ def test_the_first_element_of_each_stream_is_set_once(
         first=lambda x: {"p": first(x)},
         step=lambda s, x: {"s": s.s + (x - s.p), "n": s.n + 1},
         end=lambda s: {"s": s.s + s.n * s.p},
-        join=lambda a, b: {"p": 0, "s": a.s + a.n * a.p + b.s + b.n * b.p, "n": 0},
-        join_alike=lambda a, b: {"s": a.s + b.s, "n": a.n + b.n},
     )
     monoid = Monoid("about", zero=0, lift=itself, op="add", accumulate=about, skipna=skipna)
     array = (np.arange(6000 * 9 * 40) * 37 % 1009 - 500).reshape(6000, 9, 40).astype("float32")

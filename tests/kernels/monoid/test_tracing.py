@@ -45,7 +45,7 @@ def trees(found: Traced) -> list[Node]:
     """Every tree of a monoid, in order."""
     made = [*found.lift.values(), *(op for op in found.op.values() if isinstance(op, Node))]
     for state in found.states:
-        for part in (state.step, state.end, state.first, state.carry, state.join, state.join_alike):
+        for part in (state.step, state.end, state.first, state.carry):
             made += part.values()
     return made
 

@@ -1,0 +1,45 @@
+"""What trees call the elements that they read, one or lanes of them, and which are absent."""
+
+from __future__ import annotations
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.component import Component
+from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.expressions.style import LANES, ONE
+from chunkfold.kernels.program.texts import declared
+
+
+def names(accumulator: Accumulator) -> str:
+    """Name the elements."""
+    value = [STORED[name].value for name in accumulator.value]
+    return " ".join(["   ", *(f"const {t} x{n} = v.x{n};" for n, t in enumerate(value))])
+
+
+def head(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Begin a step: pass over an element that is absent."""
+    skip = ""
+    if part.absent is not None:
+        skip = f"\n{declared('absent', part.absent, ONE)}\n    if (absent)\n        return;"
+    return f"""\
+static void {c}_step({c}_state *state, value_t v, ulong i)
+{{
+{names(accumulator)}{skip}"""
+
+
+def named_lanes(accumulator: Accumulator) -> str:
+    """Name the elements of lanes."""
+    value = [STORED[name].value for name in accumulator.value]
+    return " ".join(f"const CHF_VEC({t}) x{n} = v->x{n};" for n, t in enumerate(value))
+
+
+def head_of_lanes(part: Component, accumulator: Accumulator) -> str:
+    """Name the elements of lanes, their indices if anything reads them, and which are absent."""
+    index = "    const CHF_VEC(ulong) i = (CHF_VEC(ulong))(i0) + chfv_iota * di;\n"
+    return f"""\
+    {named_lanes(accumulator)}
+{index if accumulator.uses_index else ""}{mask(part)}"""
+
+
+def mask(part: Component) -> str:
+    """Name the lanes whose elements are absent, if any may be."""
+    return "" if part.absent is None else declared("absent", part.absent, LANES)

@@ -1,0 +1,107 @@
+"""What kernels ask of a component of an accumulator, of whatever kind it is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.component import Component
+from chunkfold.kernels.expressions.nodes import Node
+
+
+@dataclass(frozen=True)
+class Kind(ABC):
+    """A component as kernels know it; c0 stands for its name, h0 for that of its state's holder.
+
+    `source` defines c0_t, c0_zero and c0_op, if it is held; of one stream c0_state, c0_begin,
+    c0_step, and c0_end, which makes a c0_t of an h0_state; of lanes c0_states, c0_begins, c0_steps,
+    and c0_ends, which makes CHF_LANES c0_t of an h0_states. Of what another holds it defines the
+    ends alone. What else there is, the properties say.
+    """
+
+    number: int
+    accumulator: Accumulator
+
+    @property
+    def name(self) -> str:
+        """What kernels call it."""
+        return f"c{self.number}"
+
+    @property
+    def holder(self) -> str:
+        """What they call the component that holds its state."""
+        return f"c{self.accumulator.holders[self.number]}"
+
+    @property
+    def is_holder(self) -> bool:
+        """Whether it holds its own state."""
+        return self.name == self.holder
+
+    @property
+    def part(self) -> Component:
+        """The component."""
+        return self.accumulator.components[self.number]
+
+    @property
+    @abstractmethod
+    def told(self) -> str:
+        """What it is, for who reads a program."""
+
+    @abstractmethod
+    def source(self) -> str:
+        """Return what it defines."""
+
+    @property
+    @abstractmethod
+    def on_vectors(self) -> bool:
+        """Whether lanes are vectors, and not so many states."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it has a place in an accumulator."""
+        return True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is an exact sum: c0_adds adds doubles to lanes that are vectors.
+
+        Of elements or their squares, c0_elements are those, and c0_try steps on trial.
+        """
+        return False
+
+    @property
+    def has_firsts(self) -> bool:
+        """Whether c0_firsts looks at the first elements of lanes, before any step."""
+        return False
+
+    @property
+    def carries(self) -> bool:
+        """Whether lanes have something to empty now and then: c0_carries."""
+        return False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether c0_keep moves something from an accumulator to a table."""
+        return False
+
+    @property
+    def settles(self) -> bool:
+        """Whether c0_settle gives an accumulator the one form that its value has."""
+        return False
+
+    @property
+    def leaves(self) -> bool:
+        """Whether lanes are left as vectors: c0_ended makes c0_accs of them, c0_merged adds two."""
+        return False
+
+    @property
+    def joins(self) -> Mapping[str, Node]:
+        """Fields of lanes a and b joined, where vectors do it in little work; else none."""
+        return {}
+
+    @property
+    def common(self) -> frozenset[str]:
+        """Fields of lanes that all have in common."""
+        return frozenset()

@@ -97,7 +97,8 @@ ROOMS = {
         "device", "program", "fold", "tuning", "ladder", "bench",
     ),
     "pipeline": (
-        "stores", "decoding", "sources", "planning", "reading", "worker", "cluster", "running",
+        "stores", "decoding", "sources", "planning", "results", "reading", "worker", "cluster",
+        "running",
     ),
 }  # fmt: skip
 """Folders of a layer: each imports those before it alone."""

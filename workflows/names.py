@@ -10,11 +10,11 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid
 from chunkfold.planning.request import Op
+from chunkfold.results.companions import Companions
+from chunkfold.results.coordinates import Beside, Kept
 from chunkfold.sources.axis_names import Axis
 from chunkfold.sources.labels import Given
 from chunkfold.sources.source import Source
-from chunkfold.workflows.companions import Companions
-from chunkfold.workflows.coordinates import Beside, Kept
 from chunkfold.workflows.groups import refuse_unwritable
 from chunkfold.workflows.outputs import format_of
 

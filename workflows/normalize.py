@@ -17,11 +17,12 @@ from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.kernels import Packing
+from chunkfold.results.attributes import carried_attributes
+from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import axis_names, axis_numbers
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
-from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.outputs import (
     check_output,
     is_remote,
@@ -30,7 +31,6 @@ from chunkfold.workflows.outputs import (
     shown,
     staged,
 )
-from chunkfold.workflows.quantities import Quantity
 from chunkfold.workflows.results import normalization_json
 from chunkfold.workflows.window import in_window
 

@@ -17,16 +17,16 @@ from chunkfold.kernels.catalogue.finishes import BIN
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Op
+from chunkfold.results.attributes import carried_attributes
+from chunkfold.results.companions import COORDINATES, Companions
+from chunkfold.results.coordinates import Kept
+from chunkfold.results.dates import are_beyond
+from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.source import Source
-from chunkfold.workflows.attributes import carried_attributes
-from chunkfold.workflows.companions import COORDINATES, Companions
-from chunkfold.workflows.coordinates import Kept
-from chunkfold.workflows.dates import are_beyond
 from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import OWN_AXES, op_names, refuse_taken
 from chunkfold.workflows.outputs import format_of, shown
-from chunkfold.workflows.quantities import Quantity, quantity_of
 
 _OF_DATES = ("units", "calendar", "standard_name")
 _TOLD = ("selection", "ddof", "skipna", "where", "mask_and_scale", "dtype", "mode")

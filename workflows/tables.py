@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.workflows.coordinates import Kept, beside, read_or_left_out
+from chunkfold.results.coordinates import Kept, beside, read_or_left_out
+from chunkfold.results.decoded import decoded
 from chunkfold.workflows.csv_cells import harmless
-from chunkfold.workflows.decoded import decoded
 from chunkfold.workflows.reduced import Reduced
 
 _TIMES = ("s", "ms", "us", "ns")

@@ -12,9 +12,9 @@ import xarray
 import zarr
 
 import chunkfold as cf
+from chunkfold.results.companions import Companions
+from chunkfold.results.coordinates import Kept
 from chunkfold.sources.opening import open_source
-from chunkfold.workflows.companions import Companions
-from chunkfold.workflows.coordinates import Kept
 from chunkfold.workflows.project import project
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.writing import write_results

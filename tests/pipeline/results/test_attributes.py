@@ -14,8 +14,8 @@ import zarr
 import chunkfold as cf
 from chunkfold.errors import PackedWarning
 from chunkfold.kernels import CATALOGUE
+from chunkfold.results.quantities import QUANTITIES
 from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.quantities import QUANTITIES
 from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.writing import write_results
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
+from chunkfold.results.quantities import Kind, Quantity, units_of
 from chunkfold.sources.cf_packing import MISSING, SCALING, packing_of
 from chunkfold.sources.source import Source
-from chunkfold.workflows.quantities import Kind, Quantity, units_of
 
 _SCALE = (Kind.ELEMENT, Kind.LEVEL)
 _SAME = (*_SCALE, Kind.DIFFERENCE, Kind.TOTAL)
@@ -43,7 +43,7 @@ HOLDS: Mapping[str, Collection[Kind]] = MappingProxyType(
         **dict.fromkeys(("least_significant_digit", "quantization"), ()),
         **dict.fromkeys(("axis", "cf_role", "compress", "sample_dimension"), ()),
         **dict.fromkeys(("instance_dimension", "cell_methods"), ()),
-        # They name other arrays: `chunkfold.workflows.companions` says which of them are there.
+        # They name other arrays: `chunkfold.results.companions` says which of them are there.
         **dict.fromkeys(("coordinates", "ancillary_variables", "cell_measures"), ()),
         **dict.fromkeys(("grid_mapping", "bounds", "climatology", "formula_terms"), ()),
         **dict.fromkeys(("geometry", "mesh", "location", "nodes", "node_coordinates"), ()),

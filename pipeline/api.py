@@ -29,8 +29,6 @@ from chunkfold.sources.axis_names import Axis
 from chunkfold.sources.cf_packing import not_applied
 
 ON_BAD_CHUNK = ("stop", "skip")
-Result = Any
-"""A NumPy scalar or array; with a list of ops, a dict of them by name."""
 
 
 def reduce(
@@ -53,9 +51,10 @@ def reduce(
     by: Any = None,
     by_axis: Axis = None,
     groups: Any = None,
+    labels: bool = False,
     client: Client | None = None,
     on_event: OnEvent | None = None,
-) -> Result:
+) -> Any:
     """Reduce a Zarr array over some or all axes, with NumPy's meaning.
 
     Parameters
@@ -108,13 +107,16 @@ def reduce(
         of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with the
         extents of some axes of the source, before any selection. What is negative, NaN, NaT or
         masked is in no group. In results the groups are an axis, in the place of the first axis
-        that has labels, in ascending order of their labels, which `Run.groups` has.
+        that has labels, in ascending order of their labels, which `Result.labels` has.
     by_axis
         The axes that labels are along, as `axis`; if it is not given, those that have the names of
         the labels' axes, or else their extents: the only ones, or the last ones.
     groups
         The labels of the groups, in the order of the results: also of those that have no elements.
         Other labels are in no group. None: those that there are.
+    labels
+        Return a `Result`: values with the names of their axes, coordinates, attributes and units.
+        Results of groups are such anyway.
     client
         Cluster to run on: None takes the current distributed client if there is one, else this
         process and its first device.
@@ -123,20 +125,22 @@ def reduce(
 
     Returns
     -------
-    A NumPy scalar or array; with a list of ops, a dict of them by name.
+    A NumPy scalar or array, or with `labels` or groups a `Result`; with a list of ops, a mapping of
+    them by name.
 
     Raises
     ------
     ChunkfoldError
         See `chunkfold.errors`.
     """
-    return submit(
+    run = submit(
         source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
         where=where,
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, variant=variant,
         memory=memory, on_bad_chunk=on_bad_chunk, storage_options=storage_options, by=by,
         by_axis=by_axis, groups=groups, client=client, on_event=on_event,
-    ).result()  # fmt: skip
+    )  # fmt: skip
+    return run.labelled() if labels else run.result()
 
 
 def submit(
@@ -177,12 +181,17 @@ def submit(
     # Before asking the cluster, so that bad input fails without one.
     bound = request.bound()
     request.check(bound)
-    given = {"mask_and_scale": bool(mask_and_scale)}
-    for told in not_applied(request.sources, "mask_and_scale=True", **given):
+    for told in not_applied(
+        request.sources, "mask_and_scale=True", mask_and_scale=bool(mask_and_scale)
+    ):
         warnings.warn(told, PackedWarning, stacklevel=3)
     for told in (depends_on_order_of(bound.accumulator, value) for value in (np.nan, -0.0)):
         if told:
             warnings.warn(told, LawsWarning, stacklevel=3)
+    given = {
+        "op": op, "keepdims": keepdims, "dtype": dtype, "ddof": ddof, "skipna": skipna,
+        "where": where, "mask_and_scale": mask_and_scale, "selection": selection, "mode": mode,
+    }  # fmt: skip
     run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
         backend.listen(run)
@@ -200,7 +209,7 @@ def submit(
             bound,
             backend,
             workers.devices,
-            keepdims=keepdims,
+            given=given,
             single=isinstance(op, (str, Monoid)),
             variant=variant,
             skips=on_bad_chunk == "skip",

@@ -12,14 +12,13 @@ from chunkfold.kernels import Monoid
 from chunkfold.planning.request import Op
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Beside, Kept
+from chunkfold.results.results import OWN_AXES
 from chunkfold.sources.axis_names import Axis
 from chunkfold.sources.labels import Given
 from chunkfold.sources.source import Source
 from chunkfold.workflows.groups import refuse_unwritable
 from chunkfold.workflows.outputs import format_of
 
-OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
-"""Reductions whose results have an axis beside those that are left, and what it is called."""
 _FIELDS = MappingProxyType({"histogram": ("left", "right", "count")})
 """Reductions whose results are records, and the fields of these: each an array of its own."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,13 @@ from chunkfold.planning.request import Op
 from chunkfold.sources.labels import read_labels
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
-from chunkfold.workflows.names import refuse_taken_names
-from chunkfold.workflows.outputs import check_output, refuse_sources, staged
-from chunkfold.workflows.reduced import (
-    Reduced,
+from chunkfold.workflows.as_zarr import (
     check_results,
     refuse_own_axes,
     write_zarr,
 )
+from chunkfold.workflows.names import refuse_taken_names
+from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 
 
 def project(
@@ -68,11 +67,9 @@ def project(
         names["by"] = given["by"]
     refuse_taken_names(out, found, op, axis=axis, **names)
     run = submit(found, op, axis=axis, **given)
-    results = run.result()
-    named = results if isinstance(results, Mapping) else {run.plan.ops[0]: results}
-    reduced = Reduced(run.plan, named, {"op": op, **given})
+    run.result()
     with staged(out, overwrite=overwrite) as made:
-        write_zarr(made, {"": reduced})
+        write_zarr(made, {"": run.results})
     return open_node(out)
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.planning.request import Op
+from chunkfold.results.results import Results
 from chunkfold.workflows.as_json import json_text, jsonable
+from chunkfold.workflows.as_zarr import check_results, write_zarr
 from chunkfold.workflows.outputs import check_output, format_of, staged
-from chunkfold.workflows.reduced import Reduced, check_results, write_zarr
 from chunkfold.workflows.results import groups_json
 from chunkfold.workflows.tables import check_table, write_csv, write_parquet
 
-ByKey = Mapping[str, Reduced]
+ByKey = Mapping[str, Results]
 """What was reduced, by the name that an output has for it; the key of one alone may be empty: its
 results then stand at the top."""
 
@@ -47,7 +48,7 @@ def write_results(out: str | Path, reduced: ByKey, *, overwrite: bool = False) -
 
 def _write_json(path: Path, reduced: ByKey) -> None:
     found: Any = {
-        key: groups_json(one.plan) | {op: jsonable(value) for op, value in one.results.items()}
+        key: groups_json(one.plan) | {op: jsonable(value) for op, value in one.found.items()}
         for key, one in reduced.items()
     }
     path.write_text(json_text(found.get("", found), indent=2) + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,20 @@ from chunkfold.sources.source import Source
 
 _SCALE = (Kind.ELEMENT, Kind.LEVEL)
 _SAME = (*_SCALE, Kind.DIFFERENCE, Kind.TOTAL)
+
+
+class Measured(Protocol):
+    """What has attributes."""
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """By name."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of its elements."""
+
+
 HOLDS: Mapping[str, Collection[Kind]] = MappingProxyType(
     {
         "units": _SAME,  # as `units_of` has them
@@ -61,7 +75,7 @@ _TIMEDELTA = "timedelta64"
 
 
 def carried_attributes(
-    sources: Sequence[Source],
+    sources: Sequence[Measured],
     quantity: Quantity,
     dtype: np.dtype,
     *,
@@ -86,7 +100,7 @@ def carried_attributes(
     reduced
         The names of the axes that were reduced; None if axes have no names.
     """
-    first, *others = (one.array.attrs.asdict() for one in sources)
+    first, *others = (one.attributes for one in sources)
     packing = _packing(sources, quantity.kind, unpacked=unpacked)
     truths = dtype.kind == "b" and sources[0].dtype.kind != "b"
     alike = all(_measured(one) == _measured(first) for one in others)
@@ -143,7 +157,7 @@ def _measured(attributes: Mapping[str, Any]) -> list[Any]:
     return [attributes.get(name) for name in names]
 
 
-def _packing(sources: Sequence[Source], kind: Kind, *, unpacked: bool) -> dict[str, Any] | None:
+def _packing(sources: Sequence[Measured], kind: Kind, *, unpacked: bool) -> dict[str, Any] | None:
     """Return the attributes by which results stand for values, as the elements they are made of do.
 
     None if no attribute can say it: they are then of the numbers that are stored. Where a scale is
@@ -151,10 +165,11 @@ def _packing(sources: Sequence[Source], kind: Kind, *, unpacked: bool) -> dict[s
     """
     if unpacked:
         return {}
-    attributes = sources[0].array.attrs.asdict()
+    source = sources[0]
+    attributes = source.attributes
     given = {name: attributes[name] for name in SCALING if name in attributes}
     try:
-        packing = packing_of(sources[0]) or Packing()
+        packing = (packing_of(source) if isinstance(source, Source) else None) or Packing()
     except PlanError:  # attributes say nothing that can be read
         return None if given or "_Unsigned" in attributes else {}
     if packing.stored is not None or (given and packing.scale < 0 and kind is Kind.ELEMENT):

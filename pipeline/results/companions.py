@@ -38,7 +38,7 @@ class Companions:
         self._found: dict[str, Beside | None] = {}
         for name in kept.along:
             self._comes(name)
-        self.attributes = self._those_of(kept.source.array.attrs.asdict(), _OF_RESULTS)
+        self.attributes = self._those_of(kept.source.attributes, _OF_RESULTS)
         """The attributes of results that name what comes along."""
         named = str(self.attributes.pop(COORDINATES, "")).split()
         others = " ".join(name for name in named if name not in kept.along)

@@ -7,7 +7,8 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from chunkfold.kernels import Bound, Device
 from chunkfold.kernels.accumulator.partial import Partial, assembled
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
+from chunkfold.results.labels import HeldLabels
+from chunkfold.results.result import Result
+from chunkfold.results.results import Results
 from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
 from chunkfold.running.nans import since_elements_are
@@ -43,19 +47,20 @@ class Run:
         backend: Backend,
         devices: Sequence[Device],
         *,
-        keepdims: bool,
+        given: Mapping[str, Any],
         single: bool,
         variant: str | None,
         skips: bool,
         on_event: OnEvent | None,
+        labels_from: HeldLabels | None = None,
     ) -> None:
         self.id = run
         self.plan = plan
         self.events: list[Event] = []
         """What happened so far; grows until the run has ended."""
         self._bound, self._backend, self._on_event = bound, backend, on_event
-        self._devices = devices
-        self._keepdims, self._single = keepdims, single
+        self._devices, self._labels_from = devices, labels_from
+        self._given, self._single = given, single
         self._report = Report(0, {})
         self._engine: Engine | None = None
         self._cancelled = threading.Event()
@@ -69,7 +74,9 @@ class Run:
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for the result. Interrupted (Ctrl-C), the run is cancelled.
+        """Wait for the result, as `chunkfold.reduce` returns it without `labels`.
+
+        Interrupted (Ctrl-C), the run is cancelled.
 
         Raises
         ------
@@ -78,6 +85,29 @@ class Run:
         ChunkfoldError
             Whatever ended the run.
         """
+        self._wait(timeout)
+        held, found = self._labels_from, self._results
+        if held is not None:
+            return self._only({op: held.held(one) for op, one in found.items()})
+        return self._only(self._values if self.plan.grouping is None else found)
+
+    def labelled(self, timeout: float | None = None) -> Result | Results:
+        """Wait for the result, and return it with its labels; several by op; otherwise as `result`.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not there after `timeout` seconds; the run goes on.
+        ChunkfoldError
+            Whatever ended the run.
+        """
+        self._wait(timeout)
+        return cast("Result | Results", self._only(self._results))
+
+    def _only(self, results: Mapping[str, Any]) -> Any:
+        return next(iter(results.values())) if self._single else results
+
+    def _wait(self, timeout: float | None) -> None:
         try:
             if not self._ended.wait(timeout):
                 raise TimeoutError(f"run {self.id} has not ended after {timeout} s")
@@ -87,7 +117,6 @@ class Run:
             raise
         if self._error is not None:
             raise self._error
-        return next(iter(self._values.values())) if self._single else self._values
 
     def cancel(self) -> None:
         """End the run: queued blocks are dropped, running ones end at their next leaf."""
@@ -101,6 +130,16 @@ class Run:
     def values(self) -> Mapping[str, Any]:
         """Results by name; empty until they are there."""
         return self._values
+
+    @property
+    def results(self) -> Results:
+        """Results by name, with their labels; waits for them as `result` does."""
+        self._wait(None)
+        return self._results
+
+    @cached_property
+    def _results(self) -> Results:
+        return Results(self.plan, self._values, self._given, self._labels_from)
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -253,7 +292,7 @@ class Run:
         """Give results their axes: groups stand where the first axis that has labels did."""
         layout, grouping = self.plan.layout, self.plan.grouping
         alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
-        if not self._keepdims:
+        if not self._given.get("keepdims"):
             alive = [n for n in alive if n not in layout.reduced]
         shape = [1 if n in layout.reduced else layout.shape[n] for n in alive]
         if grouping is None:

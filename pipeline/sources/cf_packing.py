@@ -141,7 +141,7 @@ def _said(value: Any) -> str:
 
 def _attributes(source: Source) -> Mapping[str, Any]:
     """Return an array's attributes; in format 2 its fill value comes before its `_FillValue`."""
-    given = source.array.attrs.asdict()
+    given = source.attributes
     attributes = {name: value for name, value in given.items() if value is not None}  # as xarray
     if MISSING[0] in attributes:
         attributes.update((MISSING[0], fill) for fill in _missing_fill(source))

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -82,6 +82,11 @@ class Source:
     def dtype(self) -> np.dtype:
         """Element dtype, in the array's byte order."""
         return np.dtype(self.array.dtype)
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Any]:
+        """What is said of it, by name."""
+        return self.array.attrs.asdict()
 
     @property
     def cell(self) -> tuple[int, ...]:

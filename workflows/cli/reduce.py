@@ -21,7 +21,6 @@ from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sources
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.results import run_json
 from chunkfold.workflows.style import device_table, pass_table, print_results, show, tell_skipped
@@ -132,19 +131,18 @@ def command(
             )
             record.runs[opened[0].name] = run
             with options.or_skipped(on_bad_chunk):
-                results = run.result()
+                run.result()
         # Before the cluster is closed, which takes longer than a small reduction; to the output
         # first, since standard output may fail.
         if output is not None:
-            reduced = Reduced(run.plan, results, {**given, "keepdims": keepdims})
-            write_results(output, {"": reduced}, overwrite=overwrite)
+            write_results(output, {"": run.results}, overwrite=overwrite)
             if not quiet:
                 err.print(f"wrote {output}", markup=False)
         if as_json:
             click.echo(json_text(run_json(run)))
         else:
             groups = {} if run.groups is None else {"groups": run.groups}
-            print_results({**groups, **results}, run.plan.layout.elements, step_of(run.plan))
+            print_results({**groups, **run.values}, run.plan.layout.elements, step_of(run.plan))
         if not quiet:
             _tell(run)
         if profile:

@@ -16,6 +16,7 @@ from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid
 from chunkfold.planning.plan import Plan
 from chunkfold.printable import printable
+from chunkfold.results.results import Results
 from chunkfold.running.run import Run
 from chunkfold.sources.source import Source
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_workers
@@ -25,7 +26,6 @@ from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, check_writable, refuse_equal, refuse_sources
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.writing import check_writing, write_results
 
@@ -34,7 +34,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 class Outcome:
     """What a job left."""
 
-    reduced: Mapping[str, Reduced]
+    reduced: Mapping[str, Results]
     """Results, by what the output calls their sources."""
     record: Record
     """Of which the manifest was made."""
@@ -169,8 +169,8 @@ def run_job(
                     given = _asked(job) | _limits(job)
                     run = submit(source, client=client, on_event=on_event, **given)
                     record.runs[key] = run
-                    results = _result(run, job, deadline)
-                    reduced[key] = Reduced(run.plan, results, given)
+                    _wait(run, job, deadline)
+                    reduced[key] = run.results
                 # Before the cluster is closed, which takes longer than a small job.
                 write_results(job.output.path, reduced, overwrite=job.output.overwrite)
     return Outcome(reduced, record)
@@ -197,14 +197,13 @@ def _limits(job: Job) -> dict[str, Any]:
     return {"keepdims": job.reduce.keepdims, "on_bad_chunk": job.limits.on_bad_chunk}
 
 
-def _result(run: Run, job: Job, deadline: float | None) -> Mapping[str, Any]:
+def _wait(run: Run, job: Job, deadline: float | None) -> None:
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
     try:
-        results: Mapping[str, Any] = run.result(left)
+        run.result(left)
     except TimeoutError:
         run.cancel()
         raise TimeLimitError(
             f"job {job.name} took longer than limits.time, {job.limits.time:g} s; "
             f"it was at {run.plan.name}"
         ) from None
-    return results

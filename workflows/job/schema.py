@@ -25,8 +25,8 @@ from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.planning.request import MODES
 from chunkfold.units import size_bytes
+from chunkfold.workflows.as_zarr import check_results
 from chunkfold.workflows.parsing import named, parse_selection, with_edges, words
-from chunkfold.workflows.reduced import check_results
 
 _SIZE = re.compile(r"\s*[0-9]{1,9}(\.[0-9]+)?\s*[kKMGTP]?i?B\s*")
 _TIME = re.compile(r"\s*[0-9]{1,6}(\.[0-9]+)?\s*(ms|s|m|h|d)\s*")

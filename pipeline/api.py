@@ -21,12 +21,14 @@ from chunkfold.kernels.tuning.variant import forced
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Op, Request, Where, memory_bytes
 from chunkfold.planning.staffing import THREADS, memory_each, readers_each
+from chunkfold.results.of_xarray import of_xarray
 from chunkfold.running.backend import Backend, InProcess
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
 from chunkfold.settings import WAITS, StorageOptions, most_requests, wait_seconds
 from chunkfold.sources.axis_names import Axis
 from chunkfold.sources.cf_packing import not_applied
+from chunkfold.sources.held import is_held
 
 ON_BAD_CHUNK = ("stop", "skip")
 
@@ -39,7 +41,7 @@ def reduce(
     keepdims: bool = False,
     dtype: Any = None,
     ddof: float = 0,
-    skipna: bool = False,
+    skipna: bool | None = None,
     where: Where = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
@@ -60,8 +62,8 @@ def reduce(
     Parameters
     ----------
     source
-        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; a pair of
-        equal shape for reductions of two inputs.
+        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; a DataArray or a
+        Dataset that xarray opened from a Zarr; a pair of equal shape for reductions of two inputs.
     op
         A reduction, by name or as a `Monoid`; or several, which share one read of the data.
     axis
@@ -75,7 +77,7 @@ def reduce(
     ddof
         Delta degrees of freedom: variances divide by count - ddof.
     skipna
-        Take elements that are NaN or NaT for absent.
+        Take elements that are NaN or NaT for absent. None: only of xarray's floats, as xarray does.
     where
         A condition: elements of which it does not hold count as absent. A function of the elements,
         as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300".
@@ -125,21 +127,26 @@ def reduce(
 
     Returns
     -------
-    A NumPy scalar or array, or with `labels` or groups a `Result`; with a list of ops, a mapping of
-    them by name.
+    What the source is: a NumPy scalar or array, or a DataArray or Dataset of xarray's; with
+    `labels`, or of groups, a `Result`. With a list of ops, a mapping of them by name.
 
     Raises
     ------
     ChunkfoldError
         See `chunkfold.errors`.
     """
-    run = submit(
-        source, op, axis=axis, keepdims=keepdims, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
-        mask_and_scale=mask_and_scale, selection=selection, mode=mode, variant=variant,
-        memory=memory, on_bad_chunk=on_bad_chunk, storage_options=storage_options, by=by,
-        by_axis=by_axis, groups=groups, client=client, on_event=on_event,
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "axis": axis, "keepdims": keepdims, "dtype": dtype, "ddof": ddof, "skipna": skipna,
+        "where": where, "mask_and_scale": mask_and_scale, "selection": selection, "mode": mode,
+        "variant": variant, "memory": memory, "on_bad_chunk": on_bad_chunk,
+        "storage_options": storage_options, "by": by, "by_axis": by_axis, "groups": groups,
+        "client": client, "on_event": on_event,
+    }  # fmt: skip
+    if is_held(source, "Dataset"):
+        from chunkfold.xarray import reduce_dataset
+
+        return reduce_dataset(source, op, **given)
+    run = submit(source, op, **given)
     return run.labelled() if labels else run.result()
 
 
@@ -151,7 +158,7 @@ def submit(
     keepdims: bool = False,
     dtype: Any = None,
     ddof: float = 0,
-    skipna: bool = False,
+    skipna: bool | None = None,
     where: Where = None,
     mask_and_scale: bool = False,
     selection: Selection = None,
@@ -181,16 +188,17 @@ def submit(
     # Before asking the cluster, so that bad input fails without one.
     bound = request.bound()
     request.check(bound)
-    for told in not_applied(
-        request.sources, "mask_and_scale=True", mask_and_scale=bool(mask_and_scale)
-    ):
+    # What xarray holds has the values that it was opened to have.
+    told_of = request.sources if request.held is None else ()
+    for told in not_applied(told_of, "mask_and_scale=True", mask_and_scale=bool(mask_and_scale)):
         warnings.warn(told, PackedWarning, stacklevel=3)
     for told in (depends_on_order_of(bound.accumulator, value) for value in (np.nan, -0.0)):
         if told:
             warnings.warn(told, LawsWarning, stacklevel=3)
     given = {
-        "op": op, "keepdims": keepdims, "dtype": dtype, "ddof": ddof, "skipna": skipna,
-        "where": where, "mask_and_scale": mask_and_scale, "selection": selection, "mode": mode,
+        "op": op, "keepdims": keepdims, "dtype": dtype, "ddof": ddof, "skipna": request.skipna,
+        "where": where, "mask_and_scale": request.mask_and_scale, "selection": request.selection,
+        "mode": mode,
     }  # fmt: skip
     run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
@@ -214,6 +222,7 @@ def submit(
             variant=variant,
             skips=on_bad_chunk == "skip",
             on_event=on_event,
+            labels_from=of_xarray(request.held, planned),
         )
     except BaseException:
         backend.stop()
@@ -250,7 +259,7 @@ def plan(
     axis: Axis = None,
     dtype: Any = None,
     ddof: float = 0,
-    skipna: bool = False,
+    skipna: bool | None = None,
     where: Where = None,
     mask_and_scale: bool = False,
     selection: Selection = None,

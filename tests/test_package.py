@@ -102,7 +102,7 @@ ROOMS = {
     ),
 }  # fmt: skip
 """Folders of a layer: each imports those before it alone."""
-FRONT = ("__init__.py", "api.py")
+FRONT = ("__init__.py", "api.py", "xarray.py")
 """Modules of a layer's own folder that import rooms; its others are what all rooms stand on."""
 UPWARDS = {
     ("monoid", "accumulator"): "a result of one exact field is rounded where it is declared",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,8 @@ from chunkfold.grid import Axis as Along
 from chunkfold.grid import Selection, normalized_axes, select
 from chunkfold.planning.group_keys import Keys
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import Axis, axis_names, axis_numbers
+from chunkfold.sources.axis_names import Axis, Named, axis_names, axis_numbers
 from chunkfold.sources.labels import Given, narrow, numbered, read_labels, transposed
-from chunkfold.sources.source import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +36,16 @@ class Grouping:
         """Number of groups."""
         return len(self.groups)
 
+    def along(self, axes: Sequence[int]) -> Grouping:
+        """Return it with axes that are numbered otherwise: by their places in `axes`, so far."""
+        return replace(self, keys=replace(self.keys, axes=tuple(axes[n] for n in self.keys.axes)))
+
 
 def grouping_of(
     by: Any,
     by_axis: Axis,
     groups: Any,
-    source: Source,
+    source: Named,
     *,
     axis: int | Sequence[int] | None,
     selection: Selection,
@@ -81,7 +84,7 @@ def grouping_of(
 def _axes(
     given: Given,
     by_axis: Axis,
-    source: Source,
+    source: Named,
     chosen: Sequence[Along],
     reduced: set[int],
     selection: Selection,
@@ -105,7 +108,7 @@ def _axes(
 def _named(
     given: Given,
     by_axis: Axis,
-    source: Source,
+    source: Named,
     chosen: Sequence[Along],
     selection: Selection,
 ) -> list[int]:
@@ -119,7 +122,7 @@ def _named(
     return _fitting(given, [alive[n] for n in each], source)
 
 
-def _fitting(given: Given, along: list[int], source: Source) -> list[int]:
+def _fitting(given: Given, along: list[int], source: Named) -> list[int]:
     """See that labels have the extents of the axes that they are along."""
     extents = tuple(source.shape[n] for n in along)
     if extents != given.shape:
@@ -130,7 +133,7 @@ def _fitting(given: Given, along: list[int], source: Source) -> list[int]:
     return along
 
 
-def _by_extents(given: Given, source: Source, reduced: set[int]) -> list[int]:
+def _by_extents(given: Given, source: Named, reduced: set[int]) -> list[int]:
     """Find the axes that have the extents of labels: the only ones, or the last ones.
 
     Of several those that are reduced: groups are made of no others.
@@ -154,7 +157,7 @@ def _by_extents(given: Given, source: Source, reduced: set[int]) -> list[int]:
     )
 
 
-def _refuse_kept(given: Given, along: Sequence[int], source: Source, reduced: set[int]) -> None:
+def _refuse_kept(given: Given, along: Sequence[int], source: Named, reduced: set[int]) -> None:
     kept = [n for n in along if n not in reduced]
     if kept:
         raise PlanError(
@@ -164,7 +167,7 @@ def _refuse_kept(given: Given, along: Sequence[int], source: Source, reduced: se
         )
 
 
-def _axes_text(source: Source, along: Sequence[int]) -> str:
+def _axes_text(source: Named, along: Sequence[int]) -> str:
     names = axis_names(source, along) or [None] * len(along)
     told = (str(n) if name is None else repr(name) for n, name in zip(along, names, strict=True))
     return ("axis " if len(along) == 1 else "axes ") + ", ".join(told)

@@ -22,6 +22,7 @@ from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis, axis_numbers
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.held import Held, held_by
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
@@ -53,6 +54,10 @@ class Request:
     mask_and_scale: bool = False
     grouping: Grouping | None = None
     """The groups of elements that have the same label."""
+    held: Held | None = None
+    """What xarray holds of the sources, if they were given as its arrays."""
+    skipna: bool = False
+    """Whether NaN and NaT count as absent, as far as this was asked for."""
 
     @classmethod
     def of(
@@ -63,7 +68,7 @@ class Request:
         axis: Axis = None,
         dtype: Any = None,
         ddof: float = 0,
-        skipna: bool = False,
+        skipna: bool | None = None,
         where: Where = None,
         selection: Selection = None,
         mode: str = MODES[0],
@@ -81,20 +86,29 @@ class Request:
         ChunkfoldError
             If there is anything wrong with them.
         """
-        for name, given in (("skipna", skipna), ("mask_and_scale", mask_and_scale)):
+        for name, given in (("skipna", skipna or False), ("mask_and_scale", mask_and_scale)):
             if not isinstance(given, (bool, np.bool_)):
                 raise PlanError(f"{name} is {given!r}; give True or False")
-        sources, monoids = (
-            _sources(source, storage_options),
-            tuple(_monoids(op, skipna=skipna, where=where)),
-        )
-        axis = axis_numbers(sources[0], axis, selection)
-        packings = tuple(packing_of(one) if mask_and_scale else None for one in sources)
+        held = held_by(source, selection)
+        sources = _sources(source if held is None else held.sources, storage_options)
+        # Whose axes are named and counted, and what is then selected of them.
+        seen, taken = (sources[0], selection) if held is None else (held, None)
+        if held is not None:
+            selection, unpacked = held.selection, held.unpacked(ask=bool(mask_and_scale))
+        else:
+            unpacked = (bool(mask_and_scale),) * len(sources)
+        skips = _skipping(held, skipna)
+        monoids = tuple(_monoids(op, skips=skips, where=where))
+        axis = axis_numbers(seen, axis, taken)
+        each = zip(sources, unpacked, strict=True)
+        packings = tuple(packing_of(one) if packed else None for one, packed in each)
         nbytes = memory_bytes(memory)
         grouping = grouping_of(
-            by, by_axis, groups, sources[0], axis=axis, selection=selection,
+            by, by_axis, groups, seen, axis=axis, selection=taken,
             mask_and_scale=bool(mask_and_scale), storage_options=storage_options,
         )  # fmt: skip
+        if grouping is not None and held is not None:
+            grouping = grouping.along(held.axes)
         return cls(
             sources,
             monoids,
@@ -105,8 +119,10 @@ class Request:
             mode,
             nbytes,
             packings,
-            bool(mask_and_scale),
+            any(unpacked),
             grouping,
+            held,
+            skipna=skips("mean"),
         )
 
     def bound(self, *, fp64: bool = True) -> Bound:
@@ -201,12 +217,18 @@ def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
     return sources
 
 
-def _monoids(op: Op | Sequence[Op], *, skipna: bool, where: Where) -> list[Monoid]:
+def _skipping(held: Held | None, skipna: bool | None) -> Callable[[str], bool]:
+    """Return which reductions take NaN for absent: all or none, if nobody said as their library."""
+    if skipna is None and held is not None:
+        return held.skips
+    return lambda _: bool(skipna)
+
+
+def _monoids(op: Op | Sequence[Op], *, skips: Callable[[str], bool], where: Where) -> list[Monoid]:
     alone = isinstance(op, (str, bytes, Monoid)) or not isinstance(op, Iterable)
     ops: Any = [op] if alone else op
     monoids = [as_monoid(one) for one in ops]
-    if skipna:
-        monoids = [monoid.skipping() for monoid in monoids]
+    monoids = [one.skipping() if skips(one.name) else one for one in monoids]
     if where is not None:
         if not isinstance(where, str) and not callable(where):
             raise PlanError(

@@ -20,9 +20,9 @@ from chunkfold.errors import SourceError
 from chunkfold.grid import Axis, Selection, normalized_axes, select
 from chunkfold.results.attributes import of_a_part
 from chunkfold.sources.axis_names import Axis as Named
-from chunkfold.sources.axis_names import axis_names, axis_numbers, dimension_names
+from chunkfold.sources.axis_names import axis_names, axis_numbers
 from chunkfold.sources.opening import open_beside, open_node
-from chunkfold.sources.source import AnyArray, Source
+from chunkfold.sources.source import AnyArray, Source, dimension_names
 from chunkfold.stores.remote import message_of
 
 _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")

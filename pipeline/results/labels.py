@@ -33,7 +33,7 @@ class Labels(Protocol):
 class HeldLabels(Labels, Protocol):
     """Labels of what a library holds that has its own form of results."""
 
-    def held(self, result: Result) -> Any:
+    def as_held(self, result: Result) -> Any:
         """Return a result in that form."""
 
 

@@ -88,7 +88,7 @@ class Run:
         self._wait(timeout)
         held, found = self._labels_from, self._results
         if held is not None:
-            return self._only({op: held.held(one) for op, one in found.items()})
+            return self._only({op: held.as_held(one) for op, one in found.items()})
         return self._only(self._values if self.plan.grouping is None else found)
 
     def labelled(self, timeout: float | None = None) -> Result | Results:

@@ -17,9 +17,9 @@ import zarr
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import dimension_names
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_any, open_source
+from chunkfold.sources.source import dimension_names
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.stores.regular_files import refuse_special
 from chunkfold.units import size_text

@@ -89,6 +89,11 @@ class Source:
         return self.array.attrs.asdict()
 
     @property
+    def dims(self) -> list[str | None] | None:
+        """Names of its axes, if they have names."""
+        return dimension_names(self.array)
+
+    @property
     def cell(self) -> tuple[int, ...]:
         """Shape of what is decoded at once: a chunk, or else a shard where zarr reads it."""
         return tuple((self.direct is None and self.array.shards) or self.array.chunks)
@@ -316,3 +321,13 @@ def as_stored(array: AnyArray) -> AnyArray:
     given: Any = {"zarr_format": array.metadata.zarr_format}  # never guessed again
     store = careful(array.store)
     return zarr.open_array(store=store, path=array.path, mode="r", **given)
+
+
+def dimension_names(array: AnyArray) -> list[str | None] | None:
+    """Return the names of an array's axes, if they have names: zarr's, or xarray's."""
+    names: Any = getattr(array.metadata, "dimension_names", None)
+    names = names or array.attrs.asdict().get("_ARRAY_DIMENSIONS")
+    fits = isinstance(names, (list, tuple)) and len(names) == array.ndim
+    if not fits or not all(name is None or isinstance(name, str) for name in names):
+        return None
+    return list(names)

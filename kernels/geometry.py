@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class Dim:
     """Distance of neighbours in the whole array's C-order index."""
     output_stride: int = 0
     """Distance of neighbours among the outputs, if kept."""
+    others: tuple[int, ...] = ()
+    """The same as `stride` in the buffer of each input behind the first, if they have their own."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,16 @@ class Box:
     """First element in the buffer."""
     index: int = 0
     """C-order index of the first element in the whole array."""
+    others: tuple[int, ...] = ()
+    """First element in the buffer of each input behind the first, if any has strides of its own;
+    none: all are as the first."""
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:  # of so many dims it takes 50 us where caches are cold
-        return hash((self.kept, self.reduced, self.offset, self.index))
+        return hash((self.kept, self.reduced, self.offset, self.index, self.others))
 
     @cached_property
     def outputs(self) -> int:
@@ -88,7 +94,8 @@ class Box:
         row, run = self.kept[-1], self.reduced[-1]
         if row.stride < run.stride:
             return "columns", "neighbours in memory go into different outputs"
-        if run.stride == 1 and run.size <= SHORT_RUN and row.size >= SHORT_RUNS:
+        short = run.stride == 1 and run.size <= SHORT_RUN and row.size >= SHORT_RUNS
+        if short and not self.others:
             return "short_rows", (
                 f"an output has runs of {run.size} neighbours in memory, {SHORT_RUN} at most"
             )
@@ -96,12 +103,25 @@ class Box:
 
     def words(self) -> np.ndarray:
         """Lay the dims out as kernels/cl/place.clh reads them: uint64, kept before reduced."""
-        unit = Dim(1, 0, 0)
+        unit = Dim(1, 0, 0, others=(0,) * len(self.others))
         kept, reduced = self.kept or (unit,), self.reduced or (unit,)
         words = [len(kept), len(reduced)]
         for dim in (*kept, *reduced):
             words += [dim.size, dim.stride, dim.index_stride, dim.output_stride]
+        for number in range(len(self.others)):
+            words += [dim.others[number] for dim in (*kept, *reduced)]
         return np.array(words, np.uint64)
+
+    def of_inputs(self, number: int) -> Box:
+        """Return the same with strides of every input, of which there are so many."""
+        if self.others:
+            return self
+        several = number - 1
+        kept, reduced = (
+            tuple(replace(dim, others=(dim.stride,) * several) for dim in dims)
+            for dims in (self.kept, self.reduced)
+        )
+        return replace(self, kept=kept, reduced=reduced, others=(self.offset,) * several)
 
     def cut_rows(self, fold: int) -> tuple[Box, Box | None]:
         """Cut the innermost reduced dim behind a multiple of `fold`; the rest is None if empty.
@@ -120,6 +140,10 @@ class Box:
             reduced=(*outer, replace(rows, size=rows.size - whole)),
             offset=self.offset + whole * rows.stride,
             index=self.index + whole * rows.index_stride,
+            others=tuple(
+                first + whole * stride
+                for first, stride in zip(self.others, rows.others, strict=bool(self.others))
+            ),
         )
         return first, rest
 
@@ -133,14 +157,30 @@ def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
+def strides_along(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the C-order strides of what has some of a shape's axes: 0 along those it lacks.
+
+    >>> strides_along((7, 3, 4), (1, 2)), strides_along((7, 3, 4), (1,))
+    ((0, 4, 1), (0, 1, 0))
+    """
+    own = dict(zip(axes, c_strides([shape[axis] for axis in axes]), strict=True))
+    return tuple(own.get(axis, 0) for axis in range(len(shape)))
+
+
+Strides: TypeAlias = "Sequence[int] | None"
+"""Elements between neighbours along each axis."""
+
+
 def box(
     shape: Sequence[int],
     axes: Sequence[int],
     *,
-    strides: Sequence[int] | None = None,
-    index_strides: Sequence[int] | None = None,
+    strides: Strides = None,
+    index_strides: Strides = None,
     index: int = 0,
     offset: int = 0,
+    others: Sequence[Strides] = (),
+    other_offsets: Sequence[int] | None = None,
 ) -> Box:
     """Describe a box of a buffer whose `axes` are reduced.
 
@@ -160,23 +200,43 @@ def box(
         C-order index of the box's first element in the whole array.
     offset
         First element in the buffer.
+    others
+        Strides of each input behind the first, 0 along axes that it lacks (`strides_along`); None
+        for one that is as the first. Nothing: all are.
+    other_offsets
+        First element of each of these in its buffer; None: as in the first of those that are as
+        it, 0 of others.
 
     >>> box((2, 3, 4), (1, 2)).reduced
-    (Dim(size=12, stride=1, index_stride=1, output_stride=0),)
+    (Dim(size=12, stride=1, index_stride=1, output_stride=0, others=()),)
     >>> box((2, 3), (1,), strides=(1, 2)).kernel
     'columns'
+    >>> box((2, 3), (0, 1), others=[strides_along((2, 3), (0,))]).reduced[0].others
+    (1,)
     """
-    dims = dims_of(shape, axes, strides, index_strides)
+    own = tuple(c_strides(shape) if strides is None else strides)
+    each = [own if one is None else tuple(one) for one in others]
+    if other_offsets is None:
+        other_offsets = [0 if one is not None else offset for one in others]
+    firsts = tuple(other_offsets)
+    if all(one == own for one in each) and set(firsts) <= {offset}:
+        each, firsts = [], ()
+    dims = dims_of(shape, axes, own, index_strides)
+    dims = {
+        axis: replace(dim, others=tuple(one[axis] for one in each)) if each else dim
+        for axis, dim in dims.items()
+    }
     kept = merged([(dim,) for axis, dim in dims.items() if axis not in axes])
     reduced = merged([(dim,) for axis, dim in dims.items() if axis in axes])
-    return Box(tuple(dim for (dim,) in kept), tuple(dim for (dim,) in reduced), offset, index)
+    parts = tuple(dim for (dim,) in kept), tuple(dim for (dim,) in reduced)
+    return Box(*parts, offset, index, firsts)
 
 
 def dims_of(
     shape: Sequence[int],
     axes: Sequence[int],
-    strides: Sequence[int] | None = None,
-    index_strides: Sequence[int] | None = None,
+    strides: Strides = None,
+    index_strides: Strides = None,
 ) -> dict[int, Dim]:
     """Return the dim of each axis; parameters as `box`."""
     strides = c_strides(shape) if strides is None else strides
@@ -196,7 +256,7 @@ def merged(dims: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
     are merged are one run in all.
     """
     if any(each[0].size == 0 for each in dims):
-        return [(Dim(0, 1, 1, 1),) * len(dims[0])]
+        return [tuple(Dim(0, 1, 1, 1, tuple(1 for _ in dim.others)) for dim in dims[0])]
     out: list[tuple[Dim, ...]] = []
     for each in sorted(dims, key=lambda each: -each[0].stride):
         if each[0].size == 1:
@@ -215,4 +275,5 @@ def _continues(before: Dim, dim: Dim) -> bool:
         before.stride == dim.size * dim.stride
         and before.index_stride == dim.size * dim.index_stride
         and before.output_stride == dim.size * dim.output_stride
+        and before.others == tuple(dim.size * stride for stride in dim.others)
     )

@@ -12,7 +12,7 @@ import numpy as np
 from distributed import Client, get_client
 
 from chunkfold.deadline import beside
-from chunkfold.errors import LawsWarning, PackedWarning, PlanError
+from chunkfold.errors import LawsWarning, PackedWarning, PlaceWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import Selection
 from chunkfold.kernels import Device, Monoid, all_devices, devices
@@ -29,6 +29,7 @@ from chunkfold.settings import WAITS, StorageOptions, most_requests, wait_second
 from chunkfold.sources.axis_names import Axis
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.held import is_held
+from chunkfold.sources.source import Source
 
 ON_BAD_CHUNK = ("stop", "skip")
 
@@ -178,7 +179,6 @@ def submit(
     What can be known to be wrong is raised here; the rest by `Run.result`.
     """
     check_terms(memory=memory, on_bad_chunk=on_bad_chunk, client=client)
-    backend = _backend(client)
     request = Request.of(
         source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
         where=where,
@@ -200,6 +200,7 @@ def submit(
         "where": where, "mask_and_scale": request.mask_and_scale, "selection": request.selection,
         "mode": mode,
     }  # fmt: skip
+    backend = _backend(client, request.sources)
     run, listings = uuid.uuid4().hex[:12], beside(request.listings)
     try:
         backend.listen(run)
@@ -290,7 +291,8 @@ def plan(
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
     )  # fmt: skip
-    client = client or _current_client()
+    if client is None and all(source.travels for source in request.sources):
+        client = _current_client()
     terms: dict[str, Any] = {
         "workers": workers, "threads": threads, "readers": readers_each(workers),
         "requests": max(1, most_requests() // workers),
@@ -308,9 +310,18 @@ def plan(
     return replace(planned, device=able[0] if able else None)
 
 
-def _backend(client: Client | None) -> Backend:
+def _backend(client: Client | None, sources: Sequence[Source]) -> Backend:
+    """Return where a reduction runs: what is in this process's memory stays here, unless told."""
     chosen = _chosen(client)
-    return InProcess() if chosen is None else OnCluster(chosen)
+    here = [source.name for source in sources if not source.travels]
+    if chosen is None or not (here and client is None):
+        return InProcess() if chosen is None else OnCluster(chosen)
+    message = (
+        f"{' and '.join(here)}: is in this process and is reduced here, not on the cluster; "
+        "client= sends it there, block by block"
+    )
+    warnings.warn(message, PlaceWarning, stacklevel=4)
+    return InProcess()
 
 
 def _chosen(client: Client | None) -> Client | None:

@@ -68,6 +68,10 @@ class MissingWarning(UserWarning):
     """
 
 
+class PlaceWarning(UserWarning):
+    """A reduction runs elsewhere than one might think."""
+
+
 class LawsWarning(UserWarning):
     """A monoid's laws could not be shown to hold."""
 

@@ -28,9 +28,9 @@ class Cells:
     size: int
     """Elements of the axis."""
     cell: int
-    """Elements of a cell; the last one may have fewer."""
+    """Elements of a cell, of the largest where they differ; the last one may have fewer."""
     bounds: tuple[int, ...] | None = None
-    """Boundaries of an irregular grid, ascending from 0 to `size`; `cell` is then unused."""
+    """Boundaries of an irregular grid, ascending from 0 to `size`."""
 
     @property
     def offsets(self) -> np.ndarray:
@@ -56,7 +56,28 @@ class Cells:
         """
         if self.bounds is None:
             return Cells(self.size, self.cell * factor)
-        return Cells(self.size, self.cell, (*self.bounds[:-1:factor], self.bounds[-1]))
+        bounds = (*self.bounds[:-1:factor], self.bounds[-1])
+        return Cells(self.size, max(int(n) for n in np.diff(bounds)), bounds)
+
+    def inside(self, start: int, behind: int) -> np.ndarray:
+        """Return the boundaries between the first of some elements and the last, int64.
+
+        >>> Cells(10, 4).inside(1, 9).tolist(), Cells(9, 4, (0, 1, 5, 9)).inside(1, 9).tolist()
+        ([4, 8], [5])
+        """
+        if self.bounds is None:
+            return np.arange(start // self.cell + 1, (behind - 1) // self.cell + 1) * self.cell
+        return np.array([n for n in self.bounds if start < n < behind], np.int64)
+
+    def holding(self, elements: np.ndarray) -> np.ndarray:
+        """Return the numbers of the cells that have some elements, int64.
+
+        >>> Cells(9, 4, (0, 1, 5, 9)).holding(np.array([0, 1, 4, 8])).tolist()
+        [0, 1, 1, 2]
+        """
+        if self.bounds is None:
+            return elements // self.cell
+        return np.searchsorted(np.array(self.bounds), elements, side="right") - 1
 
 
 @dataclass(frozen=True)
@@ -85,13 +106,13 @@ class Axis:
         """Elements selected of each such cell, int64."""
         return _pieces(self)[2]
 
-    def touched(self, cell: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return which cells of another size each piece touches: the first, and the one behind.
+    def touched(self, cells: int | Cells) -> tuple[np.ndarray, np.ndarray]:
+        """Return which cells of another grid each piece touches: the first, and the one behind.
 
         >>> [n.tolist() for n in Axis(Cells(10, 4), 1, 10, 1).touched(3)]
         [[0, 1, 2], [2, 3, 4]]
         """
-        return _touched(self, cell)
+        return _touched(self, cells if isinstance(cells, Cells) else Cells(self.cells.size, cells))
 
     def hits(self, cell: int, count: int) -> np.ndarray:
         """Return in which of the first cells of a size selected elements lie: 1 or 0, (count,).
@@ -124,17 +145,16 @@ class Piece:
     """Where the first stands in the selection."""
     length: int
 
-    def cut(self, cells: Sequence[int]) -> list[slice]:
-        """Cut its elements where cells of any of these sizes meet.
+    def cut(self, grids: Sequence[Cells]) -> list[slice]:
+        """Cut its elements where cells of any of these grids meet.
 
-        >>> Piece(slice(2, 9, 2), 0, 4).cut([4, 8])
+        >>> Piece(slice(2, 9, 2), 0, 4).cut([Cells(10, 4), Cells(10, 8)])
         [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)]
         """
-        start, last, step = self.source.start, self.source.stop - 1, self.source.step
+        start, stop, step = self.source.start, self.source.stop, self.source.step
         bounds = {0, self.length}
-        for cell in cells:
-            edges = np.arange(start // cell + 1, last // cell + 1) * cell
-            bounds.update((-((start - edges) // step)).tolist())
+        for cells in grids:
+            bounds.update((-((start - cells.inside(start, stop)) // step)).tolist())
         return [slice(*ends) for ends in itertools.pairwise(sorted(bounds))]
 
 
@@ -150,9 +170,9 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @lru_cache(maxsize=64)
-def _touched(axis: Axis, cell: int) -> tuple[np.ndarray, np.ndarray]:
+def _touched(axis: Axis, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
     starts, _, lengths = _pieces(axis)
-    return starts // cell, (starts + (lengths - 1) * axis.step) // cell + 1
+    return cells.holding(starts), cells.holding(starts + (lengths - 1) * axis.step) + 1
 
 
 def leaf_factors(

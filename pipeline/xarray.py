@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from chunkfold.api import reduce
@@ -17,8 +17,10 @@ from chunkfold.sources.axis_names import instead
 from chunkfold.sources.held import is_held
 
 _OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
-"""Reductions of elements that need not be numbers; of a Dataset xarray leaves others out of all
-others."""
+_OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
+    {"M": (*_OF_ALL, "mean"), "m": (*_OF_ALL, "mean", "sum")}
+)
+"""Reductions of dates and of time spans; of a Dataset others leave these out, as xarray does."""
 Dim = Hashable | Sequence[Hashable] | None
 """Axes by name; None, or `...`: all of them."""
 
@@ -27,8 +29,8 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     """Reduce every array of a Dataset that can be reduced; parameters as `chunkfold.reduce`.
 
     As in xarray an array is reduced over those of the axes that it has, one that has none of them
-    is as if each of its elements was reduced alone, and texts, and times by arithmetic, are left
-    out.
+    is as if each of its elements was reduced alone, and what cannot be reduced is left out: texts,
+    sums of dates.
 
     Returns
     -------
@@ -85,8 +87,7 @@ def _is_able(array: xr.DataArray, op: str) -> bool:
         stored_name(array.dtype)
     except (TypeError, DeviceError):
         return False
-    plain = op.removeprefix("nan")
-    return plain in _OF_ALL or array.dtype.kind == "b" or np.issubdtype(array.dtype, np.number)
+    return op.removeprefix("nan") in _OF_TIMES.get(array.dtype.kind, (op.removeprefix("nan"),))
 
 
 def _left(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:

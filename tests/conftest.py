@@ -18,6 +18,7 @@ os.environ.setdefault("CHUNKFOLD_CACHE", _CACHE.name)
 os.environ["CHUNKFOLD_TIES"] = "table"
 
 from chunkfold.kernels import Accumulator, Device, DeviceContext, Tuning, all_devices  # noqa: E402
+from chunkfold.kernels.device.host import split  # noqa: E402
 from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
 from chunkfold.kernels.tuning.choice import settled  # noqa: E402
@@ -81,6 +82,27 @@ def shaped(device: Device, accumulator: Accumulator, shape: str) -> Tuning | Non
     return tuning
 
 
+def as_gpu(device: Device, *without: str) -> Device:
+    """Return a device that the table takes for a GPU, without some capabilities."""
+    return replace(
+        device,
+        kind="gpu",
+        max_work_group_size=1024,
+        local_bytes=48 << 10,
+        without=frozenset(without),
+    )
+
+
+def workers_of(device: Device, number: int) -> list[Device]:
+    """Return a device for each of some workers: its parts, or the whole of what has none.
+
+    A GPU cannot be split: to a cluster it is as many devices as it has identities.
+    """
+    if device.most_parts >= number:
+        return list(split(device, number))
+    return [replace(device, boot=f"{device.boot}/{n}") for n in range(number)]
+
+
 def reading(tuning: Tuning, **loads: int) -> Tuning:
     """Return a tuning whose work-items read so, where elements are neighbours."""
     return replace(tuning, flat=replace(tuning.flat, **loads), rows=replace(tuning.rows, **loads))
@@ -101,6 +123,15 @@ def tried(
 @pytest.fixture(scope="session", params=DEVICES, ids=lambda device: device.spec)
 def device(request: pytest.FixtureRequest) -> Device:
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def _cpu_runtime(request: pytest.FixtureRequest) -> None:
+    """Pass over what is about CPUs' runtimes where a machine has only GPUs; never where CI runs."""
+    marked = request.node.get_closest_marker("cpu_runtime")
+    if marked and not any(device.kind == "cpu" for device in DEVICES):
+        told = f"no CPU runtime beside {DEVICES[0]}: apt-get install pocl-opencl-icd"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(told)
 
 
 @pytest.fixture(autouse=True)

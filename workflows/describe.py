@@ -161,7 +161,7 @@ def _statistics(run: Run) -> tuple[Mapping[str, Any], str]:
 
 
 def _of(source: Source, *, listing: Listing | None = None, **found: Any) -> Description:
-    chunks = tuple(source.array.chunks)
+    chunks = source.chunks
     stored = None if listing is None else listing.sizes
     return Description(
         source.name, source.dtype, source.shape, chunks, source.nbytes, stored, **found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +30,7 @@ from chunkfold.kernels.monoid.accumulate import Part
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source
+from chunkfold.sources.source import Source
 
 _TWO: Any = {"inputs": 2, "casts": False}
 
@@ -230,7 +232,7 @@ def diff(
         axes = zip(layout.axes, map(int, place), strict=True)
         first = tuple(axis.start + n * axis.step for axis, n in axes)
         values = tuple(
-            _value(np.atleast_1d(source.array[first]), packing)
+            _value(_element(source, first), packing)
             for source, packing in zip(pair, packings, strict=True)
         )
     rmse = found.get("rmse")
@@ -247,6 +249,13 @@ def diff(
         max_abs=found.get("max_abs_diff"),
         rmse=None if rmse is None else float(rmse),
     )
+
+
+def _element(source: Source, place: Sequence[int]) -> np.ndarray:
+    """Read one element: an array of it."""
+    element = np.empty([1] * len(place), source.dtype)
+    source.read([slice(n, n + 1, 1) for n in place], element)
+    return element.reshape(1)
 
 
 def _value(element: np.ndarray, packing: Packing | None) -> Any:

@@ -140,14 +140,14 @@ def _source_entry(source: Source) -> dict[str, Any]:
         "name": source.name,
         "dtype": str(source.dtype),
         "shape": list(source.shape),
-        "chunks": list(source.array.chunks),
+        "chunks": list(source.chunks),
         "metadata_sha256": metadata_hash(source),
     }
 
 
 def metadata_hash(source: Source) -> str:
     """Return the SHA-256 of an array's metadata, whatever the order in which its store has them."""
-    described = json.dumps(source.array.metadata.to_dict(), sort_keys=True, default=str)
+    described = json.dumps(source.metadata, sort_keys=True, default=str)
     return hashlib.sha256(described.encode()).hexdigest()
 
 

@@ -21,7 +21,7 @@ from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import axis_names, axis_numbers
 from chunkfold.sources.cf_packing import packing_of
-from chunkfold.sources.opening import open_source
+from chunkfold.sources.opening import open_source, open_zarr
 from chunkfold.sources.source import Source
 from chunkfold.workflows.outputs import (
     check_output,
@@ -209,7 +209,7 @@ def apply(
     ChunkfoldError
         If it cannot be written; nothing is then left there.
     """
-    opened = open_source(source)
+    opened = open_zarr(source)
     made_of = check_applied(opened, out, dtype, overwrite=overwrite)
     why = found.why_not
     if why:

@@ -76,8 +76,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
                 "name": source.name,
                 "dtype": str(source.dtype),
                 "shape": list(source.shape),
-                "cell": list(source.cell),
-                "direct": source.direct is not None,
+                "cell": list(source.unit),
+                "kind": source.kind,
                 "unpacked": None if packing is None else f"{value}: {packing}",
                 "not_applied": plan.unapplied(source),
             }

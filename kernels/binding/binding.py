@@ -88,6 +88,8 @@ def bind(
     keyed
         Whether elements are folded by key: then accumulators count their own.
 
+    Monoids that are `masked` all are; the last dtype is then the mask's.
+
     Raises
     ------
     MonoidError
@@ -97,7 +99,11 @@ def bind(
         If a dtype is not supported.
     """
     whole = dtype is not None and dtype.kind == "O"
+    masked = any(one.masked for one in monoids)
     packings = tuple(packings) or (None,) * len(dtypes)
+    if masked:  # which has no part in what elements are cast to
+        *dtypes, mask = dtypes
+        packings = packings[: len(dtypes)]
     pairs = list(zip(dtypes, packings, strict=True))
     dtypes = [packing.stored_dtype(given) if packing else given for given, packing in pairs]
     unpacked = [packing.value_dtype(given) if packing else given for given, packing in pairs]
@@ -124,6 +130,7 @@ def bind(
                 f"{named.name!r} of {value}"
             )
         inputs = native if apart else [value] * len(native)
+        inputs += [_MASK] * masked
         parts = _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed)
         split.append((monoid, parts))
     every = [part for _, parts in split for part in parts]
@@ -139,11 +146,15 @@ def bind(
         limbs = {field.name: field.limbs for field in fields if field.limbs}
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts or whole else None
-        rounds = any(map(_rounds, fields))
+        rounds = any(_rounds(field, fp64=fp64) for field in fields)
         present = Slot(own[-1], _PRESENT).name if may_be_nothing else None
         statistics.append(
             Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds, present)
         )
+    if masked:
+        if mask != _MASK:
+            raise MonoidError(f"a mask is of bools, which say which elements are there, not {mask}")
+        dtypes, values, packings = [*dtypes, mask], [*values, mask], (*packings, None)
     accumulator = Accumulator(
         stored=tuple(stored_name(given) for given in dtypes),
         value=tuple(map(stored_name, values)),
@@ -178,6 +189,7 @@ def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
     return tuple(_components(one, [value], fp64) for one in (FLOAT_ENDS, *skipping))
 
 
+_MASK = np.dtype(bool)
 _PRESENT = BoundField("n", "int64", "0", constant(1, np.dtype(np.int64)), "add")
 """Counts elements, as the rule "count" does."""
 
@@ -187,20 +199,20 @@ def _may_be_nothing(monoid: Monoid, value: np.dtype, *, keyed: bool) -> bool:
 
     Floats have NaN, times NaT, and positions -1.
     """
-    kinds = (keyed or monoid.where is not None) and kind_of(value) in "biu"
+    kinds = (keyed or monoid.where is not None or monoid.masked) and kind_of(value) in "biu"
     return kinds and monoid.on_empty == "error" and monoid.finish is not position
 
 
-def _rounds(field: BoundField) -> bool:
+def _rounds(field: BoundField, *, fp64: bool) -> bool:
     if field.limbs is not None:
-        return any(map(_is_inexact, walk(field.factors)))
+        return any(_is_inexact(one, fp64=fp64) for one in walk(field.factors))
     return field.dtype.startswith("float") and field.op not in ("min", "max")
 
 
-def _is_inexact(one: Node) -> bool:
+def _is_inexact(one: Node, *, fp64: bool) -> bool:
     """Whether devices may differ in an operation's last bits."""
     meaning = MEANINGS.get(one.op)
-    return meaning is not None and meaning.ulp[one.dtype == np.float64] > 0
+    return meaning is not None and meaning.error(one.dtype, fp64=fp64) > 0
 
 
 def _common(dtypes: Sequence[np.dtype]) -> np.dtype:

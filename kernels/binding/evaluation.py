@@ -48,7 +48,7 @@ def evaluate(
     def in_rows(array: np.ndarray) -> np.ndarray:
         return array.reshape(shape).transpose(*kept, *axes).reshape(outputs, count)
 
-    flat = [np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1) for array in arrays]
+    flat = [_as_in_memory(np.broadcast_to(array, shape)) for array in arrays]
     elements = {leaf: in_rows(held) for leaf, held in elements_of(accumulator, flat).items()}
     with np.errstate(all="ignore"):
         found = {
@@ -59,6 +59,11 @@ def evaluate(
     partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
     done = bound.statistics[0].finish(partial, shape, axes)
     return done.reshape((*(shape[n] for n in kept), *done.shape[1:]))
+
+
+def _as_in_memory(array: np.ndarray) -> np.ndarray:
+    """Return elements in C order, as numbers of this machine that have the bytes of theirs."""
+    return np.ascontiguousarray(array).reshape(-1).view(array.dtype.newbyteorder("="))
 
 
 def _axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:

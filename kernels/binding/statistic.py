@@ -96,7 +96,8 @@ class Statistic:
         if none.size:
             many = partial.outputs > 1
             of = f", as in {none.size:,} of {partial.outputs:,} outputs" if many else ""
-            why = "a group has" if self.monoid.where is None else "its condition leaves"
+            asked = self.monoid.where is not None or self.monoid.masked
+            why = "its condition leaves" if asked else "a group has"
             raise MonoidError(
                 f"{self.name!r} of {self.value} has no value where {why} no element{of}; "
                 "dtype='float64' gives NaN there"

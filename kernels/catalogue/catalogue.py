@@ -23,6 +23,13 @@ from chunkfold.kernels.catalogue.integers import (
     few_added_up,
 )
 from chunkfold.kernels.catalogue.moments import NORM1, NORM2, STD, SUMSQ, VAR
+from chunkfold.kernels.catalogue.weighted import (
+    SUM_OF_WEIGHTS,
+    WEIGHTED_MEAN,
+    WEIGHTED_STD,
+    WEIGHTED_SUM,
+    WEIGHTED_VAR,
+)
 from chunkfold.kernels.expressions.library import gap, nonzero, order_high, real, where
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Accumulate, Expressions
@@ -211,6 +218,11 @@ _CATALOGUE = (
     SUM_SQ_DIFF,
     MAX_ABS_DIFF,
     FIRST_MISMATCH,
+    WEIGHTED_SUM,
+    WEIGHTED_MEAN,
+    WEIGHTED_VAR,
+    WEIGHTED_STD,
+    SUM_OF_WEIGHTS,
     histogram(),
 )  # fmt: skip
 _SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std")

@@ -62,7 +62,7 @@ static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong 
             const ulong some = min(rows - u, (ulong)CHF_UNROLL);
             if (column % CHF_LINE == 0)
                 chf_ask_rows(CHF_INPUT_NAMES, next + u * stride, some, stride);
-            chf_fold_loads(CHF_INPUT_NAMES, at + column + u * stride, some, 1, stride,
+            chf_fold_loads(CHF_INPUTS_AT(u), at + column + u * stride, some, 1, stride,
                            index + column * di + u * di_row, di_row, di, s);
         }
 #else
@@ -77,7 +77,7 @@ static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong 
     for (uint e = 0; e < rest; e++) {
         const ulong column = vectors * CHF_LANES + e;
         for (ulong u = 0; u < rows; u++)
-            chf_step(&single[e], chf_value(CHF_INPUT_NAMES, at + u * stride + column),
+            chf_step(&single[e], chf_value(CHF_INPUTS_AT(u), at + u * stride + column),
                      index + u * di_row + column * di);
     }
 }
@@ -119,6 +119,15 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
     const ulong split = first / columns, at_column = first % columns;
     output.at += offset + split * row[1] + at_column * column[1];
     output.index += index + split * row[2] + at_column * column[2];
+    /* Of each input behind the first: where the tile is, and how much a row's place is off what the
+     * first's would make it. */
+#define CHF_AT_TILE(n) \
+    const ulong row##n = chf_stride(geo, n, geo[0] + geo[1] - 1); \
+    s##n = chf_stride(geo, n, geo[0] - 1); \
+    const ulong tile##n = o##n + chf_along(geo, n, 0, geo[0] - 1, job / tiles % outer) \
+                          + split * row##n + at_column * s##n; \
+    const ulong off##n = fold * (row##n - row[1] * s##n);
+    CHF_EACH_OTHER(CHF_AT_TILE)
 
 #if CHF_COLUMNS == 1
     const uint vectors = 1, rest = 0;
@@ -167,11 +176,17 @@ void fold_columns(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong re
         place_t start = chf_place(reduced, geo[1] - 1, geo[1] == 1 ? 0 : from / tall);
         start.at += output.at + t * stride;
         start.index += output.index + t * di_row;
+#define CHF_AT_ROWS(n) \
+    const ulong rows##n = tile##n + chf_along(geo, n, geo[0], geo[1] - 1, geo[1] == 1 ? 0 : from / tall) \
+                          + t * fold * row##n - start.at * s##n;
+        CHF_EACH_OTHER(CHF_AT_ROWS)
         const ulong groups = run / CHF_ROWS, few = run % CHF_ROWS; /* of rows folded together */
         for (ulong g = 0; g < groups + (few > 0); g++) {
             const int many = g < groups, apart = many & follow;
             const ulong r = !many ? run - few : apart ? g : g * CHF_ROWS;
             const ulong by = apart ? groups : 1;
+#define CHF_AT_ROW(n) o##n = rows##n + r * off##n; d##n = by * off##n;
+            CHF_EACH_OTHER(CHF_AT_ROW)
             chf_fold_rows(CHF_INPUT_NAMES, many ? CHF_ROWS : few, start.at + r * stride, by * stride,
                           (apart ? 1 : CHF_ROWS) * stride, start.index + r * di_row, by * di_row,
                           column[2], vectors, rest, lanes, single);

@@ -39,13 +39,22 @@ static acc_t chf_fold_span(CHF_INPUTS, __global const ulong *geo, place_t output
     if (!single)
         chf_attach_lanes(&lanes, table, 0);
 #endif
+#define CHF_BASE(n) const ulong base##n = o##n;
+    CHF_EACH_OTHER(CHF_BASE)
     while (from < to) {
         const place_t start = chf_place(dims, reduced, from);
         const ulong run = reduced == 1 ? to - from : min(inner[0] - from % inner[0], to - from);
         const ulong at = output.at + start.at, index = output.index + start.index;
+        /* Elements that are folded one by one are so many loads. */
+#define CHF_AT_RUN(n) \
+    s##n = chf_stride(geo, n, geo[0] + reduced - 1); \
+    o##n = base##n + chf_along(geo, n, geo[0], reduced, from) - (single ? 0 : at * s##n); \
+    d##n = single ? s##n : 0; \
+    s##n = single ? 0 : s##n;
+        CHF_EACH_OTHER(CHF_AT_RUN)
         if (single)
             for (ulong t = item; t < run; t += items)
-                chf_step(&rest, chf_value(CHF_INPUT_NAMES, at + t * inner[1]),
+                chf_step(&rest, chf_value(CHF_INPUTS_AT(t), at + t * inner[1]),
                          index + t * inner[2]);
         else
             chf_fold_run(CHF_INPUT_NAMES, at, at + run, index, inner[2], item, items, &lanes,
@@ -84,6 +93,8 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
     const ulong jobs = outputs * splits;
     const ulong rounds = (jobs + teams - 1) / teams;
     int top = CHF_NO_GRID;
+#define CHF_FIRST(n) const ulong first##n = o##n;
+    CHF_EACH_OTHER(CHF_FIRST)
     /* Every item makes every round: there are barriers in it. */
     for (ulong round = 0; round < rounds; round++) {
 #if CHF_STRIP
@@ -99,6 +110,8 @@ void fold_rows(CHF_INPUTS, __global const ulong *geo, ulong outputs, ulong split
             k = (splits == 1 ? 0 : job / outputs * outputs) + output.output;
             output.at += offset;
             output.index += index;
+#define CHF_AT_OUTPUT(n) o##n = first##n + chf_along(geo, n, 0, geo[0], splits == 1 ? job : job % outputs);
+            CHF_EACH_OTHER(CHF_AT_OUTPUT)
             a = chf_fold_span(CHF_INPUT_NAMES, geo, output, from, min(from + span, reduces),
                               lid % team, team, tables + k * CHF_ENTRIES, &top);
         }

@@ -28,6 +28,8 @@ class Claims(Protocol):
     @property
     def max_sub_groups(self) -> int: ...  # noqa: D102
     @property
+    def rounds_division(self) -> bool: ...  # noqa: D102
+    @property
     def without(self) -> frozenset[str]: ...  # noqa: D102
 
 
@@ -43,6 +45,10 @@ def _fp16(device: Claims) -> str | None:
 def _int64_atomics(device: Claims) -> str | None:
     name = "cl_khr_int64_base_atomics"
     return None if name in device.extensions else f"no {name}"
+
+
+def _rounded_division(device: Claims) -> str | None:
+    return None if device.rounds_division else "no CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT"
 
 
 def _work_group_functions(device: Claims) -> str | None:
@@ -62,6 +68,7 @@ def _sub_groups(device: Claims) -> str | None:
 _RULES: Mapping[str, Callable[[Claims], str | None]] = {
     "fp64": _fp64,
     "int64_atomics": _int64_atomics,
+    "rounded_division": _rounded_division,
     "sub_groups": _sub_groups,
     "work_group_functions": _work_group_functions,
     # Kernels read and write halves by functions that every device has: nothing depends on it.

@@ -18,6 +18,7 @@ from chunkfold.kernels.device.loader import entry_point
 
 _VERSION = re.compile(r"OpenCL (?:C )?(\d+)\.(\d+)")
 _UUID_KHR = 0x106A  # CL_DEVICE_UUID_KHR; pyopencl has no name for it
+_ROUNDS_DIVISION = cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 POCL = "Portable Computing Language"
 SHORT_NAMES = {
@@ -75,6 +76,8 @@ class Device:
     unified_memory: bool
     """Whether device and host share memory."""
     max_sub_groups: int
+    rounds_division: bool
+    """Whether programs may ask that it rounds divisions and square roots of float32 correctly."""
     most_parts: int
     """Equal parts that it can be split in, at most; 1 if in none."""
     part: tuple[int, int] | None = None
@@ -143,6 +146,7 @@ def describe(handle: cl.Device, index: int) -> Device:
         constant_bytes=handle.max_constant_buffer_size,
         unified_memory=bool(handle.host_unified_memory),
         max_sub_groups=_optional(handle, "max_num_sub_groups", 0),
+        rounds_division=bool(handle.single_fp_config & _ROUNDS_DIVISION),
         most_parts=_most_parts(handle),
         without=taken_away(),
     )

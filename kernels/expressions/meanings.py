@@ -48,6 +48,12 @@ class Meaning:
     """Whether the text has a source more than once, which is then to be a name."""
     ulp: tuple[float, float] = (0.0, 0.0)
     """Error that OpenCL allows for float32 and float64, in units of the last place."""
+    without_fp64: float = 0.0
+    """That of float32 on devices without float64, where others round correctly."""
+
+    def error(self, dtype: np.dtype, *, fp64: bool = True) -> float:
+        """Return the error of a value; `fp64`: every device has float64."""
+        return max(self.ulp[dtype == np.float64], 0.0 if fp64 else self.without_fp64)
 
 
 def size_of(one: Node) -> int:
@@ -165,6 +171,18 @@ def _min_or_max(name: str, sign: str) -> Callable[..., str]:
         return s.chosen(s.to_signed(size, first), a, b)
 
     return text
+
+
+def _divided(s: Style, n: Node, a: str, b: str) -> str:
+    if n.dtype == np.float32:
+        return f"{'CHF_QUOTIENTS' if s.lanes else 'CHF_QUOTIENT'}({a}, {b})"
+    return f"{a} / {b}"
+
+
+def _root(s: Style, n: Node, a: str) -> str:
+    if n.dtype == np.float32:
+        return f"{'CHF_ROOTS' if s.lanes else 'CHF_ROOT'}({a})"
+    return f"sqrt({a})"
 
 
 def _abs(s: Style, n: Node, a: str) -> str:
@@ -295,7 +313,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "magnitude": Meaning(
         1, INTEGERS, lambda n, a: np.absolute(a).astype(n.dtype), _magnitude, gives="any"
     ),
-    "divide": Meaning(2, FLOATS, _of(np.true_divide), _infix("/"), ulp=(2.5, 0.0)),
+    "divide": Meaning(2, FLOATS, _of(np.true_divide), _divided, without_fp64=2.5),
     "quotient": Meaning(2, INTEGERS, _quotient_value, _infix("/")),
     "fmod": Meaning(2, FLOATS, _of(np.fmod), _call("fmod")),
     "high_product": Meaning(2, INTEGERS, _high_product, _call("mul_hi")),
@@ -329,7 +347,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "ceil": _function("ceil", np.ceil, (0, 0)),
     "trunc": _function("trunc", np.trunc, (0, 0)),
     "rint": _function("rint", np.rint, (0, 0)),
-    "sqrt": _function("sqrt", np.sqrt, (3, 0)),
+    "sqrt": Meaning(1, FLOATS, _of(np.sqrt), _root, without_fp64=3),
     "exp": _function("exp", np.exp, (3, 3)),
     "exp2": _function("exp2", np.exp2, (3, 3)),
     "expm1": _function("expm1", np.expm1, (3, 3)),

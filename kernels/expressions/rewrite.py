@@ -50,7 +50,7 @@ def _folded(one: Node) -> Node | None:
     if not plain or any(source.op != "constant" for source in one.sources):
         return None
     meaning = MEANINGS[one.op]
-    if any(meaning.ulp):
+    if any(meaning.ulp) or meaning.without_fp64:
         return None
     with np.errstate(all="ignore"):
         value = meaning.numpy(one, *(np.asarray(constant_value(s)) for s in one.sources))

@@ -18,7 +18,7 @@ from chunkfold.kernels.accumulator.partial import (
 )
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.exact.limbs import MOST_DEPOSITS
-from chunkfold.kernels.fold.launch import Input, Launcher, Repeat
+from chunkfold.kernels.fold.launch import Given, Input, Launcher, Repeat
 from chunkfold.kernels.fold.launch_plan import planned_launches
 from chunkfold.kernels.fold.passes import Passes
 from chunkfold.kernels.fold.profile import Profile, merged
@@ -97,6 +97,8 @@ class Fold:
             event = repeat.launch(inputs, wait_for)
             self._used = max(self._used, repeat.groups)
         else:
+            if box.others or self.tuning.strided:
+                box = box.of_inputs(len(inputs))
             add = self._add_flat if box.kernel == "flat" else self._add_laid
             event = add(inputs, box, wait_for)
         self.took(box)
@@ -234,6 +236,9 @@ class Fold:
             **self.held(groups),
         }
         again = box, bool(values["fresh"])
+        if box.others:
+            given, tuning = strided_inputs(inputs, box, run=True), self.tuning.for_box(box)
+            return self.launcher.launch(where, shape, given, wait_for, tuning=tuning, **values)
         room = len(self._repeats) < _MOST_REPEATS
         if room and again in self._seen and not (values["fresh"] and self._tables):
             self._repeats[again] = self.launcher.repeat(where, shape, inputs, **values)
@@ -244,14 +249,15 @@ class Fold:
         self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         """Launch all that folds a box along its axes; return the event of the last."""
-        launches = planned_launches(self.tuning, box, self.splits, tables=self._tables is not None)
+        tuning = self.tuning.for_box(box)
+        launches = planned_launches(tuning, box, self.splits, tables=self._tables is not None)
         for one in launches:
             event = self.launcher.launch(
                 one.where,
                 one.shape,
-                inputs,
+                strided_inputs(inputs, one.box) if box.others else inputs,
                 wait_for,
-                tuning=one.tuning,
+                tuning=one.tuning or (tuning if box.others else None),
                 geo=self.launcher.geometry(one.box),
                 outputs=self.outputs,
                 reduces=one.box.reduces,
@@ -261,3 +267,17 @@ class Fold:
                 **self.held(one.splits),
             )
         return event
+
+
+def strided_inputs(inputs: Sequence[Input], box: Box, *, run: bool = False) -> list[Given]:
+    """Return what kernels are given for inputs with strides of their own.
+
+    Behind the buffer of each but the first there are three numbers: where the box begins in it, and
+    two zeros. `run`: the box is one run, in which they tell where each of its elements is.
+    """
+    given: list[Given] = [inputs[0]]
+    for number, buffer in enumerate(inputs[1:]):
+        stride = box.reduced[0].others[number] if run and box.reduced else 0
+        at = (box.others[number] - box.offset * stride) % 2**64
+        given += [buffer, np.uint64(at), np.uint64(stride), np.uint64(0)]
+    return given

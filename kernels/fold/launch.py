@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
@@ -25,7 +26,7 @@ from chunkfold.kernels.fold.profile import (
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors, status_text
 from chunkfold.kernels.program.options import Tuning
-from chunkfold.kernels.program.signature import Signature, signature
+from chunkfold.kernels.program.signature import Signature, input_types, signature
 
 DEADLINE_S = 600.0
 """Longest wait for one command of a device, in seconds."""
@@ -40,6 +41,8 @@ _CLOCKS = (
 )
 Input: TypeAlias = "cl.Buffer | cl.SVM[Any]"  # which is no type when it runs
 """What kernels read: a buffer, or memory of the host's."""
+Given: TypeAlias = "Input | np.uint64"
+"""What kernels are given for inputs: these, and where elements of those behind the first are."""
 _KEPT = 256
 """Events kept before finished ones are read off and dropped."""
 
@@ -70,7 +73,7 @@ class Launcher:
         self,
         where: tuple[str, str],
         shape: tuple[int, int],
-        inputs: Sequence[Input] = (),
+        inputs: Sequence[Given] = (),
         wait_for: Sequence[cl.Event] = (),
         *,
         number: int = 0,
@@ -160,7 +163,8 @@ class Launcher:
         with device_errors(self.opened.device, f"making kernel {name}"):
             kernel = cl.Kernel(program, name)
         takes = signature(kernel_file, name)
-        takes.prepare(kernel, len(self.accumulator.stored))
+        inputs = input_types(len(self.accumulator.stored), strided=tuning.strided)
+        takes.prepare(kernel, inputs)
         return kernel, takes
 
     def wait(self, event: cl.Event, doing: str) -> None:

@@ -34,6 +34,7 @@ def programs(
 
 def launched(part: Box, accumulator: Accumulator, tuning: Tuning) -> Iterator[tuple[str, Tuning]]:
     """Yield the kernel files whose kernels fold a box, and their tunings."""
+    tuning = tuning.for_box(part)
     if part.elements and part.kernel == "flat":
         yield "flat.cl", tuning
     elif part.elements:

@@ -149,7 +149,12 @@ def _follow(box: Box) -> bool:
     if not box.reduced:
         return False
     column, row = box.kept[-1], box.reduced[-1]
-    return (row.stride, row.index_stride) == (column.size, column.size * column.index_stride)
+    others = tuple(column.size * stride for stride in column.others)
+    return (row.stride, row.index_stride, row.others) == (
+        column.size,
+        column.size * column.index_stride,
+        others,
+    )
 
 
 def each_shape(tuning: Tuning, count: int) -> tuple[int, int]:

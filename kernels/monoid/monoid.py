@@ -94,6 +94,11 @@ class Monoid:
     """NumPy's kinds of elements it is defined for."""
     on_empty: Literal["finish", "error"] = field(default="finish", kw_only=True)
     """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
+    weights: int = field(default=0, kw_only=True)
+    """How many inputs, the last ones, are weights of elements: NaN there is no gap, but makes NaN
+    of the result."""
+    masked: bool = field(default=False, kw_only=True)
+    """Whether there is one input more, behind these: of bools that say which elements are there."""
     skipna: bool = field(default=False, kw_only=True)
     """Whether elements that are NaN or NaT count as absent."""
     where: Part | None = field(default=None, kw_only=True)
@@ -121,6 +126,11 @@ class Monoid:
         if not isinstance(self.inputs, int) or self.inputs < 1:
             raise MonoidError(
                 f"monoid {self.name!r} has {self.inputs!r} inputs; it needs at least 1"
+            )
+        if not 0 <= self.weights < self.inputs:
+            raise MonoidError(
+                f"monoid {self.name!r} of {self.inputs} inputs has {self.weights!r} weights; the "
+                "first input is none"
             )
         if self.on_empty not in ("finish", "error"):
             raise MonoidError(
@@ -204,7 +214,13 @@ class Monoid:
 
     def _called_as(self, other: Monoid) -> Monoid:
         """Return this one under another's name, that takes for absent what the other does."""
-        return _copied(self, name=other.name, skipna=other.skipna, where=other.where)
+        return _copied(
+            self,
+            name=other.name,
+            skipna=other.skipna,
+            where=other.where,
+            masked=other.masked,
+        )
 
     @property
     def _kinds(self) -> str:
@@ -253,6 +269,14 @@ class Monoid:
         `where` is a function of symbols, as `lift` is, with a parameter for each input.
         """
         return _copied(self, where=where)
+
+    def among_input(self) -> Monoid:
+        """Return the form that takes elements for absent where an input more, of bools, says so."""
+        return _copied(self, masked=True)
+
+    def called(self, name: str) -> Monoid:
+        """Return it under another name."""
+        return _copied(self, name=name)
 
     def skipping(self, name: str | None = None) -> Monoid:
         """Return the form that takes NaN and NaT for absent, under the same name or another."""

@@ -150,7 +150,7 @@ def kinds_tried(monoid: Monoid) -> Iterator[np.dtype]:
 
 
 def traced(monoid: Monoid, values: Sequence[np.dtype], *, fp64: bool = True) -> Traced:
-    """Return the trees of a monoid for inputs of some dtypes.
+    """Return the trees of a monoid for inputs of some dtypes; of masks, too, behind its own.
 
     Raises
     ------
@@ -169,8 +169,9 @@ class _Trace:
 
     def __init__(self, monoid: Monoid, values: Sequence[np.dtype], fp64: bool) -> None:
         self._monoid, self._fp64, self._value = monoid, fp64, values[0]
-        self._values = values
-        self._elements = [element(number, dtype) for number, dtype in enumerate(values)]
+        self._values = values[: monoid.inputs]
+        every = [element(number, dtype) for number, dtype in enumerate(values)]
+        self._elements, self._masks = every[: monoid.inputs], every[monoid.inputs :]
         self._index = Symbol(INDEX)
         self.dtypes = {name: self._dtype(rule) for name, rule in monoid.fields.items()}
 
@@ -190,9 +191,8 @@ class _Trace:
 
     def _absent(self) -> Node | None:
         """Return whether an element is missing, or `where` leaves it out."""
-        found = [
-            _missing(one, dtype) for one, dtype in zip(self._elements, self._values, strict=True)
-        ]
+        pairs = list(zip(self._elements, self._values, strict=True))
+        found = [_missing(one, dtype) for one, dtype in pairs[: len(pairs) - self._monoid.weights]]
         masks = [one for one in found if one is not None] if self._monoid.skipna else []
         if self._monoid.where is not None:
             there = self._called("where", self._monoid.where, *self._elements)
@@ -201,6 +201,7 @@ class _Trace:
             masks.append(
                 ~there.astype(BOOL) if isinstance(there, Symbol) else as_symbol(not there, BOOL)
             )
+        masks += [~mask.astype(BOOL) for mask in self._masks if isinstance(mask, Symbol)]
         absent = functools.reduce(operator.or_, masks).node if masks else None
         return None if absent is constant(False, BOOL) else absent
 

@@ -19,8 +19,8 @@ from chunkfold.kernels.device.host import all_devices, handle_of
 from chunkfold.kernels.errors import BuildError, DeviceError
 from chunkfold.kernels.program.assemble import assemble, located
 from chunkfold.kernels.program.binaries import built
-from chunkfold.kernels.program.build_options import build_options, language_pragmas
-from chunkfold.kernels.program.header import needs_fp64
+from chunkfold.kernels.program.build_options import build_options, division, language_pragmas
+from chunkfold.kernels.program.header import divides, needs_fp64
 from chunkfold.kernels.program.options import KEYED, Tuning
 
 _KEPT = 4
@@ -135,6 +135,7 @@ def program_source(
     halves = (accumulator.tables or kernel_file in KEYED) and device.lacks("int64_atomics")
     return (
         language_pragmas(device, tuning.variant)
+        + (division(device) if divides(accumulator) else "")
         + ("#define CHF_INT64_ATOMICS 0\n" if halves else "")
         + assemble(kernel_file, accumulator)
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.expressions.emit import tables
+from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import walk
 from chunkfold.kernels.monoid.accumulate import CARRY_AFTER
 from chunkfold.kernels.program.compact_sums import compact_component
@@ -74,6 +77,15 @@ def needs_fp64(accumulator: Accumulator) -> bool:
     used = {*accumulator.stored, *accumulator.value, *fields, *states, *nodes}
     expansions = any(c.limbs and c.limbs.terms for c in accumulator.components)
     return expansions or not used.isdisjoint({"float64", "complex128"})
+
+
+def divides(accumulator: Accumulator) -> bool:
+    """Whether any step has a division or root of float32, which not all devices round correctly."""
+    nodes = (one for c in accumulator.components for one in walk(c.trees))
+    return any(
+        one.dtype == np.float32 and one.op in MEANINGS and MEANINGS[one.op].without_fp64 > 0
+        for one in nodes
+    )
 
 
 def _preamble(accumulator: Accumulator) -> str:

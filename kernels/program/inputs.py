@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.program.texts import joined
@@ -13,9 +15,7 @@ _UNSIGNED = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 def inputs(accumulator: Accumulator) -> str:
     """Return the types of values, and the functions that read one element or CHF_WIDTH of them."""
     numbers = range(len(accumulator.stored))
-    parameters = ", ".join(
-        f"__global const {_storage(accumulator, n)} *restrict p{n}" for n in numbers
-    )
+    buffers = [f"__global const {_storage(accumulator, n)} *restrict p{n}" for n in numbers]
     value = [STORED[name].value for name in accumulator.value]
     if lanes_readable(accumulator):
         members = " ".join(f"CHF_VEC({value[n]}) x{n};" for n in numbers)
@@ -29,11 +29,10 @@ def inputs(accumulator: Accumulator) -> str:
         const value_t one = chf_value(CHF_INPUT_NAMES, k + j);
         {copies}
     }}"""
-    ahead = " ".join(f"CHF_AHEAD(p{n}, k);" for n in numbers)
-    asks = " ".join(f"CHF_ASK(p{n} + k);" for n in numbers)
+    ahead = " ".join(f"CHF_AHEAD(p{n}, CHF_AT{n}(k));" for n in numbers)
+    asks = " ".join(f"CHF_ASK(p{n} + CHF_AT{n}(k));" for n in numbers)
     return f"""\
-#define CHF_INPUTS {parameters}
-#define CHF_INPUT_NAMES {", ".join(f"p{n}" for n in numbers)}
+{_arguments(buffers)}
 typedef struct {{ {" ".join(f"{value[n]} x{n};" for n in numbers)} }} value_t;
 typedef struct {{ {members} }} values_t;
 #define chf_raw_t {_storage(accumulator, 0)}
@@ -47,6 +46,39 @@ static void chf_load(CHF_INPUTS, ulong k, values_t *v)
 {load}
 }}
 {_blocks(accumulator) if lanes_readable(accumulator) else ""}"""
+
+
+def _arguments(buffers: Sequence[str]) -> str:
+    """Return the input buffers as parameters and arguments, and where elements are in each."""
+    names = [f"p{n}" for n in range(len(buffers))]
+    plain = f"""\
+#define CHF_INPUTS {", ".join(buffers)}
+#define CHF_INPUT_NAMES {", ".join(names)}
+#define CHF_INPUTS_AT(u) CHF_INPUT_NAMES
+#define CHF_NEXT(u)
+#define CHF_EACH_OTHER(DO)"""
+    others = range(1, len(buffers))
+    at = "\n".join(f"#define CHF_AT{n}(k) (k)" for n in others)
+    first = "#define CHF_AT0(k) (k)"
+    if not others:
+        return f"{plain}\n{first}"
+    taken = [buffers[0], *(f"{buffers[n]}, ulong o{n}, ulong s{n}, ulong d{n}" for n in others)]
+    given = [names[0], *(f"p{n}, o{n}, s{n}, d{n}" for n in others)]
+    at_load = [names[0], *(f"p{n}, o{n} + (u) * d{n}, s{n}, d{n}" for n in others)]
+    strided = "\n".join(f"#define CHF_AT{n}(k) (o{n} + (k) * s{n})" for n in others)
+    return f"""\
+#if CHF_STRIDED
+#define CHF_INPUTS {", ".join(taken)}
+#define CHF_INPUT_NAMES {", ".join(given)}
+#define CHF_INPUTS_AT(u) {", ".join(at_load)}
+#define CHF_NEXT(u) {" ".join(f"o{n} += (u) * d{n};" for n in others)}
+#define CHF_EACH_OTHER(DO) {" ".join(f"DO({n})" for n in others)}
+{strided}
+#else
+{plain}
+{at}
+#endif
+{first}"""
 
 
 def _blocks(accumulator: Accumulator) -> str:
@@ -134,11 +166,11 @@ def _storage(accumulator: Accumulator, number: int) -> str:
 
 def _load_one(number: int, accumulator: Accumulator) -> str:
     stored, value = accumulator.stored[number], accumulator.value[number]
-    kind, pointer = STORED[stored], f"p{number}"
+    kind, pointer, at = STORED[stored], f"p{number}", f"CHF_AT{number}(k)" if number else "k"
     lines = []
     if accumulator.swapped[number]:
         storage = _storage(accumulator, number)
-        lines.append(f"    const {storage} r{number} = {pointer}[k];")
+        lines.append(f"    const {storage} r{number} = {pointer}[{at}];")
         lines.append(f"    const {storage} b{number} = ({storage})CHF_SWAP{kind.swap}(r{number});")
         if stored == "float16":
             read = f"vload_half(0, (const half *)&b{number})"
@@ -147,7 +179,7 @@ def _load_one(number: int, accumulator: Accumulator) -> str:
         else:
             read = f"as_{kind.storage}(b{number})"
     else:
-        read = f"vload_half(k, {pointer})" if stored == "float16" else f"{pointer}[k]"
+        read = f"vload_half({at}, {pointer})" if stored == "float16" else f"{pointer}[{at}]"
     if stored == "bfloat16":
         read = f"as_float((uint)({read}) << 16)"
     packing = accumulator.packings[number]
@@ -202,8 +234,19 @@ def _load_lanes(number: int, accumulator: Accumulator) -> str:
         if accumulator.swapped[number] and stored not in ("bool", "int8", "uint8", "bfloat16"):
             part = f"CHF_AS({kind.storage}, {part})"
         take = f"        v[j].x{number} = {_unpacked_lanes(part, number, accumulator)};"
+    loaded = f"    CHF_WIDE({element}) {raw} = {load};"
+    if number:
+        own = f"{raw}, p{number}, CHF_AT{number}(k), s{number}"
+        strided = f"_HALF({own})" if half else f"({storage}, {own})"
+        loaded = f"""\
+#if CHF_STRIDED
+    CHF_WIDE({element}) {raw};
+    CHF_LOAD_STRIDED{strided}
+#else
+{loaded}
+#endif"""
     return f"""\
-    CHF_WIDE({element}) {raw} = {load};
+{loaded}
 {joined(lines)}
     CHF_PARTS({element}, {raw})
     #pragma unroll

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.geometry import FOLDS, Box
 
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/cl/group.clh."""
@@ -76,6 +76,8 @@ class Tuning:
     """Rows that it folds of one of them before the next; all, if there is no other."""
     local_tables: bool
     """Work-groups that fold a run count in local memory."""
+    strided: bool = False
+    """Inputs behind the first have strides of their own."""
     long_run: int | None = None
     """Elements of a short run from which on it is `TURNED_LAST`."""
     why: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -115,18 +117,24 @@ class Tuning:
             "COLUMN_LOCAL": self.columns.local_size if columns or passes or keyed else 1,
             "TABLE_LOCAL": int(self.local_tables and kernel_file == "flat.cl"),
             "TABLE_SHARED": int(loads.local_size > 1 or kernel_file in KEYED[:2]),
+            "STRIDED": int(self.strided and not passes and not keyed),
             "SUB_GROUPS": int(self.variant == "sub_group" and not alone),
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())
 
     def fold(self, kernel: str) -> str:
         """Return which of `kernels.geometry.FOLDS` folds boxes that are for `kernel`."""
-        return "rows" if kernel == "short_rows" and self.short_rows is None else kernel
+        as_rows = self.short_rows is None or self.strided
+        return "rows" if kernel == "short_rows" and as_rows else kernel
 
     def folds(self, kernels: Collection[str]) -> tuple[str, ...]:
         """Return those that fold boxes that are for any of `kernels`, in the order of `FOLDS`."""
         used = {self.fold(kernel) for kernel in kernels}
         return tuple(kernel for kernel in FOLDS if kernel in used)
+
+    def for_box(self, box: Box) -> Tuning:
+        """Return the tuning for a box, whose inputs may have strides of their own."""
+        return replace(self, strided=True) if box.others and not self.strided else self
 
     def narrow(self) -> Tuning:
         """Return the tuning for columns that are no neighbours in memory."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -53,10 +53,11 @@ class Signature:
                 )
         return [values[name] for name in self._kinds]
 
-    def prepare(self, kernel: cl.Kernel, inputs: int) -> None:
+    def prepare(self, kernel: cl.Kernel, inputs: Sequence[Any]) -> None:
         """See that a built kernel takes what its source says, and tell pyopencl of its types.
 
-        It enqueues typed arguments in less time, and refuses integers that do not fit.
+        It enqueues typed arguments in less time, and refuses integers that do not fit. `inputs` are
+        the types of those (`input_types`).
 
         Raises
         ------
@@ -64,12 +65,21 @@ class Signature:
             If it takes something else.
         """
         kinds = [_SCALARS.get(kind) for _, kind in self.parameters]
-        types = [None] * (inputs if self.has_inputs else 0) + kinds
+        types = [*(inputs if self.has_inputs else ()), *kinds]
         if kernel.num_args != len(types):
             raise TypeError(
                 f"{self.kernel} was built with {kernel.num_args} arguments of {len(types)}"
             )
         kernel.set_scalar_arg_dtypes(types)
+
+
+def input_types(number: int, *, strided: bool) -> list[Any]:
+    """Return the types of what CHF_INPUTS stands for: None is a buffer.
+
+    Three numbers follow each buffer behind the first, if these have strides of their own.
+    """
+    other = [None, np.uint64, np.uint64, np.uint64] if strided else [None]
+    return [None, *other * (number - 1)]
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.device import Device
@@ -50,9 +50,11 @@ def choose(
     accumulator: Accumulator,
     variant: str | None = None,
     kernels: Collection[str] = FOLDS,
+    *,
+    strided: bool = False,
 ) -> Tuning:
     """Return the best tuning that was seen to work on a device; parameters as `chosen`."""
-    return chosen(device, accumulator, variant, kernels).tuning
+    return chosen(device, accumulator, variant, kernels, strided=strided).tuning
 
 
 def chosen(
@@ -60,6 +62,8 @@ def chosen(
     accumulator: Accumulator,
     variant: str | None = None,
     kernels: Collection[str] = FOLDS,
+    *,
+    strided: bool = False,
 ) -> Choice:
     """Return the best tuning that was seen to work on a device, and what it was measured against.
 
@@ -69,6 +73,8 @@ def chosen(
         Use this one and no other.
     kernels
         Those of `FOLDS` that will be launched: others need not be tried.
+    strided
+        Whether inputs have strides of their own (`box(..., others=)`).
 
     Raises
     ------
@@ -80,9 +86,11 @@ def chosen(
         If the device cannot do `variant`, or lacks a dtype.
     """
     failures: list[tuple[Tuning, Verdict]] = []
-    found = (
+    found: Iterable[tuple[Tuning, ...]] = (
         tiers(device, accumulator) if variant is None else [forced(device, accumulator, variant)]
     )
+    if strided:
+        found = (tuple(replace(one, strided=True) for one in equals) for equals in found)
     for wanted, why in _attempts(
         distinct(equals, kernel_files(equals[0].folds(kernels))) for equals in found
     ):

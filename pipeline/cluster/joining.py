@@ -100,7 +100,7 @@ async def serve(
         if stopping.done():
             return
         await check_started(nannies, len(nannies), scheduler=scheduler)
-        ends: list[Any] = [nanny.finished() for nanny in nannies]  # type: ignore[no-untyped-call]
+        ends: list[Any] = [nanny.finished() for nanny in nannies]
         everyone: asyncio.Future[Any] = asyncio.gather(*ends)
         await asyncio.wait([everyone, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:

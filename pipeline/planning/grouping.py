@@ -67,7 +67,7 @@ def grouping_of(
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
         return None
     given = read_labels(by, storage_options, mask_and_scale=mask_and_scale)
-    chosen = select(source.cells, selection)
+    chosen = select(source.grid, selection)
     alive = [n for n, one in enumerate(chosen) if not one.dropped]
     reduced = {alive[n] for n in normalized_axes(axis, len(alive))}
     reduced |= {n for n, one in enumerate(chosen) if one.dropped}

@@ -37,7 +37,7 @@ def layouts_of(
     groups
         Of each output.
     """
-    grids = list(dict.fromkeys(source.cells for source in sources))
+    grids = list(dict.fromkeys(source.grid for source in sources))
     itemsize = max(source.dtype.itemsize for source in sources)
 
     def layout(cells: Sequence[Cells], target: int) -> Layout:
@@ -66,9 +66,9 @@ def leaf_elements(layout: Layout) -> int:
 def repeats(source: Source, layout: Layout) -> float:
     """Return how many times chunks of an input are decoded: 1 if each is in one leaf only."""
     times = 1.0
-    for axis, cell in zip(layout.axes, source.cells, strict=True):
+    for axis, cell in zip(layout.axes, source.grid, strict=True):
         if axis.length:
-            first, behind = axis.touched(cell.cell)
+            first, behind = axis.touched(cell)
             times *= float((behind - first).sum() / (behind[-1] - first[0]))
     return times
 

@@ -70,10 +70,7 @@ def projected(
     each block has some on its device, beside exact sums in limbs.
     """
     in_flight = max(
-        source.direct.in_flight(leaf_bytes)
-        if source.direct is not None
-        else max(leaf_bytes, _touched(layout, source))
-        for source in sources
+        source.reading_bytes(leaf_bytes, _touched(layout, source)) for source in sources
     )
     groups = 1 if keys is None else keys.count
     outputs = groups * max(layout.most_outputs, 1)
@@ -103,7 +100,7 @@ def projected(
 def _touched(layout: Layout, source: Source) -> int:
     """Return the decoded bytes of the cells of a source that a leaf may touch."""
     extents = []
-    for axis, cell in zip(layout.axes, source.cell, strict=True):
+    for axis, cell in zip(layout.axes, source.unit, strict=True):
         leaf = axis.cells.cell
         # The grid of another input may lie across the leaf's: one cell more.
         cells = -(-leaf // cell) + (leaf % cell != 0)

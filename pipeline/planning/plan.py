@@ -152,7 +152,7 @@ class Plan:
         for name, (lacking, objects) in (self.missing if missing is None else missing).items():
             if lacking:
                 source = named[name]
-                kind = "shards" if source.array.shards else "chunks"
+                kind = source.object_kind
                 yield (
                     f"{lacking:,} of {objects:,} {kind} of {name} are not stored: "
                     f"their elements are its fill value, {source.fill}"

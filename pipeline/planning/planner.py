@@ -80,7 +80,7 @@ def make_plan(
     PlanError
         If axis or selection do not fit the array, or the memory bound the limit.
     """
-    chosen = select(sources[0].cells, selection)
+    chosen = select(sources[0].grid, selection)
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
@@ -170,7 +170,12 @@ def _planned(
         readers = READERS[1]
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs = _costs(layout, accumulator, holdings, groups)
-    blocks = cut_blocks(costs, holdings.absent, workers, partial_bytes) if layout.elements else ()
+    carried = not all(source.travels for source in sources)
+    blocks = (
+        cut_blocks(costs, holdings.absent, workers, partial_bytes, carried=carried)
+        if layout.elements
+        else ()
+    )
     shared = max(Counter(block.tiles for block in blocks).values(), default=1)
     tree = Tree(shared, fan_in(partial_bytes))
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.

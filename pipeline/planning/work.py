@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from chunkfold.grid import Cells
 from chunkfold.kernels import Accumulator
+from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.source import Source
+
+Carried = Mapping[int, Source]
+"""Sources by their numbers among a run's."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,28 @@ class Work:
         # Of each group the first would have to be given to what reads indices.
         return accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
 
+    def travelling(self) -> Work:
+        """Return it without sources that blocks bring to workers: see `Source.travels`."""
+        sources = (one if one.travels else one.parted(()) for one in self.sources)
+        return replace(self, sources=tuple(sources))
+
+    def carried(self, block: Block) -> Carried:
+        """Return what a block brings of sources that do not travel, by their numbers."""
+        leaves = itertools.product(range(*block.tiles), range(*block.parts))
+        regions = [
+            [piece.source for piece in self.layout.leaf(tile, part)] for tile, part in leaves
+        ]
+        return {
+            number: source.parted(regions)
+            for number, source in enumerate(self.sources)
+            if not source.travels
+        }
+
+    def carrying(self, carried: Carried) -> Work:
+        """Return it with what a block brought."""
+        sources = (carried.get(n, source) for n, source in enumerate(self.sources))
+        return replace(self, sources=tuple(sources))
+
     def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the extents of accumulators of some outputs: groups come first."""
         return shape if self.keys is None else (self.groups, *shape)
@@ -81,6 +110,6 @@ class Work:
             None if plan.grouping is None else plan.grouping.keys,
         )
 
-    def cells_along(self, axis: int) -> list[int]:
-        """Return the extent of each input's cells along an axis."""
-        return [max(1, source.cell[axis]) for source in self.sources]
+    def grids_along(self, axis: int) -> list[Cells]:
+        """Return where each input is cut along an axis."""
+        return [source.grid[axis] for source in self.sources]

@@ -131,7 +131,7 @@ def _held(
     what is missing is read, too.
     """
     pieces = work.layout.leaf(tile, part)
-    cuts = [piece.cut(work.cells_along(axis)) for axis, piece in enumerate(pieces)]
+    cuts = [piece.cut(work.grids_along(axis)) for axis, piece in enumerate(pieces)]
     stored, shares = np.zeros([len(along) for along in cuts], bool), []
     for source, one in zip(work.sources, known, strict=True):
         if not isinstance(one, Listed) or not _sparse(source, one):

@@ -108,7 +108,7 @@ def windows_by_cell(
 ) -> list[Window]:
     """Cut them further, so that no cell is of some of a window's outputs, and not of others."""
     pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), strict=True)
-    cuts = [piece.cut(work.cells_along(axis)) for axis, piece in pieces]
+    cuts = [piece.cut(work.grids_along(axis)) for axis, piece in pieces]
     whole = [Window(tile, parts, place, by_cell=True) for place in itertools.product(*cuts)]
     return [
         window.within(inner)
@@ -135,7 +135,7 @@ def reads_of(
     def cuts_along(axis: int, piece: Piece) -> list[slice]:
         if axis in kept:
             return [kept[axis]]
-        return piece.cut(work.cells_along(axis)) if window.by_cell else [slice(0, piece.length)]
+        return piece.cut(work.grids_along(axis)) if window.by_cell else [slice(0, piece.length)]
 
     def boxes(part: Part, pieces: Sequence[Piece]) -> Iterable[Place]:
         if part.cells is None:
@@ -215,7 +215,7 @@ def _slabs(
     if row_bytes * elements_of(box) <= limit:
         return [tuple(box)]
     cuts = [
-        [cut for cut in pieces[n].cut(work.cells_along(n)) if _holds(along, cut)]
+        [cut for cut in pieces[n].cut(work.grids_along(n)) if _holds(along, cut)]
         for n, along in zip(work.layout.reduced, box, strict=True)
     ]
     return slabs_of_cells(cuts, row_bytes, limit)

@@ -5,30 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
 from chunkfold.results.quantities import Kind, Quantity, units_of
-from chunkfold.sources.cf_packing import MISSING, SCALING, packing_of
-from chunkfold.sources.source import Source
+from chunkfold.sources.cf_packing import MISSING, SCALING, Measured, packing_of
 
 _SCALE = (Kind.ELEMENT, Kind.LEVEL)
 _SAME = (*_SCALE, Kind.DIFFERENCE, Kind.TOTAL)
-
-
-class Measured(Protocol):
-    """What has attributes."""
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """By name."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of its elements."""
 
 
 HOLDS: Mapping[str, Collection[Kind]] = MappingProxyType(
@@ -100,7 +87,7 @@ def carried_attributes(
     reduced
         The names of the axes that were reduced; None if axes have no names.
     """
-    first, *others = (one.attributes for one in sources)
+    first, *others = (dict(one.attributes) for one in sources)
     packing = _packing(sources, quantity.kind, unpacked=unpacked)
     truths = dtype.kind == "b" and sources[0].dtype.kind != "b"
     alike = all(_measured(one) == _measured(first) for one in others)
@@ -169,7 +156,7 @@ def _packing(sources: Sequence[Measured], kind: Kind, *, unpacked: bool) -> dict
     attributes = source.attributes
     given = {name: attributes[name] for name in SCALING if name in attributes}
     try:
-        packing = (packing_of(source) if isinstance(source, Source) else None) or Packing()
+        packing = packing_of(source) or Packing()
     except PlanError:  # attributes say nothing that can be read
         return None if given or "_Unsigned" in attributes else {}
     if packing.stored is not None or (given and packing.scale < 0 and kind is Kind.ELEMENT):

@@ -22,7 +22,8 @@ from chunkfold.results.attributes import of_a_part
 from chunkfold.sources.axis_names import Axis as Named
 from chunkfold.sources.axis_names import axis_names, axis_numbers
 from chunkfold.sources.opening import open_beside, open_node
-from chunkfold.sources.source import AnyArray, Source, dimension_names
+from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import AnyArray, ZarrSource
 from chunkfold.stores.remote import message_of
 
 _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
@@ -48,7 +49,7 @@ class Kept:
         PlanError
             If axis or selection do not fit the source.
         """
-        chosen = select(source.cells, selection)
+        chosen = select(source.grid, selection)
         alive = [n for n, one in enumerate(chosen) if not one.dropped]
         numbers = axis_numbers(source, axis, selection)
         reduced = {alive[n] for n in normalized_axes(numbers, len(alive))}
@@ -116,7 +117,7 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
     found = opened_beside(kept, name)
     if found is None:
         return None
-    axes = (name,) if name in kept.along else tuple(dimension_names(found) or ())
+    axes = (name,) if name in kept.along else tuple(ZarrSource(found, name).dims or ())
     if len(axes) != found.ndim or len(set(axes)) != len(axes):
         return None
     cuts = []
@@ -150,6 +151,8 @@ def opened_beside(kept: Kept, name: str) -> AnyArray | None:
 
 def group_attributes(source: Source) -> Mapping[str, Any]:
     """Return the attributes of the group that a source is in; none if it cannot be opened."""
+    if not isinstance(source, ZarrSource):
+        return {}
     array, address = source.array, (source.local_path or source.address or "").rstrip("/")
     try:
         if array.path:

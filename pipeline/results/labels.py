@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from chunkfold.results.attributes import Measured
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
 from chunkfold.results.result import Result
 from chunkfold.sources.axis_names import axis_names
+from chunkfold.sources.cf_packing import Measured
 from chunkfold.sources.source import Source
 
 

@@ -10,16 +10,18 @@ import numpy as np
 
 from chunkfold.planning.plan import Plan
 from chunkfold.results.as_xarray import needed
-from chunkfold.results.attributes import Measured
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result
+from chunkfold.sources.cf_packing import Measured
 from chunkfold.sources.held import Held
 
 
 @dataclass(frozen=True)
 class _Measured:
+    name: str
     attributes: Mapping[str, Any]
     dtype: np.dtype
+    missing_fill: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class OfXarray:
     @property
     def measured(self) -> Sequence[Measured]:
         """What is reduced, with attributes."""
-        return [_Measured(dict(one.attrs), one.dtype) for one in self.held.arrays]
+        return [_Measured(str(one.name), dict(one.attrs), one.dtype) for one in self.held.arrays]
 
     def coordinates(self) -> Mapping[str, Coordinate]:
         """Read everything that comes along."""

@@ -101,10 +101,10 @@ class OnCluster:
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
         """Remember the run."""
-        self._work, self._topic = work, ear_of(self._client).topic
+        self._whole, self._work, self._topic = work, work.travelling(), ear_of(self._client).topic
         ear_of(self._client).tell(work.run, emit)
         if work.keys is not None and work.keys.codes.nbytes > KEYS_BYTES:
-            self._work = replace(work, keys=None)
+            self._work = replace(self._work, keys=None)
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
             # need not warn of its size: it is bounded.
             with dask.config.set({_LARGE: 1 << 40}):
@@ -114,12 +114,33 @@ class OnCluster:
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
         key = f"fold-{block.number}-{self._work.run}-{attempt}"
-        future = self.submit(done, key, block_task, self._work, block, attempt, *self._sent_keys)
+        carried = self._carried(block)
+        if carried is not None:
+            done = partial(self._brought, carried, done)
+        future = self.submit(
+            done, key, block_task, self._work, block, attempt, self._topic, self._keys, carried
+        )
         return self._replaceable(future, done)
 
-    @property
-    def _sent_keys(self) -> list[Any]:
-        return [self._topic] if self._keys is None else [self._topic, self._keys]
+    def _carried(self, block: Block) -> Any:
+        """Bring what a block reads of sources that do not travel to a worker: a future, or None.
+
+        Not within the task, which the scheduler would keep.
+        """
+        if all(source.travels for source in self._whole.sources):
+            return None
+        return within(
+            wait_seconds("chunkfold.run.gather"),
+            "the data of a block to reach a worker",
+            lambda: self._client.scatter([self._whole.carried(block)], hash=False)[0],
+        )
+
+    def _brought(self, carried: Any, done: Done, outcome: object) -> None:
+        """Let go of what was brought; what is lost with its worker is brought once more."""
+        if isinstance(outcome, CancelledError) and carried.status in ("lost", "cancelled"):
+            outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
+        carried.release()
+        done(outcome)
 
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""

@@ -25,12 +25,12 @@ class Named(Protocol):
         """Extents."""
 
     @property
-    def dims(self) -> list[str | None] | None:
+    def dims(self) -> Sequence[str | None] | None:
         """Names of the axes, if they have names."""
 
     @property
-    def cells(self) -> tuple[Cells, ...]:
-        """Where it is cut along each axis."""
+    def grid(self) -> tuple[Cells, ...]:
+        """Where chunks meet along each axis."""
 
 
 def axis_names(source: Named, axes: Sequence[int]) -> list[str | None] | None:
@@ -54,7 +54,7 @@ def axis_numbers(source: Named, axis: Axis, selection: Selection = None) -> int 
         return axis
     axes = [axis] if isinstance(axis, str) else list(axis)
     names = axis_names(source, range(len(source.shape))) or []
-    taken = select(source.cells, selection)
+    taken = select(source.grid, selection)
     left = [name for name, along in zip(names, taken, strict=False) if not along.dropped]
     numbers: list[int] = []
     for one in axes:

@@ -12,9 +12,11 @@ import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.grid import Cells, Selection
+from chunkfold.sources.array_source import ArraySource, cells_of_chunks
 from chunkfold.sources.cf_packing import packing_of
-from chunkfold.sources.opening import open_source
-from chunkfold.sources.source import AnyArray, Source
+from chunkfold.sources.opening import check_dtype, open_source
+from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import AnyArray
 
 if TYPE_CHECKING:
     import xarray
@@ -32,7 +34,7 @@ _ELEMENTWISE, _INDEXED, _ZARR = (
     "ZarrArrayWrapper",
 )
 _OTHERS = {
-    "LazilyVectorizedIndexedArray": "its axes are in another order than there, or places are picked"
+    "LazilyVectorizedIndexedArray": "its axes are in another order there, or places are picked"
 }
 """What else it may be, and what that means."""
 _PROBED = 256
@@ -47,8 +49,8 @@ class Held:
     """One or two DataArrays, aligned, as the arrays of a store and a selection of them."""
 
     arrays: tuple[xarray.DataArray, ...]
-    sources: tuple[Any, ...]
-    """What is opened as a source for each."""
+    sources: tuple[Source, ...]
+    """What each is read from."""
     selection: Selection
     """Of all of them; it is that of the DataArrays."""
     decoded: tuple[bool, ...]
@@ -65,12 +67,12 @@ class Held:
         return tuple(self.arrays[0].shape)
 
     @property
-    def dims(self) -> list[str | None]:
+    def dims(self) -> tuple[str, ...]:
         """Names of the axes."""
-        return [str(dim) for dim in self.arrays[0].dims]
+        return tuple(map(str, self.arrays[0].dims))
 
     @property
-    def cells(self) -> tuple[Cells, ...]:
+    def grid(self) -> tuple[Cells, ...]:
         """Where it may be cut along each axis: anywhere."""
         return tuple(Cells(size, 1) for size in self.shape)
 
@@ -89,7 +91,7 @@ class Held:
         PlanError
             If that is asked for, but xarray was told not to.
         """
-        if ask and not all(self.decoded) and any(map(packing_of, map(open_source, self.sources))):
+        if ask and not all(self.decoded) and any(map(packing_of, self.sources)):
             raise PlanError(
                 f"mask_and_scale is True, but {self.name} has the numbers that are stored: open it "
                 "with mask_and_scale=True, as xarray does if it is told nothing"
@@ -118,7 +120,7 @@ def held_by(given: Any, selection: Selection = None) -> Held | None:
     PlanError
         If they are not of equal shape, axes and coordinates, or only one of the two is a DataArray.
     SourceError
-        If what a DataArray is to be read from cannot be read as it is.
+        If the dtype of one cannot be reduced.
     """
     each = given if isinstance(given, (tuple, list)) else (given,)
     held = [is_held(one) for one in each]
@@ -131,10 +133,8 @@ def held_by(given: Any, selection: Selection = None) -> Held | None:
     found = [_behind(one) for one in arrays]
     first = found[0][1]
     if any(cut != first for _, cut, _ in found):
-        raise PlanError(
-            "two DataArrays are reduced together where the same places of their stores are "
-            "selected; store what is selected of one, by to_zarr, and open that"
-        )
+        why = "the two are other places of their stores"
+        found, first = [(_otherwise(one, why), None, False) for one in arrays], None
     return Held(arrays, tuple(one for one, _, _ in found), first, tuple(one for _, _, one in found))
 
 
@@ -168,28 +168,50 @@ def _called(array: xarray.DataArray) -> str:
     return f"DataArray {array.name!r}"
 
 
-def _behind(array: xarray.DataArray) -> tuple[Any, Selection, bool]:
+def _behind(array: xarray.DataArray) -> tuple[Source, Selection, bool]:
     """Return what a DataArray is read from, what is selected of it, and whether it is decoded."""
     data: Any = array.variable._data
     if array.variable._in_memory:
-        return array.data, None, False
-    if is_dask(data):
-        lazy = _unread(data)
-        if lazy is None:
-            return data, None, False
-        data = lazy
+        return open_source(array.data), None, False
+    lazy = _unread(data) if is_dask(data) else data
+    if lazy is None:
+        return open_source(data), None, False
     try:
-        stored, key, decodes = _unwrapped(data)
+        stored, key, decodes = _unwrapped(lazy)
         selection = _selection(key, stored.shape)
         source = open_source(stored)
         if decodes and not _decodes_alike(source, decodes, array.dtype):
-            raise SourceError(f"its values are decoded to {array.dtype} in a way of xarray's own")
+            raise SourceError(f"values are decoded to {array.dtype} in a way of xarray's own")
     except SourceError as error:
-        raise SourceError(
-            f"{_called(array)} is not read from its store: {error}; open it with chunks={{}}, so "
-            "that Dask reads it, or load() it"
-        ) from None
+        return _otherwise(array, str(error)), None, False
     return source, selection, bool(decodes)
+
+
+def _otherwise(array: xarray.DataArray, why: str) -> Source:
+    """Return what a DataArray is read from if not from its store: Dask, or xarray itself."""
+    return open_source(array.data) if array.chunks is not None else _by_xarray(array, why)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class XarraySource(ArraySource):
+    """An array of which xarray reads a region when it is asked for it."""
+
+    why: str = ""
+    """Why it is not read from its store directly."""
+
+    @property
+    def kind(self) -> str:
+        """How it is read, for the plan."""
+        return f"read by xarray, since {self.why}"
+
+
+def _by_xarray(array: xarray.DataArray, why: str) -> Source:
+    preferred = array.encoding.get("preferred_chunks", {})
+    cells = [min(size, preferred.get(dim, size)) for dim, size in array.sizes.items()]
+    grid = tuple(map(cells_of_chunks, array.shape, (max(1, cell) for cell in cells)))
+    source = XarraySource(array.variable, _called(array), grid, why=why)
+    check_dtype(source)
+    return source
 
 
 def is_dask(data: Any) -> bool:
@@ -244,11 +266,11 @@ def _cut(one: Any, size: int) -> int | slice:
         steps = set(np.diff(places).tolist()) or {1}
         step = steps.pop()
         if steps or places.ndim != 1 or step < 1:
-            raise SourceError("places of an axis are picked that no slice selects")
+            raise SourceError("places are picked that no slice selects")
         return slice(int(places[0]), int(places[-1]) + 1, step) if places.size else slice(0, 0, 1)
     start, stop, step = one.indices(size)
     if step < 0:
-        raise SourceError("an axis of it is turned round")
+        raise SourceError("an axis is turned round")
     return slice(start, max(start, stop), step)
 
 
@@ -262,8 +284,11 @@ def _decodes_alike(source: Source, decodes: Sequence[Decode], dtype: np.dtype) -
     packing = packing_of(source)
     numbers = _probes(source, [*packing.missing] if packing is not None else [], decodes)
     want = numbers
-    for decode in decodes:
-        want = decode(want)
+    try:
+        for decode in decodes:
+            want = decode(want)
+    except Exception:  # noqa: BLE001 # whatever it is that decodes dates alone: no numbers
+        return False
     got = numbers if packing is None else packing.values(numbers)
     same = np.array_equal(want, got, equal_nan=want.dtype.kind in "fM")
     return want.dtype == got.dtype == dtype and bool(same)

@@ -18,8 +18,7 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.cf_packing import packing_of
-from chunkfold.sources.opening import open_any, open_source
-from chunkfold.sources.source import dimension_names
+from chunkfold.sources.opening import check_dtype, open_zarr
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.stores.regular_files import refuse_special
 from chunkfold.units import size_text
@@ -113,20 +112,19 @@ def _read_npy(path: Path) -> Given:
 
 
 def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool) -> Given:
-    source = open_any(by, options or NO_OPTIONS)
+    source = open_zarr(by, options or NO_OPTIONS)
     _refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
     if source.dtype.kind in "TUS":
         values = np.asarray(source.array[...])
     else:
-        source = open_source(source)
+        check_dtype(source)
         values = np.empty(source.shape, source.dtype)
         if values.size:
             source.read([slice(0, size, 1) for size in source.shape], values)
         packing = packing_of(source) if mask_and_scale else None
         values = values if packing is None else packing.values(values)
-    names = dimension_names(source.array)
     called = PurePosixPath(source.array.path or source.name).stem
-    return _given(values, None if names is None else tuple(names), source.name, called)
+    return _given(values, source.dims, source.name, called)
 
 
 def _refuse_many(name: str, nbytes: int, count: int) -> None:

@@ -19,8 +19,10 @@ from chunkfold.kernels.dtypes import stored_name
 from chunkfold.redaction import shown_address, without_secrets
 from chunkfold.refusals import denial
 from chunkfold.settings import StorageOptions
+from chunkfold.sources.array_source import array_source
 from chunkfold.sources.group_members import Member, members_of, open_as_it_is
-from chunkfold.sources.source import AnyArray, Source, as_stored
+from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import AnyArray, ZarrSource, as_stored
 from chunkfold.stores.addresses import (
     NO_OPTIONS,
     Folder,
@@ -49,23 +51,35 @@ def is_zarr(folder: Folder) -> bool:
 
 
 def open_source(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
-    """Open what a user names: a path or URL of a Zarr array, or a zarr.Array.
+    """Open what a user gives, if it can be reduced.
 
-    A source that is open already is seen to be one that can be reduced, and not opened again.
-    `options` are `storage_options` as `chunkfold.reduce` has them.
+    Paths and URLs of Zarr arrays, `zarr.Array`s, NumPy's arrays and all that has their interface,
+    and whatever has a shape, a dtype and regions, as h5py's datasets. A source that is open already
+    is not opened again. `options` are `storage_options` as `chunkfold.reduce` has them.
 
     Raises
     ------
     SourceError
-        If there is nothing there, it is a group (its arrays are named), it is no Zarr, or its
+        If there is nothing there, it is a group (its arrays are named), it is no array, or its
         dtype cannot be reduced, or a codec of it is not installed.
     """
     found = open_any(source, options)
-    try:
-        stored_name(found.dtype)
-    except (DeviceError, TypeError) as error:
-        raise SourceError(f"{found.name}: {error}") from None
+    check_dtype(found)
     return found
+
+
+def check_dtype(source: Source) -> None:
+    """Refuse a source whose dtype cannot be reduced.
+
+    Raises
+    ------
+    SourceError
+        If it cannot.
+    """
+    try:
+        stored_name(source.dtype)
+    except (DeviceError, TypeError) as error:
+        raise SourceError(f"{source.name}: {error}") from None
 
 
 def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
@@ -76,7 +90,22 @@ def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     SourceError
         As `open_source`.
     """
-    found = source if isinstance(source, Source) else _array(source, options)
+    if isinstance(source, Source) and not isinstance(source, ZarrSource):
+        return source
+    if not isinstance(source, (str, os.PathLike, zarr.Array, zarr.Group, ZarrSource)):
+        return array_source(source)
+    return open_zarr(source, options)
+
+
+def open_zarr(source: Any, options: StorageOptions = NO_OPTIONS) -> ZarrSource:
+    """Open a Zarr array, of whatever dtype: its path or URL, or zarr's array.
+
+    Raises
+    ------
+    SourceError
+        As `open_source`.
+    """
+    found = source if isinstance(source, ZarrSource) else _array(source, options)
     if isinstance(source, (str, os.PathLike)):
         address = os.path.expanduser(os.fspath(source))  # noqa: PTH111
         found = replace(found, address=address, options=dict(options))
@@ -97,7 +126,7 @@ class Unopened:
     """Whether there is none any more, though consolidated metadata name it."""
 
 
-def open_each(source: Any) -> list[Source | Unopened]:
+def open_each(source: Any) -> list[ZarrSource | Unopened]:
     """Open every array of a group, in the order of their paths; or the one array that is named.
 
     Their dtypes need not be such as can be reduced: `open_source` of each tells. Each is what its
@@ -110,7 +139,7 @@ def open_each(source: Any) -> list[Source | Unopened]:
     """
     node, name = _named(source)
     if isinstance(node, zarr.Array):
-        return [Source(node, name)]
+        return [ZarrSource(node, name)]
     try:
         found = _arrays_in(node, name)
     except Exception as error:
@@ -131,6 +160,8 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
     SourceError
         If something else is there, or it cannot be opened.
     """
+    if not isinstance(source, ZarrSource):
+        return None
     try:
         node = _beside(source, name)
     except Exception as error:
@@ -144,7 +175,7 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
     return node
 
 
-def _beside(source: Source, name: str) -> AnyArray | zarr.Group | None:
+def _beside(source: ZarrSource, name: str) -> AnyArray | zarr.Group | None:
     array, address = source.array, source.local_path or source.address or ""
     if array.path:
         return open_as_it_is(array.store, str(PurePosixPath(array.path).parent / name))
@@ -165,23 +196,23 @@ def open_node(source: Any) -> AnyArray | zarr.Group:
     return _named(source)[0]
 
 
-def _array(source: Any, options: StorageOptions) -> Source:
+def _array(source: Any, options: StorageOptions) -> ZarrSource:
     node, name = _named(source, options)
     if isinstance(node, zarr.Group):
         inside = _inside(node, None if isinstance(source, zarr.Group) else name)
         raise SourceError(f"{name}: is a Zarr group, not an array; {inside}")
-    return Source(node, name)
+    return ZarrSource(node, name)
 
 
-def _arrays_in(group: zarr.Group, name: str) -> list[Source | Unopened]:
+def _arrays_in(group: zarr.Group, name: str) -> list[ZarrSource | Unopened]:
     """Return the arrays of a group, at whatever depth, in the order of their paths."""
     return [_member(one, within(name, one.path)) for one in members_of(group)]
 
 
-def _member(member: Member, name: str) -> Source | Unopened:
+def _member(member: Member, name: str) -> ZarrSource | Unopened:
     if isinstance(member.found, zarr.Array):
         try:
-            return Source(member.found, name)
+            return ZarrSource(member.found, name)
         except SourceError as refused:
             return Unopened(name, refused)
     if member.found is None:
@@ -213,8 +244,8 @@ def _named(source: Any, options: StorageOptions = NO_OPTIONS) -> tuple[AnyArray 
         name = shown_address(address)
         return _opened(address, name, options), name
     raise SourceError(
-        f"a source is a path or URL of a Zarr array or a zarr.Array, not {type(source).__name__}: "
-        "name the store that it was read from, as in 'store.zarr/air'"
+        f"a Zarr array or group is named by its path or URL, not by {type(source).__name__}: name "
+        "the store that it was read from, as in 'store.zarr/air'"
     )
 
 

@@ -1,168 +1,148 @@
-"""Zarr arrays, v2 and v3, as planners and workers see them: boxes are read into given memory."""
+"""What has chunks and can be reduced: what planners, readers and workers know of it."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import math
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import zarr
-from zarr.buffer.cpu import NDBuffer
-from zarr.storage import LocalStore, MemoryStore, ZipStore
 
-from chunkfold.bad_chunks import BadChunk
-from chunkfold.decoding.codec_metadata import codec_names
-from chunkfold.decoding.decodable import refuse_code
-from chunkfold.decoding.decode_units import InTurn, cells_of, view
-from chunkfold.decoding.direct import Direct, Region
-from chunkfold.errors import (
-    ChangedError,
-    ChunkError,
-    ChunkfoldError,
-    ClusterError,
-    SourceError,
-    runs_short,
-    unreadable,
-)
 from chunkfold.grid import Cells
-from chunkfold.redaction import without_secrets
-from chunkfold.refusals import refusal
-from chunkfold.settings import StorageOptions
-from chunkfold.sources.chunk_index import Listing, list_objects
-from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
 from chunkfold.stores.expected import Expected
-from chunkfold.stores.guarded_stores import careful
-from chunkfold.stores.remote import message_of
-from chunkfold.stores.remote_store import RemoteStore
-from chunkfold.stores.transient_faults import TRIES
 
-# Of those who read nobody can help these; workers import this, too, before they open an array.
-for _told in (
-    ".* is not recognized as a component of a Zarr hierarchy",  # as a README or a script
-    "Numcodecs codecs are not in the Zarr version 3 specification",
-    "The (data type|codec) .* (does|is) not .* Zarr V3 specification",
-    "Combining a `sharding_indexed` codec disables partial reads",
-    "Consolidated metadata is currently not part in the Zarr format 3 specification",
-):
-    warnings.filterwarnings("ignore", message=_told)
-
-AnyArray: TypeAlias = "zarr.Array[Any]"
+if TYPE_CHECKING:
+    from chunkfold.decoding.decode_units import InTurn
+    from chunkfold.decoding.direct import Region
+    from chunkfold.sources.chunk_index import Listing
 
 
-@dataclass(frozen=True, repr=False)
-class Source:
-    """A Zarr array as planners and workers see it. Pickles small."""
+class Source(ABC):
+    """An array that is read chunk by chunk.
 
-    array: AnyArray
+    A new kind of source says its shape, dtype and grid, and reads a region; what else it can do is
+    said by what it overrides. Whatever pickles of it must be small: it travels with each task.
+    """
+
     name: str
-    """How messages call it."""
-    address: str | None = None
-    """Path or URL that it was named by, secrets and all; None if it was given as an array."""
-    options: StorageOptions = field(default_factory=dict)
-    """By which its store was opened."""
-
-    def __post_init__(self) -> None:
-        refuse_code(self.array, self.name)
-
-    def __repr__(self) -> str:
-        return f"<Source {self.name}: {self.dtype}, shape {self.shape}>"
+    """How messages call it. Without secrets."""
 
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, ...]:
         """Extents."""
-        return tuple(self.array.shape)
 
-    @cached_property
+    @property
+    @abstractmethod
     def dtype(self) -> np.dtype:
-        """Element dtype, in the array's byte order."""
-        return np.dtype(self.array.dtype)
+        """Of an element, with its byte order."""
 
-    @cached_property
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[Cells, ...]:
+        """Where chunks meet along each axis: what is read at once is cut there."""
+
+    @abstractmethod
+    def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None = None) -> None:
+        """Read a region into `out`, which has its shape and the source's dtype.
+
+        Slices have a start, a stop and a positive step. `known` is what is known of the stored
+        objects of a source that has a `listing`.
+
+        Raises
+        ------
+        ChunkError
+            If any of it cannot be read.
+        ChangedError
+            If it is not what it was when the reduction was planned.
+        """
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Extents of a chunk; of the largest ones where they differ."""
+        return self.unit
+
+    @property
+    def unit(self) -> tuple[int, ...]:
+        """Extents of what is read at once, at least: of the largest where they differ."""
+        return tuple(along.cell for along in self.grid)
+
+    # What it says of itself.
+
+    @property
+    def dims(self) -> tuple[str | None, ...] | None:
+        """Names of the axes, where they have any."""
+        return None
+
+    @property
     def attributes(self) -> Mapping[str, Any]:
-        """What is said of it, by name."""
-        return self.array.attrs.asdict()
+        """What is noted beside it, as a unit or a scale."""
+        return {}
 
     @property
-    def dims(self) -> list[str | None] | None:
-        """Names of its axes, if they have names."""
-        return dimension_names(self.array)
-
-    @property
-    def cell(self) -> tuple[int, ...]:
-        """Shape of what is decoded at once: a chunk, or else a shard where zarr reads it."""
-        return tuple((self.direct is None and self.array.shards) or self.array.chunks)
-
-    @cached_property
-    def chunk_elements(self) -> int:
-        """Elements of a chunk, those of an array without axes too."""
-        return math.prod(max(1, size) for size in self.array.chunks)
-
-    @property
-    def as_it_is(self) -> bool:
-        """Whether its cells are stored without codecs, so that a part of one can be read alone."""
-        return self.direct is not None and not self.direct.chain
-
-    @property
-    def remote(self) -> bool:
-        """Whether reading it is waiting for a network more than anything."""
-        store = self.array.store  # archives behind a network are a kind of ZipStore
-        return not isinstance(store, (LocalStore, MemoryStore)) and type(store) is not ZipStore
-
-    @property
-    def local_path(self) -> str | None:
-        """Where it is on a local disk; None if it is elsewhere."""
-        store = self.array.store
-        if type(store) is ZipStore:
-            return str(store.path)
-        return f"{store.root}/{self.array.path}" if isinstance(store, LocalStore) else None
-
-    @property
-    def object_shape(self) -> tuple[int, ...]:
-        """Shape of what is stored as one object: a shard, or else a chunk."""
-        return tuple(max(1, size) for size in self.array.shards or self.array.chunks)
-
-    @property
-    def object_grid(self) -> tuple[int, ...]:
-        """Number of stored objects along each axis, whether they are stored or not."""
-        return tuple(-(-n // size) for n, size in zip(self.shape, self.object_shape, strict=True))
+    def metadata(self) -> Mapping[str, Any]:
+        """All that tells it from another that was there before or comes after it."""
+        return {"dtype": str(self.dtype), "shape": self.shape, "attributes": self.attributes}
 
     @property
     def fill(self) -> Any:
         """The value of elements that are not stored."""
-        return fill_value(self.array)
+        return np.zeros((), self.dtype)
 
     @property
-    def cells(self) -> tuple[Cells, ...]:
-        """Where stored objects meet along each axis."""
-        return tuple(
-            Cells(size, max(1, cell)) for size, cell in zip(self.shape, self.cell, strict=True)
-        )
+    def missing_fill(self) -> Sequence[Any]:
+        """The fill value, if it stands for nothing rather than for a number."""
+        return ()
 
     @property
-    def nbytes(self) -> int:
-        """Decoded bytes of the whole array."""
-        return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-
-    def listing(self) -> Listing | None:
-        """List what is stored of it; None where the store cannot tell."""
-        return list_objects(self.array)
+    def kind(self) -> str:
+        """What it is, for the plan."""
+        return "in memory"
 
     def described(self) -> list[str]:
         """Say what it is, for the plan."""
-        array = self.array
-        shards = f" in shards of {array.shards}" if array.shards else ""
-        cells = f"chunks of {array.chunks}{shards}"
-        route = "decoded in place" if self.direct is not None else "decoded by zarr, copied"
+        cut = "one chunk" if self.shape == self.chunks else f"chunks of {self.chunks}"
         return [
             f"source    {self.name}",
-            f"          {self.dtype}, shape {self.shape}, {cells}; {route}",
+            f"          {self.dtype}, shape {self.shape}, {cut}; {self.kind}",
         ]
+
+    # Where it is.
+
+    @property
+    def remote(self) -> bool:
+        """Whether reading it is waiting for a network more than anything."""
+        return False
+
+    @property
+    def travels(self) -> bool:
+        """Whether workers can open it by themselves; if not, blocks bring what they read of it."""
+        return True
+
+    @property
+    def local_path(self) -> str | None:
+        """Where it is on a local disk; None if it is elsewhere."""
+        return None
+
+    def parted(self, regions: Sequence[Sequence[slice]]) -> Source:
+        """Return it as a block brings it: where it does not travel, with these regions alone."""
+        del regions
+        return self
+
+    def check_unchanged(self) -> None:  # noqa: B027 # most cannot tell
+        """Notice that it was replaced or removed while it was read.
+
+        Raises
+        ------
+        ChangedError
+            If it was.
+        """
 
     def reopened(self) -> Source:
         """Return it as it is now: others may have written since it was opened.
@@ -170,164 +150,53 @@ class Source:
         Raises
         ------
         SourceError
-            If there is no array any more.
-        ClusterError
-            If the machine has no files or memory left to look.
+            If it is gone.
         """
-        try:
-            return replace(self, array=self._opened_again())
-        except ClusterError:
-            raise
-        except Exception as error:
-            raise SourceError(f"{self.name}: cannot be opened again ({error})") from error
+        return self
 
-    def _opened_again(self) -> AnyArray:
-        try:
-            return as_stored(self.array)
-        except Exception as error:
-            if runs_short(error):
-                raise ClusterError(f"{self.name}: cannot be opened again ({error})") from error
-            raise
+    # Stored objects, of sources that have some.
 
-    def check_unchanged(self) -> None:
-        """Notice an array that was replaced or removed while it was read.
-
-        Chunks that are missing are fill by Zarr's rules: without its metadata they are nothing.
-
-        Raises
-        ------
-        ChangedError
-            If its metadata are gone or others.
-        ClusterError
-            If the machine has no files or memory left to look.
-        """
-        try:
-            now = self._opened_again()
-        except ClusterError:
-            raise
-        except Exception as error:
-            if refused := refusal(error):
-                raise SourceError(f"{self.name}: {refused}") from error
-            why = message_of(error)
-            raise ChangedError(f"{self.name}: vanished while it was read ({why})") from error
-        # As text: NaN and NaT, as fill values, equal nothing.
-        if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
-            raise ChangedError(f"{self.name}: its metadata changed while it was read; run it again")
-
-    @cached_property
-    def direct(self) -> Direct | None:
-        """How its chunks are read without zarr, if they can be."""
-        return direct_of(self.array)
-
-    @cached_property
-    def in_turn(self) -> tuple[tuple[int, ...], ...] | None:
-        """Shapes of objects, and of the chunks in them, that `read` can bring one after another.
-
-        None if it cannot: zarr decodes them.
-        """
-        return None if self.direct is None else (self.direct.object_shape, self.direct.shape)
-
-    def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None = None) -> None:
-        """Decode a region into `out`, whose dtype is the region's.
-
-        Its shape is the region's too; or it has one axis, where `in_turn` allows it: what is taken
-        of each chunk then stands behind what is of the one before.
-
-        `known` is what is known of its objects.
-
-        Raises
-        ------
-        ChunkError
-            If any chunk of it cannot be read or decoded.
-        ChangedError
-            If an object of it is not the one that is known.
-        """
-        if self.direct is not None:
-            self.direct.read(self.name, region, out, known)
-            return
-        try:
-            self._read_by_zarr(region, out)
-        except ChunkfoldError:  # perhaps as it was written to meanwhile, and then that is why
-            with contextlib.suppress(ChunkError):
-                self._check_objects(region, out, known)
-            raise
-        self._check_objects(region, out, known)
-
-    def _check_objects(
-        self, region: Sequence[slice], out: np.ndarray, known: Expected | None
-    ) -> None:
-        """See that objects that zarr read are those that are known; fill others that it found."""
-        objects = objects_of(self.array)
-        if known is None or objects is None:
-            return
-        for place, _, within in cells_of(region, self.object_shape):
-            if known.lacks(place):
-                view(out, within)[...] = self.fill
-                continue
-            key = self.array.metadata.encode_chunk_key(place)
-            try:
-                known.check(place, objects.state(key))
-            except Exception as error:
-                bad = BadChunk(self.name, "object", key, (), objects.where, str(error))
-                raise unreadable(bad, error) from error
-
-    def each(self, regions: Iterable[Region], out: InTurn) -> Iterator[None]:
-        """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.
-
-        Raises
-        ------
-        ChunkError
-            If a chunk cannot be read or decoded.
-        """
-        assert self.direct is not None
-        return self.direct.each(self.name, regions, out)
-
-    def _read_by_zarr(self, region: Sequence[slice], out: np.ndarray) -> None:
-        try:
-            read, into = self.array.get_basic_selection, NDBuffer.from_numpy_array(out)
-            if self.remote and not isinstance(self.array.store, RemoteStore):
-                TRIES(read, tuple(region), out=into)
-            else:
-                read(tuple(region), out=into)
-        except Exception as error:
-            store = without_secrets(str(self.array.store_path))
-            reason = f"{type(error).__name__}: {message_of(error)}"
-            codecs = codec_names(self.array.metadata.to_dict())
-            bad = BadChunk(self.name, *self._named_cell(region), codecs, store, reason)
-            raise unreadable(bad, error) from error
-
-    def _named_cell(self, region: Sequence[slice]) -> tuple[str, str]:
-        """Return kind and key of the first cell of a region that cannot be read.
-
-        Or the region, if all of them can.
-        """
-        cuts = [
-            range(cut.start // size, (cut.stop - 1) // size + 1)
-            for cut, size in zip(region, self.cell, strict=True)
-        ]
-        for place in itertools.product(*cuts):
-            box = tuple(
-                slice(n * size, (n + 1) * size) for n, size in zip(place, self.cell, strict=True)
-            )
-            try:
-                self.array.get_basic_selection(box)
-            except Exception:  # noqa: BLE001 # whatever it is: this one it is of
-                return "chunk", self.array.metadata.encode_chunk_key(place)
-        return "region", "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"
-
-
-def as_stored(array: AnyArray) -> AnyArray:
-    """Open an array anew: one that was just made may say its dtype in other words."""
-    given: Any = {"zarr_format": array.metadata.zarr_format}  # never guessed again
-    store = careful(array.store)
-    return zarr.open_array(store=store, path=array.path, mode="r", **given)
-
-
-def dimension_names(array: AnyArray) -> list[str | None] | None:
-    """Return the names of an array's axes, if they have names: zarr's, or xarray's."""
-    names: Any = getattr(array.metadata, "dimension_names", None)
-    names = names or array.attrs.asdict().get("_ARRAY_DIMENSIONS")
-    fits = isinstance(names, (list, tuple)) and len(names) == array.ndim
-    if not fits or not all(name is None or isinstance(name, str) for name in names):
+    def listing(self) -> Listing | None:
+        """List what is stored of it; None where that cannot be told: all of it is read."""
         return None
-    return list(names)
+
+    @property
+    def object_shape(self) -> tuple[int, ...]:
+        """Extents of what is stored as one object."""
+        return self.unit
+
+    @property
+    def object_grid(self) -> tuple[int, ...]:
+        """Number of such objects along each axis, whether they are stored or not."""
+        return tuple(-(-n // size) for n, size in zip(self.shape, self.object_shape, strict=True))
+
+    @property
+    def object_kind(self) -> str:
+        """What people call such objects."""
+        return "chunks"
+
+    # Ways to read it faster, of sources that know how.
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether parts of a chunk can be read in as much time as their bytes take."""
+        return False
+
+    @property
+    def in_turn(self) -> Hashable | None:
+        """Alike for sources whose chunks `each` brings side by side; None: it brings none."""
+        return None
+
+    def each(self, regions: Iterator[Region], out: InTurn) -> Iterator[None]:
+        """Read regions chunk by chunk, one behind another in memory, where `in_turn` allows it.
+
+        Stops whenever there is no room in `out` for another chunk.
+        """
+        raise NotImplementedError
+
+    def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
+        """Return what a thread holds, beside the target, that reads a leaf, in bytes.
+
+        `touched_bytes` are those of all chunks that the leaf takes something of.
+        """
+        return max(leaf_bytes, touched_bytes)

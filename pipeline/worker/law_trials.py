@@ -61,7 +61,7 @@ def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
         region = tuple(
             _spread(piece.source, cell, each)
             for piece, cell, each in zip(
-                pieces, work.sources[0].array.chunks, _extents(len(pieces)), strict=True
+                pieces, work.sources[0].chunks, _extents(len(pieces)), strict=True
             )
         )
         arrays = []

@@ -285,4 +285,4 @@ def _run_of(elements: int) -> Box:
 
 def _chunk_elements(work: Work) -> int:
     """Return the elements of the largest chunk of any input."""
-    return max(source.chunk_elements for source in work.sources)
+    return max(math.prod(max(1, n) for n in source.chunks) for source in work.sources)

@@ -15,7 +15,7 @@ from distributed.worker import thread_state  # type: ignore[attr-defined] # as g
 from chunkfold.events import reporter, to_message
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys, PackedKeys
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Carried, Work
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import device_of
@@ -53,12 +53,19 @@ def keys_task(packed: PackedKeys) -> Keys:
 
 
 def block_task(
-    work: Work, block: Block, attempt: int, topic: str, keys: Keys | None = None
+    work: Work,
+    block: Block,
+    attempt: int,
+    topic: str,
+    keys: Keys | None = None,
+    carried: Carried | None = None,
 ) -> Folded:
     """Fold a block on the worker's device. Runs on workers.
 
-    `keys` are the work's, if they do not travel with it.
+    `keys` are the work's, and `carried` its sources, if they do not travel with it.
     """
+    work = work if keys is None else replace(work, keys=keys)
+    work = work if carried is None else work.carrying(carried)
     worker = get_worker()
     owned, address = device_of(worker), worker.address
     unwanted = _unwanted(worker)
@@ -73,7 +80,7 @@ def block_task(
     return fold_block(
         owned,
         address,
-        work if keys is None else replace(work, keys=keys),
+        work,
         block,
         Watch(report, lambda: work.run in _cancelled_runs or unwanted()),
     )

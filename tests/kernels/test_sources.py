@@ -63,6 +63,7 @@ def test_the_generated_header_defines_what_the_example_does():
     made = header(bind(both, [np.dtype("f4")]).accumulator)
     exact = bind(both[:1], [np.dtype("f4")], exact=True).accumulator
     made += header(exact) + header(exact.for_outputs(2))
+    made += header(bind([as_monoid("dot")], [np.dtype("f4")] * 2).accumulator)
     for op in ("argmin", "var"):
         made += header(bind([as_monoid(op)], [np.dtype("f4")]).accumulator)
     names = set(re.findall(r"\b(?:chf|CHF)_\w+", example))

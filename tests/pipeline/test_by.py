@@ -21,7 +21,7 @@ from chunkfold.reading import parts
 from chunkfold.running import on_cluster
 from chunkfold.sources import labels
 from chunkfold.worker import per_thread
-from tests.conftest import DEVICES
+from tests.conftest import DEVICES, workers_of
 
 pytestmark = pytest.mark.unoptimised
 SHAPE = (23, 8, 9)
@@ -138,9 +138,8 @@ def test_several_workers_make_one_answer(tmp_path: Path, monkeypatch: pytest.Mon
     array = hard("float32", (60, 16, 16))
     zarr.create_array(tmp_path / "a.zarr", data=array, chunks=(4, 8, 8))
     months, zones = np.arange(60) % 12, np.arange(256).reshape(16, 16) // 7
-    half = cf.devices(f"{DEVICES[0].spec}/2")
     with (
-        cf.LocalOpenCLCluster(half, dashboard_address=None) as made,
+        cf.LocalOpenCLCluster(workers_of(DEVICES[0], 2), dashboard_address=None) as made,
         connect(made.scheduler_address) as client,
     ):
         for most in (on_cluster.KEYS_BYTES, 8):

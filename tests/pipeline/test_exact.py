@@ -17,7 +17,7 @@ from chunkfold.kernels.device import host
 from chunkfold.planning import blocks, planner
 from chunkfold.running import run
 from chunkfold.worker import fold_tile, worker_device
-from tests.conftest import DEVICES
+from tests.conftest import DEVICES, workers_of
 from tests.exactly import expected
 from tests.kernels.catalogue.test_exact_sums import bits
 from tests.pipeline.test_reduce import stored
@@ -105,8 +105,8 @@ def test_workers_do_not_change_a_bit(tmp_path: Path, roots: list[Partial]):
     made = zarr.create_array(str(tmp_path / "a.zarr"), shape=SHAPE, chunks=(2, 3, 4), dtype="f4")
     made[...] = array
     wanted = [expected(op, array.ravel().tolist(), "float32").tobytes() for op in OPS]
-    halves = [f"{device.spec}/2" for device in DEVICES]
-    for specs in (halves[:1], [*halves[:1], DEVICES[-1].spec], halves):
+    halves = [part for device in DEVICES for part in workers_of(device, 2)]
+    for specs in (halves[:2], [*halves[:2], DEVICES[-1]], halves):
         with (
             cf.LocalOpenCLCluster(specs, dashboard_address=None) as cluster,
             connect(cluster.scheduler_address) as client,

@@ -25,7 +25,7 @@ from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.planner import make_plan
 from chunkfold.reading.slabs import slabs, slabs_of_cells
 from chunkfold.sources.opening import open_source
-from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import ZarrSource
 
 SIZES = st.integers(0, 40)
 
@@ -186,7 +186,7 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
 
 @given(st.integers(1, 400), st.integers(1, 8), st.sampled_from([(0,), (1,), (0, 1), ()]))
 def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
-    source = Source(array_of((rows, 50), (3, 20), "f8"), "a")
+    source = ZarrSource(array_of((rows, 50), (3, 20), "f8"), "a")
     layout_target, planner.LEAF_BYTES = planner.LEAF_BYTES, 500
     low_high, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, (2000, 9000)
     try:
@@ -205,7 +205,7 @@ def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
 
 def test_leaves_stay_where_they_are_when_the_array_grows():
     def leaves(rows: int) -> set:
-        source = Source(array_of((rows, 1000), (10, 300), "f4"), "a")
+        source = ZarrSource(array_of((rows, 1000), (10, 300), "f4"), "a")
         layout = make_plan((source,), bound_for("f4")).layout
         return {
             tuple((p.source.start, p.source.stop) for p in layout.leaf(0, part))
@@ -231,7 +231,7 @@ def test_the_tree_takes_every_node_once(count: int, fan_in: int):
 
 def test_the_memory_bound_has_every_term():
     """Distinct primes, so that no term can hide behind another."""
-    source = Source(array_of((11 * 7, 13 * 5), (11, 13), "f4"), "a")
+    source = ZarrSource(array_of((11 * 7, 13 * 5), (11, 13), "f4"), "a")
     leaf = planner.LEAF_BYTES
     planner.LEAF_BYTES = 1
     try:
@@ -261,7 +261,7 @@ def test_the_memory_bound_has_every_term():
 def test_the_bound_is_of_the_largest_tile():
     """Not of the first one, which a selection may have cut."""
     cell = 1 << 20
-    source = Source(array_of((4, 3 * cell), (4, cell), "f8"), "a")
+    source = ZarrSource(array_of((4, 3 * cell), (4, cell), "f8"), "a")
     whole = make_plan((source,), bound_for("f8"), axis=0)
     most = (slice(None), slice(cell - 1, None))
     cut = make_plan((source,), bound_for("f8"), axis=0, selection=most)
@@ -271,7 +271,7 @@ def test_the_bound_is_of_the_largest_tile():
 
 def test_large_partials_wait_in_pairs_and_blocks_leave_little():
     assert (fan_in(LARGE_BYTES - 1), fan_in(LARGE_BYTES)) == (8, 2)
-    source = Source(array_of((10_000, 721, 1440), (8, 721, 1440), "f4"), "a")
+    source = ZarrSource(array_of((10_000, 721, 1440), (8, 721, 1440), "f4"), "a")
     plan = make_plan((source,), bound_for("f4"), axis=0)
     partial = 721 * 1440 * plan.accumulator.nbytes
     assert plan.tree.fan_in == 2
@@ -306,7 +306,7 @@ def array_in(folder, chunks, **layout):
 
 
 def test_fewer_blocks_run_at_once_and_fewer_threads_read_where_memory_is_short():
-    source = Source(array_of((1 << 14, 1 << 12), (1 << 10, 1 << 12), "f4"), "a")
+    source = ZarrSource(array_of((1 << 14, 1 << 12), (1 << 10, 1 << 12), "f4"), "a")
     ways = []
     for mib in (100, 200, 400, 850, 1200, 4000):
         plan = make_plan((source,), bound_for("f4"), threads=3, readers=16, memory=mib << 20)
@@ -321,7 +321,7 @@ def test_fewer_blocks_run_at_once_and_fewer_threads_read_where_memory_is_short()
 
 
 def test_leaves_of_small_chunks_are_smaller_where_memory_is_short():
-    source = Source(array_of((2048, 256, 1024), (1, 256, 1024), "f4"), "a")
+    source = ZarrSource(array_of((2048, 256, 1024), (1, 256, 1024), "f4"), "a")
     leaves = []
     for mib in (4000, 100, 60, 30, 12):
         plan = make_plan((source,), bound_for("f4"), threads=2, readers=2, memory=mib << 20)
@@ -362,14 +362,14 @@ def test_memory_may_be_said_in_several_ways(memory):
 
 
 def test_a_plan_beyond_the_workers_memory_is_refused():
-    source = Source(array_of((1 << 15, 1 << 15), (1 << 14, 1 << 14), "f8"), "big.zarr")
+    source = ZarrSource(array_of((1 << 15, 1 << 15), (1 << 14, 1 << 14), "f8"), "big.zarr")
     with pytest.raises(PlanError, match=r"big.zarr: a worker needs .* may use only 614\.4 MiB"):
         make_plan((source,), bound_for("f8"), memory_limit=1 << 30)
 
 
 def test_planning_a_million_chunks_is_a_matter_of_seconds():
     """Counted, not timed: blocks, not chunks, decide the work."""
-    source = Source(array_of((1_000_000, 1000), (1, 1000), "f4"), "a")
+    source = ZarrSource(array_of((1_000_000, 1000), (1, 1000), "f4"), "a")
     plan = make_plan((source,), bound_for("f4"), workers=2)
     assert plan.layout.parts > 100
     assert len(plan.blocks) < 100
@@ -377,6 +377,6 @@ def test_planning_a_million_chunks_is_a_matter_of_seconds():
 
 @pytest.mark.parametrize("workers", [2, 5, 16])
 def test_every_worker_gets_a_block_of_what_is_not_small(workers: int):
-    source = Source(array_of((40 * workers, 1 << 18), (1, 1 << 18), "f4"), "a")
+    source = ZarrSource(array_of((40 * workers, 1 << 18), (1, 1 << 18), "f4"), "a")
     assert len(make_plan((source,), bound_for("f4"), workers=workers).blocks) >= workers
     assert len(make_plan((source,), bound_for("f4"), workers=1).blocks) == 1

@@ -260,11 +260,11 @@ def test_a_subscriber_that_raises_does_not_cost_the_result():
 
 def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
     """The block is one task; it notices between two leaves."""
-    from chunkfold.sources.source import Source
+    from chunkfold.sources.zarr_source import ZarrSource
 
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 30, 1 << 30))
     begun, read = threading.Event(), []
-    real = Source.read
+    real = ZarrSource.read
 
     def slow(self, *given):
         read.append(given[0])
@@ -272,7 +272,7 @@ def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
         threading.Event().wait(0.05)
         real(self, *given)
 
-    monkeypatch.setattr(Source, "read", slow)
+    monkeypatch.setattr(ZarrSource, "read", slow)
     run = cf.submit(stored(np.zeros(64_000), chunks=(32,)), "sum")
     assert len(run.plan.blocks) == 1
     assert begun.wait(30)
@@ -284,9 +284,9 @@ def test_a_cancelled_run_ends_in_the_middle_of_a_block(monkeypatch):
 
 def test_the_next_block_reads_while_one_waits_for_its_last_chunk(monkeypatch):
     """Here as on workers: readers do not idle at the end of a block."""
-    from chunkfold.sources.source import Source
+    from chunkfold.sources.zarr_source import ZarrSource
 
-    read, others = Source.read, threading.Event()
+    read, others = ZarrSource.read, threading.Event()
 
     def patient(self, region, *given):
         if region[0].start >= 500:
@@ -296,14 +296,14 @@ def test_the_next_block_reads_while_one_waits_for_its_last_chunk(monkeypatch):
         read(self, region, *given)
 
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
-    monkeypatch.setattr(Source, "read", patient)
+    monkeypatch.setattr(ZarrSource, "read", patient)
     run = cf.submit(stored(np.arange(1000), chunks=(10,)))
     assert len(run.plan.blocks) == 2
     assert run.result() == np.arange(1000).sum()
 
 
 def test_what_fails_interrupts_the_other_blocks(monkeypatch):
-    from chunkfold.sources.source import Source
+    from chunkfold.sources.zarr_source import ZarrSource
 
     read = []
 
@@ -313,7 +313,7 @@ def test_what_fails_interrupts_the_other_blocks(monkeypatch):
         if region[0].start == 0:
             raise cf.ChunkError("a chunk is bad")
 
-    monkeypatch.setattr(Source, "read", failing)
+    monkeypatch.setattr(ZarrSource, "read", failing)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
     with pytest.raises(cf.ChunkError, match="a chunk is bad"):
         cf.reduce(stored(np.arange(10_000), chunks=(10,)))
@@ -375,15 +375,15 @@ def test_a_process_that_was_forked_is_told_so():
 
 def slowly(monkeypatch, seconds: float) -> None:
     """Let every read take its time."""
-    from chunkfold.sources.source import Source
+    from chunkfold.sources.zarr_source import ZarrSource
 
-    read = Source.read
+    read = ZarrSource.read
 
     def slow(self, *given):
         time.sleep(seconds)
         read(self, *given)
 
-    monkeypatch.setattr(Source, "read", slow)
+    monkeypatch.setattr(ZarrSource, "read", slow)
 
 
 def test_to_wait_for_an_earlier_block_is_not_to_be_late(monkeypatch):
@@ -427,11 +427,11 @@ def test_a_process_ends_while_a_run_is_under_way(tmp_path: Path):
 
 def test_a_read_that_never_returns_ends_at_its_deadline(monkeypatch):
     from chunkfold.reading import staging
-    from chunkfold.sources.source import Source
+    from chunkfold.sources.zarr_source import ZarrSource
 
     never = threading.Event()
     monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.3)
-    monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
+    monkeypatch.setattr(ZarrSource, "read", lambda *_: never.wait(60))
     began = time.monotonic()
     with pytest.raises(cf.ChunkError, match="took longer than 0 s"):
         cf.reduce(stored(np.zeros(1000), chunks=(10,)))

@@ -18,7 +18,7 @@ from chunkfold.cluster.joining import connect
 from chunkfold.planning import blocks, planner
 from chunkfold.reading import parts, staging
 from chunkfold.stores.objects import LocalObjects
-from tests.conftest import DEVICES
+from tests.conftest import DEVICES, workers_of
 from tests.exactly import expected
 from tests.workflows.test_cli import chunkfold
 
@@ -163,13 +163,15 @@ def test_what_is_skipped_is_bounded(tmp_path: Path, monkeypatch):
 def test_a_read_that_never_returns_is_not_skipped(tmp_path: Path, monkeypatch):
     import threading
 
-    from chunkfold.sources.source import Source
+    from chunkfold.sources.zarr_source import ZarrSource
 
     never = threading.Event()
     damaged(tmp_path / "a", np.ones((18, 12)), np.zeros((6, 4)), chunks=(3, 3))
     monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.3)
-    monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
-    monkeypatch.setattr(Source, "each", lambda _, regions, __: (never.wait(60) for _ in regions))
+    monkeypatch.setattr(ZarrSource, "read", lambda *_: never.wait(60))
+    monkeypatch.setattr(
+        ZarrSource, "each", lambda _, regions, __: (never.wait(60) for _ in regions)
+    )
     with pytest.raises(cf.ChunkError, match="took longer"):
         cf.reduce(tmp_path / "a", on_bad_chunk="skip")
     never.set()
@@ -199,7 +201,7 @@ def test_workers_leave_out_what_this_process_would(tmp_path: Path):
     rng = np.random.default_rng(5)
     rest = damaged(tmp_path / "a", rng.random((60, 40)), rng.random((20, 14)) < 0.1, chunks=(3, 3))
     with (
-        cf.LocalOpenCLCluster(f"{DEVICES[0].spec}/2", dashboard_address=None) as cluster,
+        cf.LocalOpenCLCluster(workers_of(DEVICES[0], 2), dashboard_address=None) as cluster,
         connect(cluster.scheduler_address) as client,
     ):
         run = cf.submit(tmp_path / "a", "sum", axis=0, on_bad_chunk="skip", client=client)

@@ -254,16 +254,16 @@ def test_a_pause_of_the_disks_behind_s3_costs_only_time(environment: Ceph):
 
 def test_a_gateway_that_died_is_an_error_in_time(environment: Ceph, monkeypatch):
     """The last of them: it does not come back."""
-    from chunkfold.sources.source import Source
+    from chunkfold.sources.zarr_source import ZarrSource
 
-    true_read = Source.read
+    true_read = ZarrSource.read
 
-    def killing(self: Source, *given) -> None:
+    def killing(self: ZarrSource, *given) -> None:
         environment.processes["rgw"].kill()
         environment.processes["rgw"].wait(10)
         true_read(self, *given)
 
-    monkeypatch.setattr(Source, "read", killing)
+    monkeypatch.setattr(ZarrSource, "read", killing)
     began = time.monotonic()
     with (
         dask.config.set({"chunkfold.remote.retry": "3 s"}),

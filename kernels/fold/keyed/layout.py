@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.geometry import Box, Dim, c_strides, dims_of, merged
+from chunkfold.kernels.geometry import Box, Dim, dims_of, merged, strides_along
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ def keyed_box(
         raise MonoidError(
             f"keys have axes {along}, the elements {ndim}: name some of them, ascending"
         )
-    own = dict(zip(along, c_strides([shape[axis] for axis in along]), strict=True))
+    own = strides_along(shape, along)
     pairs = {
-        axis: (dim, Dim(dim.size, own.get(axis, 0), 0))
+        axis: (dim, Dim(dim.size, own[axis], 0))
         for axis, dim in dims_of(shape, axes, strides, index_strides).items()
     }
     kept = merged([pair for axis, pair in pairs.items() if axis not in axes])

@@ -98,6 +98,13 @@ def test_axes_and_broadcasting_are_numpys(axis: int | tuple[int, ...] | None) ->
     )
 
 
+@pytest.mark.parametrize("dtype", [">f4", ">i8", ">u2", ">M8[s]", ">c8"])
+def test_bytes_may_stand_in_the_other_order(dtype: str) -> None:
+    array = np.arange(1, 7).astype(dtype).reshape(2, 3)
+    op = CATALOGUE["max" if "M" in dtype else "sum"]
+    assert op.evaluate(array, axis=1).tolist() == getattr(array, op.name)(axis=1).tolist()
+
+
 def test_nothing_has_a_sum_but_no_least() -> None:
     assert CATALOGUE["sum"].evaluate(np.empty(0)) == 0
     with pytest.raises(MonoidError, match="no elements"):

@@ -129,12 +129,14 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder / "cache", done.stdout
 
 
+@pytest.mark.cpu_runtime
 def test_caches_hold_neither_pickles_nor_lists_of_drivers(used: tuple[Path, str]):
     files = [path for path in used[0].rglob("*") if path.is_file()]
     assert [path for path in files if path.read_bytes()[:1] == b"\x80"] == []
     assert {path.suffix for path in files} == {"", ".bc", ".lock", ".seal", ".so"}
 
 
+@pytest.mark.cpu_runtime
 def test_a_cache_of_which_no_file_is_whole_is_made_again_and_said_once(
     used: tuple[Path, str], tmp_path: Path
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,9 +100,40 @@ def test_devices_agree(device: Device, first: str, second: str, width: int) -> N
         found = [row for row in found if row[0] not in LIBRARY]
     values = on_device(device, [tree for _, tree, _ in found], {0: a, 1: b}, width)
     for (name, tree, expected), value in zip(found, values, strict=True):
-        bad = _differs(name, tree, value, expected, a, b)
+        bad = _differs(name, tree, value, expected, a, b, fp64=device.fp64)
         at = np.flatnonzero(bad)[:4]
         assert not at.size, (name, a[at], b[at], "device", value[at], "numpy", expected[at])
+
+
+def hard_to_divide() -> tuple[np.ndarray, np.ndarray]:
+    """Return float32 of all sizes, and those whose quotients are next to ties."""
+    rng = np.random.default_rng(1)
+    a, b = (np.ldexp(rng.uniform(1, 2, 4096), rng.integers(-50, 50, 4096)) for _ in range(2))
+    a[:2048] = np.trunc(rng.uniform(2**23, 2**24, 2048)) * np.exp2(rng.integers(-9, 9, 2048))
+    b[:2048] = np.trunc(rng.uniform(1, 2**24, 2048))
+    near = a[2048:3072].astype("f4").astype("f8")
+    a[2048:3072] = (near + np.spacing(near.astype("f4")) / 2) * b[2048:3072].astype("f4")
+    return tuple(np.resize([*x, *y], 5120).astype("f4") for x, y in
+                 zip((a, b), pairs("float32", "float32"), strict=True))  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [0, 8])
+@pytest.mark.parametrize("without", [(), ("rounded_division",)])
+def test_float32_is_divided_and_rooted_as_numpy_does(
+    device: Device, without: tuple[str, ...], width: int
+) -> None:
+    """Whether the compiler is asked for it, or it is done in float64."""
+    one = replace(device, without=frozenset(without))
+    x, y = symbol(0, "float32"), symbol(1, "float32")
+    a, b = hard_to_divide()
+    trees = [(x / y).node, np.sqrt(x).node, (x / 3).node, (1 / np.sqrt(abs(y))).node]
+    with np.errstate(all="ignore"):
+        wanted = [a / b, np.sqrt(a), a / np.float32(3), 1 / np.sqrt(abs(b))]
+    got = on_device(one, trees, {0: a, 1: b}, width)
+    for tree, value, expected in zip(trees, got, wanted, strict=True):
+        bad = _differs("", tree, value, expected, a, b, fp64=one.fp64)
+        at = np.flatnonzero(bad)[:4]
+        assert not at.size, (tree, a[at], b[at], "device", value[at], "numpy", expected[at])
 
 
 def _needs_fp64(tree: Node) -> bool:
@@ -109,7 +141,14 @@ def _needs_fp64(tree: Node) -> bool:
 
 
 def _differs(
-    name: str, tree: Node, value: np.ndarray, expected: np.ndarray, a: np.ndarray, b: np.ndarray
+    name: str,
+    tree: Node,
+    value: np.ndarray,
+    expected: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    *,
+    fp64: bool,
 ) -> np.ndarray:
     """Return where values differ by more than OpenCL allows; subnormals may be flushed."""
     same = np.asarray(value == expected)
@@ -117,7 +156,7 @@ def _differs(
         return ~same & ~_flushed(a) & ~_flushed(b)
     same |= np.isnan(value) & np.isnan(expected)
     allowed = sum(
-        MEANINGS[one.op].ulp[one.dtype.itemsize == 8] for one in walk([tree]) if one.op in MEANINGS
+        MEANINGS[one.op].error(one.dtype, fp64=fp64) for one in walk([tree]) if one.op in MEANINGS
     )
     with np.errstate(all="ignore"):
         near = np.abs(value - expected) <= (allowed + 1) * np.spacing(np.abs(expected))

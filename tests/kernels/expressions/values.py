@@ -14,6 +14,7 @@ from chunkfold.kernels.expressions.emit import emitted, tables
 from chunkfold.kernels.expressions.nodes import BOOL, Node, input_node, node
 from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.expressions.symbols import Symbol
+from chunkfold.kernels.program.build_options import build_options, division
 from chunkfold.kernels.program.texts import library
 
 DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
@@ -80,7 +81,7 @@ def on_device(
     head = ["#pragma OPENCL FP_CONTRACT OFF", f"#define CHF_LANES {lanes}",
             f"#define CHF_WIDTH {lanes}",
             "#define CHF_CPU 1", "#define CHF_ALIGNED 0", "#define CHF_PASTE_(a, b) a##b",
-            "#define CHF_PASTE(a, b) CHF_PASTE_(a, b)", library("vectors.clh"),
+            "#define CHF_PASTE(a, b) CHF_PASTE_(a, b)", division(device), library("vectors.clh"),
             tables(held)]  # fmt: skip
     body = "\n    ".join(
         [f"const size_t at = get_global_id(0) * {lanes};", *loads, *lines, *stores]
@@ -90,7 +91,8 @@ def on_device(
     )
     context = _context(device)
     queue = cl.CommandQueue(context)
-    program = cl.Program(context, source).build(["-cl-opt-disable"], cache_dir=False)
+    options = [*build_options(device), "-cl-opt-disable"]
+    program = cl.Program(context, source).build(options, cache_dir=False)
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     buffers = [cl.Buffer(context, flags, hostbuf=np.ascontiguousarray(a)) for a in inputs.values()]
     out = np.zeros(max(8, offsets[-1]), np.uint8)

@@ -18,7 +18,7 @@ from chunkfold.kernels.listing.listing import Program, listing
 from chunkfold.kernels.program import device_context as opened_module
 from chunkfold.kernels.program.device_context import program_options, program_source
 from chunkfold.kernels.tuning.variant import tiers
-from tests.conftest import DEVICES, shaped
+from tests.conftest import DEVICES, as_gpu, shaped
 
 pytestmark = pytest.mark.unoptimised
 
@@ -60,20 +60,29 @@ def test_what_is_listed_answers_as_what_is_compiled(
     assert len(compiled) >= 2
 
 
+SEEN = {
+    "as it is": DEVICES[0],
+    "as a GPU": as_gpu(DEVICES[0]),
+    "as a GPU without built-ins": as_gpu(DEVICES[0], "work_group_functions", "sub_groups"),
+}
+"""What the first device is taken for."""
+
+
 @cache
-def listed(*ops: str, exact: bool = True) -> str:
-    device = DEVICES[0]
+def listed(*ops: str, exact: bool = True, seen: str = "as it is") -> str:
+    device = SEEN[seen]
     bound = bind(list(map(as_monoid, ops)), [np.dtype("f4")], exact=exact, fp64=device.fp64)
     accumulator, part = bound.accumulator, box((9000,), (0,))
     return listing(programs(device, accumulator, next(tiers(device, accumulator))[0], [part]))
 
 
+@pytest.mark.parametrize("seen", SEEN)
 @pytest.mark.parametrize(
     ("ops", "exact", "most"),
     [(["sum"], False, 220), (["sum"], True, 470), (["mean", "std", "min", "max"], True, 700)],
 )
-def test_a_listing_can_be_read(ops: list[str], exact: bool, most: int):
-    lines = listed(*ops, exact=exact).splitlines()
+def test_a_listing_can_be_read(ops: list[str], exact: bool, most: int, seen: str):
+    lines = listed(*ops, exact=exact, seen=seen).splitlines()
     assert len(lines) <= most, len(lines)
     assert max(map(len, lines)) <= WIDTH
 
@@ -89,8 +98,9 @@ def test_every_part_says_where_it_is_from():
     assert text.splitlines()[first - 1].startswith("// -- ")
 
 
-def test_what_stands_in_two_programs_is_told_once():
-    text = listed("sum", exact=False)
+@pytest.mark.parametrize("seen", SEEN)
+def test_what_stands_in_two_programs_is_told_once(seen: str):
+    text = listed("sum", exact=False, seen=seen)
     heads = [line for line in text.splitlines() if line.startswith("static")]
     assert len(heads) == len(set(heads))
     again = text.partition("As above: ")[2].partition("\n// --")[0].replace("\n// ", " ")

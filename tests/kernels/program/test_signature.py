@@ -15,7 +15,7 @@ from chunkfold.kernels.geometry import FOLDS
 from chunkfold.kernels.ladder import LADDER
 from chunkfold.kernels.program.build_options import language_options
 from chunkfold.kernels.program.device_context import program_source
-from chunkfold.kernels.program.signature import Signature, signature
+from chunkfold.kernels.program.signature import Signature, input_types, signature
 from chunkfold.kernels.tuning.trial import kernel_files
 
 
@@ -37,7 +37,7 @@ def test_built_kernels_take_what_their_source_says(opened: DeviceContext, kernel
     info = cl.kernel_arg_info
     for kernel in [cl.Kernel(program, name) for name in kernels_of(kernel_file)]:
         takes = signature(kernel_file, kernel.function_name)
-        takes.prepare(kernel, 2)
+        takes.prepare(kernel, input_types(2, strided=False))
         for number, (name, declared) in enumerate(takes.parameters, 2 * takes.has_inputs):
             built = [kernel.get_arg_info(number, of) for of in (info.NAME, info.TYPE_NAME)]
             kind = re.sub("__global|const| ", "", declared)
@@ -63,7 +63,7 @@ def test_arguments_go_in_the_kernels_order_and_types(opened: DeviceContext):
         takes.arguments({"n": buffer, "acc": buffer, "m": 1})
     source = "__kernel void k(ulong n, __global uchar *acc, uint m) {}"
     kernel = cl.Kernel(cl.Program(opened.context, source).build(), "k")
-    takes.prepare(kernel, 0)
+    takes.prepare(kernel, [])
     for values in ({"n": -1, "m": 1}, {"n": 1, "m": 2**32}):
         with pytest.raises(RuntimeError, match="processing arg"):
             kernel(opened.queue(), (1,), (1,), *takes.arguments({**values, "acc": buffer}))
@@ -72,7 +72,7 @@ def test_arguments_go_in_the_kernels_order_and_types(opened: DeviceContext):
 def test_a_kernel_of_another_signature_is_noticed(opened: DeviceContext):
     program = cl.Program(opened.context, "__kernel void fill_zero(ulong n) {}").build()
     with pytest.raises(TypeError, match="fill_zero was built with 1 arguments of 4"):
-        signature("passes.cl", "fill_zero").prepare(cl.Kernel(program, "fill_zero"), 1)
+        signature("passes.cl", "fill_zero").prepare(cl.Kernel(program, "fill_zero"), [None])
 
 
 def test_partials_of_every_width_come_back_as_they_went(opened: DeviceContext):

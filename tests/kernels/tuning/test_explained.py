@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from chunkfold.kernels.tuning.choice import Choice, chosen
 from chunkfold.kernels.tuning.explained import Reason, explained
 from chunkfold.kernels.tuning.trial import Verdict
 from chunkfold.kernels.tuning.variant import forced, tiers
+from tests.conftest import as_gpu
 
 BOXES = {
     "flat": box((1000,), (0,)),
@@ -33,10 +35,6 @@ def of(*ops: str, dtype: str = "f4", exact: bool = False) -> Bound:
 def reasons(tuning: Tuning, bound: Bound, *boxes: Box) -> dict[str, Reason]:
     found = explained(Choice(tuning, (), "it is a test"), bound.accumulator, boxes)
     return {reason.what: reason for reason in found}
-
-
-def as_gpu(device: Device) -> Device:
-    return replace(device, kind="gpu", max_work_group_size=1024, local_bytes=48 << 10)
 
 
 CASES = [
@@ -57,16 +55,23 @@ def test_every_choice_has_a_reason(device: Device, ops: str, dtype: str, exact: 
                 assert all(reason.why for reason in found.values()), found
 
 
-def test_what_is_told_is_what_is_launched(device: Device):
-    bound = of("sum")
-    for tuning in next(iter(tiers(device, bound.accumulator))):
+@pytest.mark.parametrize("seen", [replace, as_gpu])
+@pytest.mark.parametrize("dtype", ["f4", "i1"])
+def test_what_is_told_is_what_is_launched(
+    device: Device, dtype: str, seen: Callable[[Device], Device]
+):
+    bound = of("sum", dtype=dtype)
+    for tuning in next(iter(tiers(seen(device), bound.accumulator))):
         found = reasons(tuning, bound, BOXES["columns"])
         loads = tuning.columns
         assert found["columns: vectors"].choice.startswith(f"{loads.lanes} element")
         assert found["columns: in flight"].choice == f"{loads.unroll} at a time"
         apart = box((900, 40), (0,), strides=(80, 2))
-        assert found["columns: vectors"] != reasons(tuning, bound, apart)["columns: vectors"]
-        assert reasons(tuning, bound, apart)["columns: vectors"].choice.startswith("1 element,")
+        narrow = reasons(tuning, bound, apart)["columns: vectors"]
+        assert narrow.choice.startswith("1 element,")
+        # Columns apart are why there are no vectors, unless there were none to begin with.
+        assert ("no neighbours" in narrow.why) == (loads.lanes > 1)
+        assert (narrow == found["columns: vectors"]) == (loads.lanes == 1)
 
 
 @pytest.mark.parametrize("kernel", FOLDS)
@@ -96,7 +101,7 @@ def test_a_variant_that_was_asked_for_is_told_as_such(device: Device):
 
 
 def test_variants_that_stood_before_say_why_not(device: Device):
-    lacking = replace(as_gpu(device), without=frozenset({"sub_groups", "work_group_functions"}))
+    lacking = as_gpu(device, "sub_groups", "work_group_functions")
     first = next(iter(tiers(lacking, of("min").accumulator)))[0]
     why = reasons(first, of("min"))["variant"].why
     assert f"not sub_group: {VARIABLE} takes sub_groups away" in why

@@ -33,7 +33,7 @@ from chunkfold.planning import blocks, planner
 from chunkfold.running import on_cluster
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.worker_device import RESOURCE
-from tests.conftest import DEVICES
+from tests.conftest import DEVICES, workers_of
 from tests.processes import BIN, awaited, finished, started, worker_command
 
 OPS = ["sum", "min", "max", "mean"]
@@ -70,8 +70,8 @@ def cluster(devices) -> Iterator[tuple[cf.LocalOpenCLCluster, Client]]:
 
 
 def halves() -> list[Device]:
-    """Every CPU device of this host, split in two."""
-    return [part for device in DEVICES for part in cf.devices(f"{device.spec}/2")]
+    """Every device of this host twice: its halves, if it can be split."""
+    return [part for device in DEVICES for part in workers_of(device, 2)]
 
 
 def check(results: dict, array: np.ndarray) -> None:

@@ -17,20 +17,20 @@ from chunkfold.decoding import batched, codecs
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import Direct
 from chunkfold.sources.opening import open_source
-from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import ZarrSource
 from tests.pipeline.decoding.test_direct import CHAINS, chunk_after_chunk, read
 
 CHUNK = (3, 5)
 
 
-def opened(folder: str | Path, shape: tuple[int, ...] = (12, 10), **layout) -> Source:
+def opened(folder: str | Path, shape: tuple[int, ...] = (12, 10), **layout) -> ZarrSource:
     layout = CHAINS["3-zstd"] | {"chunks": CHUNK} | layout
     array = zarr.create_array(str(folder), shape=shape, dtype="i4", fill_value=7, **layout)
     array[...] = np.arange(1, 1 + np.prod(shape)).reshape(shape)
     return open_source(folder)
 
 
-def counted(source: Source) -> tuple[Direct, list[int]]:
+def counted(source: ZarrSource) -> tuple[Direct, list[int]]:
     """Let calls of the codec be counted, by the chunks that they decode."""
     assert source.direct is not None
     codec, calls = source.direct.chain[0], []

@@ -24,7 +24,7 @@ from zarr.testing.strategies import arrays, basic_indices, node_names, numpy_arr
 from chunkfold import ChunkError
 from chunkfold.decoding import codecs
 from chunkfold.sources.opening import open_source
-from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import ZarrSource
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 _CODECS = zarr.codecs
@@ -57,14 +57,16 @@ _METADATA = {"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 DTYPES = ["?", "u1", "<i2", ">i4", "<f2", ">f4", "<f8", "<c8", "<M8[s]", "<m8[ns]"]
 
 
-def read(source: Source, region: tuple[slice, ...]) -> np.ndarray:
+def read(source: ZarrSource, region: tuple[slice, ...]) -> np.ndarray:
     shape = [len(range(cut.start, cut.stop, cut.step or 1)) for cut in region]
     out = np.full(shape, 99).astype(source.dtype)
     source.read(region, out)
     return out
 
 
-def chunk_after_chunk(source: Source, region: tuple[slice, ...], values: np.ndarray) -> np.ndarray:
+def chunk_after_chunk(
+    source: ZarrSource, region: tuple[slice, ...], values: np.ndarray
+) -> np.ndarray:
     """Order a region's elements by their objects, the chunks of these, and where they are there."""
     along = [range(cut.start, cut.stop, cut.step or 1) for cut in region]
     places = [axis.ravel() for axis in np.meshgrid(*along, indexing="ij")]
@@ -486,7 +488,7 @@ def test_of_a_shard_only_what_is_asked_for_is_read(shard: Path):
     whole[:400] = b"x" * 400
     shard.write_bytes(whole)
     source = open_source(shard.parent.parent)
-    assert source.cell == (25,)
+    assert source.unit == (25,)
     assert read(source, (slice(101, 125),)).tolist() == list(range(101, 125))
 
 

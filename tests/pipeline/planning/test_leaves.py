@@ -14,26 +14,26 @@ from zarr.storage import MemoryStore
 import chunkfold as cf
 from chunkfold.grid import leaf_factors, select
 from chunkfold.planning.leaves import layouts_of, leaf_elements, repeats
-from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import ZarrSource
 
 SHAPE = (60, 50, 40)
 CUTS = st.tuples(*(st.integers(1, size) for size in SHAPE))
 
 
-def cut(*chunks: int) -> Source:
+def cut(*chunks: int) -> ZarrSource:
     array = zarr.create_array(MemoryStore(), shape=SHAPE, chunks=chunks, dtype="f4")
-    return Source(array, "a")
+    return ZarrSource(array, "a")
 
 
-def as_one_has_it(source: Source, target_bytes: int) -> tuple[int, ...]:
-    factors = leaf_factors(source.cells, 4, target_bytes, (0, 1, 2))
-    return tuple(a.coarsened(n).cell for a, n in zip(source.cells, factors, strict=True))
+def as_one_has_it(source: ZarrSource, target_bytes: int) -> tuple[int, ...]:
+    factors = leaf_factors(source.grid, 4, target_bytes, (0, 1, 2))
+    return tuple(a.coarsened(n).cell for a, n in zip(source.grid, factors, strict=True))
 
 
 @given(CUTS, st.integers(100, 200_000))
 def test_of_inputs_cut_alike_there_is_one_way(chunks: tuple[int, ...], target: int):
     source = cut(*chunks)
-    (layout,) = layouts_of([source, cut(*chunks)], select(source.cells), (0, 1, 2), target)
+    (layout,) = layouts_of([source, cut(*chunks)], select(source.grid), (0, 1, 2), target)
     assert tuple(axis.cells.cell for axis in layout.axes) == as_one_has_it(source, target)
     assert repeats(source, layout) == 1
 
@@ -43,7 +43,7 @@ def test_the_first_way_decodes_no_more_than_the_others_and_none_is_much_larger(
     one: tuple[int, ...], two: tuple[int, ...], target: int
 ):
     sources = [cut(*one), cut(*two)]
-    layouts = layouts_of(sources, select(sources[0].cells), (0, 1, 2), target)
+    layouts = layouts_of(sources, select(sources[0].grid), (0, 1, 2), target)
     decoded = [sum(repeats(source, layout) for source in sources) for layout in layouts]
     assert decoded[0] <= min(decoded) + 0.2
     least = min(leaf_elements(layout) for layout in layouts)
@@ -51,7 +51,7 @@ def test_the_first_way_decodes_no_more_than_the_others_and_none_is_much_larger(
 
 
 def test_of_three_steps_and_two_those_are_counted_that_cross():
-    layout = layouts_of([cut(3, 50, 40)], select(cut(3, 50, 40).cells), (0, 1, 2), 1)[0]
+    layout = layouts_of([cut(3, 50, 40)], select(cut(3, 50, 40).grid), (0, 1, 2), 1)[0]
     # Of every six elements, cut in threes, the second of three pairs is in two leaves.
     assert repeats(cut(2, 50, 40), layout) == pytest.approx(4 / 3)
 

@@ -22,7 +22,7 @@ from chunkfold.kernels.fold.launch import Launcher
 from chunkfold.planning import blocks
 from chunkfold.reading import staging, work_shares
 from chunkfold.running import backend
-from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.worker import per_thread, totals, worker_device
 from chunkfold.worker.per_thread import InTurnStrand, Strand, Strands
 
@@ -187,14 +187,14 @@ def test_of_small_chunks_a_damaged_one_is_named_and_skipped(tmp_path: Path, ran)
 
 def test_fast_sums_are_the_same_each_time(tmp_path: Path, monkeypatch, ran):
     path = stored(tmp_path / "a", wild())
-    read = Source.read
+    read = ZarrSource.read
 
     def sleepy(self, *given):
         time.sleep(0.002 * (threading.get_native_id() % 3))
         read(self, *given)
 
     first = cf.reduce(path, "sum", mode="fast")
-    monkeypatch.setattr(Source, "read", sleepy)
+    monkeypatch.setattr(ZarrSource, "read", sleepy)
     assert {cf.reduce(path, "sum", mode="fast") for _ in range(3)} == {first}
     assert ran
 
@@ -270,14 +270,14 @@ def test_who_waits_for_the_threads_of_another_run_is_not_given_up(tmp_path: Path
     for module in (totals, per_thread):
         monkeypatch.setattr(module, "TELL_EVERY_S", 0.05)
     one, other = (stored(tmp_path / name, wild()) for name in "ab")
-    go, read = threading.Event(), Source.read
+    go, read = threading.Event(), ZarrSource.read
 
     def slow(self, *given):
         if self.name == str(one):
             go.wait(30)
         read(self, *given)
 
-    monkeypatch.setattr(Source, "read", slow)
+    monkeypatch.setattr(ZarrSource, "read", slow)
     first = cf.submit(one)
     while not ran:
         time.sleep(0.01)
@@ -291,7 +291,7 @@ def test_who_waits_for_the_threads_of_another_run_is_not_given_up(tmp_path: Path
 
 
 def test_a_run_that_is_cancelled_ends_at_the_next_piece(tmp_path: Path, monkeypatch, ran):
-    begun, reads, read = threading.Event(), [], Source.read
+    begun, reads, read = threading.Event(), [], ZarrSource.read
 
     def slow(self, *given):
         reads.append(given)
@@ -299,7 +299,7 @@ def test_a_run_that_is_cancelled_ends_at_the_next_piece(tmp_path: Path, monkeypa
         time.sleep(0.3)
         read(self, *given)
 
-    monkeypatch.setattr(Source, "read", slow)
+    monkeypatch.setattr(ZarrSource, "read", slow)
     run = cf.submit(stored(tmp_path / "a", wild()))
     assert begun.wait(30)
     run.cancel()
@@ -315,7 +315,7 @@ def test_what_never_returns_ends_at_its_deadline(tmp_path: Path, monkeypatch, ra
     cf.reduce(path)
     monkeypatch.setattr(staging, "READ_DEADLINE_S", 0.5)
     if stuck == "read":
-        monkeypatch.setattr(Source, "read", lambda *_: never.wait(60))
+        monkeypatch.setattr(ZarrSource, "read", lambda *_: never.wait(60))
     elif stuck == "launch":  # where it runs here, the fold itself
         monkeypatch.setattr(Launcher, "enqueue", lambda *_: never.wait(60))
     else:

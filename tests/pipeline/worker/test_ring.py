@@ -11,7 +11,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.planning import planner
-from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.worker import ring
 
 pytestmark = pytest.mark.unoptimised
@@ -28,7 +28,7 @@ def tiles(tmp_path: Path, monkeypatch) -> tuple[Path, np.ndarray]:
 
 def test_the_next_tile_is_read_while_one_ends(tiles, monkeypatch):
     path, values = tiles
-    read, ahead, real = set(), [], Source.read
+    read, ahead, real = set(), [], ZarrSource.read
     changed = threading.Condition()
 
     def noted(self, region, *given):
@@ -44,7 +44,7 @@ def test_the_next_tile_is_read_while_one_ends(tiles, monkeypatch):
                 ahead.append(changed.wait_for(lambda: tile == 7 or tile + 1 in read, 20))
             return super().finish()
 
-    monkeypatch.setattr(Source, "read", noted)
+    monkeypatch.setattr(ZarrSource, "read", noted)
     monkeypatch.setattr(ring, "Fold", Ending)
     np.testing.assert_array_equal(cf.reduce(path, "max", axis=0), values.max(axis=0))
     assert ahead == [True] * 8

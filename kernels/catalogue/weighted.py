@@ -1,0 +1,103 @@
+"""Weighted sums, means, variances and deviations: of an array, and of the weights of its elements.
+
+As those of `xarray.DataArray.weighted`, but exact and rounded once: 0 is no sum of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue.differences import product
+from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT
+from chunkfold.kernels.expressions.library import real
+from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.monoid import Monoid
+
+Exact = Mapping[str, Any]
+"""Exact fields, `ExactArray`."""
+_WEIGHED: Any = {"inputs": 2, "weights": 1}
+
+
+def _over(sums: Any, weights: Any) -> Any:
+    return np.where(weights == 0, np.nan, sums / weights)
+
+
+def _mean(fields: Exact, context: Context) -> Any:
+    del context
+    return _over(fields["s"], fields["w"])
+
+
+def _fast_mean(fields: Fields, context: Context) -> np.ndarray:
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        found: np.ndarray = _over(fields["s"], fields["w"])
+        return found.astype(context.floats)
+
+
+def _variance(fields: Exact, context: Context) -> Any:
+    """Weigh squared deviations: weights count how often an element is there, if `ddof` is not 0."""
+    weights, degrees = fields["w"], fields["w"] - context.ddof
+    if context.ddof:
+        degrees = np.where(degrees > 0, degrees, 0)
+    return (fields["q"] - _over(fields["s"] ** 2, weights)) / degrees
+
+
+def _deviation(fields: Exact, context: Context) -> Any:
+    return _variance(fields, context).sqrt()
+
+
+def _of_weights(fields: Exact, context: Context) -> Any:
+    del context
+    return np.where(fields["w"] == 0, np.nan, fields["w"])
+
+
+def _exactly(name: str, lift: Any, finish: Any, kinds: str = "biuf") -> Monoid:
+    names = [name for name in ("s", "q", "w") if name in lift]
+    return Monoid(
+        name,
+        **_WEIGHED,
+        fields=dict.fromkeys(names, "exact"),
+        zero=dict.fromkeys(names, 0),
+        lift=lift,
+        op="add",
+        kinds=kinds,
+        finish=finish,
+    )
+
+
+_WEIGHT: Any = {"w": lambda _, w: w}
+_PRODUCT: Any = {"s": lambda x, w: x * w}
+_SQUARE: Any = {"q": lambda x, w: x * x * w}
+_EXACT_MEAN = _exactly("weighted_mean", _PRODUCT | _WEIGHT, _mean)
+
+WEIGHTED_SUM = Monoid(
+    "weighted_sum",
+    **_WEIGHED,
+    fields={"s": "sum"},
+    zero=0,
+    lift=product,
+    op="add",
+    kinds="f",
+    finish=finishes.summed,
+    exact=_exactly("weighted_sum", _PRODUCT, lambda fields, _: fields["s"], "f"),
+    instead={"biu": replace(INTEGER_DOT, name="weighted_sum", weights=1)},
+)
+WEIGHTED_MEAN = Monoid(
+    "weighted_mean",
+    **_WEIGHED,
+    fields={"s": "mean", "w": "mean"},
+    zero={"s": 0, "w": 0},
+    lift=lambda x, w: {"s": product(x, w), "w": real(w)},
+    op="add",
+    kinds="f",
+    finish=_fast_mean,
+    exact=_EXACT_MEAN,
+    instead={"biu": _EXACT_MEAN},
+)
+WEIGHTED_VAR = _exactly("weighted_var", _PRODUCT | _SQUARE | _WEIGHT, _variance)
+WEIGHTED_STD = _exactly("weighted_std", _PRODUCT | _SQUARE | _WEIGHT, _deviation)
+SUM_OF_WEIGHTS = _exactly("sum_of_weights", _WEIGHT, _of_weights)

@@ -1,0 +1,258 @@
+"""Arrays that are in memory or behind an object of Python's: NumPy's, and all that is like them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from chunkfold.bad_chunks import BadChunk
+from chunkfold.errors import SourceError, unreadable
+from chunkfold.grid import Cells
+from chunkfold.sources.source import Source
+from chunkfold.stores.expected import Expected
+
+CHUNK_BYTES = 4 << 20
+"""Of what has no chunks, about so much is read at once."""
+Region = Sequence[slice]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ArraySource(Source):
+    """An array that gives regions of itself by `array[region]`."""
+
+    array: Any
+    """Has `shape`, `dtype` and `__getitem__` with slices."""
+    name: str
+    cells: tuple[Cells, ...]
+    """Where chunks meet along each axis."""
+    in_memory: bool = False
+    """Whether its elements are in this process, so that to read is to copy."""
+
+    def __repr__(self) -> str:
+        return f"<ArraySource {self.name}: {self.dtype}, shape {self.shape}>"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(map(int, self.array.shape))
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        """Of an element."""
+        dtype: np.dtype = np.dtype(self.array.dtype)
+        return dtype
+
+    @property
+    def grid(self) -> tuple[Cells, ...]:
+        """Where chunks meet along each axis."""
+        return self.cells
+
+    @property
+    def dims(self) -> tuple[str | None, ...] | None:
+        """Names of the axes, of arrays that have `dims`."""
+        return _names(self.array)
+
+    @property
+    def kind(self) -> str:
+        """Where its elements are."""
+        return "in memory" if self.in_memory else f"read by {type(self.array).__name__}"
+
+    @property
+    def travels(self) -> bool:
+        """Only in blocks: it has no address."""
+        return False
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether a part of it is read in as much time as its bytes take."""
+        return self.in_memory
+
+    def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
+        """None where elements are copied from where they are."""
+        return 0 if self.in_memory else super().reading_bytes(leaf_bytes, touched_bytes)
+
+    def read(self, region: Region, out: np.ndarray, known: Expected | None = None) -> None:
+        """Copy a region."""
+        del known
+        out[...] = self._part(region)
+
+    def parted(self, regions: Sequence[Region]) -> Source:
+        """Return copies of regions."""
+        parts = tuple((tuple(region), np.array(self._part(region))) for region in regions)
+        return PartsSource(self.name, self.dtype, self.cells, parts)
+
+    def _part(self, region: Region) -> np.ndarray:
+        """Return a region, checked: arrays of others may give anything.
+
+        Raises
+        ------
+        ChunkError
+            If it cannot be had.
+        """
+        try:
+            part = np.asarray(self.array[tuple(region)])
+            shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
+            if (part.shape, part.dtype) != (shape, self.dtype):
+                raise ValueError(
+                    f"it gave {part.dtype} of shape {part.shape}, not {self.dtype} of {shape}"
+                )
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            place = "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"
+            bad = BadChunk(self.name, "region", place, (), self.kind, reason)
+            raise unreadable(bad, error) from error
+        return part
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PartsSource(Source):
+    """Regions of an array, as a block brings them to a worker."""
+
+    name: str
+    element: np.dtype
+    cells: tuple[Cells, ...]
+    parts: Sequence[tuple[tuple[slice, ...], np.ndarray]] = ()
+    """Where each region is, and its elements."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the whole array."""
+        return tuple(along.size for along in self.cells)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of an element."""
+        return self.element
+
+    @property
+    def grid(self) -> tuple[Cells, ...]:
+        """Where chunks meet along each axis."""
+        return self.cells
+
+    @property
+    def as_it_is(self) -> bool:
+        """To read is to copy."""
+        return True
+
+    def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:  # noqa: ARG002
+        """What came with the block of which a leaf is."""
+        return leaf_bytes
+
+    def read(self, region: Region, out: np.ndarray, known: Expected | None = None) -> None:
+        """Copy a region from the part that has it."""
+        del known
+        for place, elements in self.parts:
+            within = [_within(part, cut) for part, cut in zip(place, region, strict=True)]
+            if None not in within:
+                out[...] = elements[tuple(within)].reshape(out.shape)
+                return
+        raise SourceError(f"{self.name}: {list(region)} did not come with the block that reads it")
+
+
+def _within(part: slice, cut: slice) -> slice | None:
+    """Return where a slice is in the elements of another; None if not all of it is there.
+
+    >>> _within(slice(10, 21, 2), slice(12, 17, 2)), _within(slice(0, 4, 1), slice(3, 5, 1))
+    (slice(1, 4, None), None)
+    """
+    step = part.step or 1
+    inside = part.start <= cut.start and cut.stop <= part.stop
+    if not inside or (cut.step or 1) != step or (cut.start - part.start) % step:
+        return None
+    first = (cut.start - part.start) // step
+    return slice(first, first + len(range(cut.start, cut.stop, step)))
+
+
+def array_source(array: Any) -> Source:
+    """Return an array of Python's as a source.
+
+    Raises
+    ------
+    SourceError
+        If it is none, or one whose meaning would be lost.
+    """
+    called = type(array).__name__
+    if isinstance(array, np.ma.MaskedArray):
+        raise SourceError(
+            "a masked array has elements that are missing: give array.filled(np.nan), and "
+            "skipna=True"
+        )
+    in_memory = isinstance(array, np.ndarray) or hasattr(array, "__array_interface__")
+    if in_memory:
+        array = np.asarray(array)
+    elif not all(hasattr(array, name) for name in ("shape", "dtype", "__getitem__")):
+        raise SourceError(
+            f"a source is a path or URL of a Zarr array, or an array (with shape, dtype and "
+            f"regions by slices), not {called}"
+        )
+    try:
+        shape, dtype = tuple(map(int, array.shape)), np.dtype(array.dtype)
+    except (TypeError, ValueError) as error:
+        raise SourceError(f"{called}: its shape or dtype is none of NumPy's ({error})") from error
+    chunks = getattr(array, "chunks", None)
+    grid = _grid(called, shape, chunks) if chunks else _cut(array, shape, dtype.itemsize)
+    return ArraySource(array, _name(array, called), grid, in_memory)
+
+
+def _name(array: Any, called: str) -> str:
+    name = getattr(array, "name", None)
+    return name if isinstance(name, str) and name else f"{called} of shape {tuple(array.shape)}"
+
+
+def _names(array: Any) -> tuple[str | None, ...] | None:
+    names = getattr(array, "dims", None)
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        return None
+    return names
+
+
+def _grid(called: str, shape: tuple[int, ...], chunks: Sequence[Any]) -> tuple[Cells, ...]:
+    """Return the grid of chunks: one extent for each axis, or those of all chunks along it."""
+    try:
+        grid = tuple(itertools.starmap(cells_of_chunks, zip(shape, chunks, strict=True)))
+    except (TypeError, ValueError) as error:
+        raise SourceError(
+            f"{called}: its chunks, {chunks!r}, do not fit its shape, {shape} ({error})"
+        ) from None
+    return grid
+
+
+def cells_of_chunks(size: int, chunks: int | Sequence[int]) -> Cells:
+    """Return how an axis is cut by chunks: of one extent, or of those that are named.
+
+    >>> cells_of_chunks(10, 4), cells_of_chunks(10, (4, 4, 2)), cells_of_chunks(6, (1, 3, 2)).bounds
+    (Cells(size=10, cell=4, bounds=None), Cells(size=10, cell=4, bounds=None), (0, 1, 4, 6))
+
+    Raises
+    ------
+    ValueError
+        If they do not make up the axis.
+    """
+    if isinstance(chunks, (int, np.integer)):
+        if chunks < 1 and size:
+            raise ValueError(f"a chunk of {chunks}")
+        return Cells(size, max(1, int(chunks)))
+    extents = [int(n) for n in chunks if n]
+    if sum(extents) != size or min(extents, default=1) < 1:
+        raise ValueError(f"{sum(extents)} elements of {size}")
+    first = max(extents[:1], default=1)
+    if all(n == first for n in extents[:-1]) and extents[-1:] <= [first]:
+        return Cells(size, first)
+    return Cells(size, max(extents), tuple(itertools.accumulate(extents, initial=0)))
+
+
+def _cut(array: Any, shape: tuple[int, ...], itemsize: int) -> tuple[Cells, ...]:
+    """Cut what has no chunks where its memory is continuous: along the axes that vary last."""
+    strides = getattr(array, "strides", None) or tuple(range(len(shape), 0, -1))
+    cells, room = [1] * len(shape), max(1, CHUNK_BYTES // max(1, itemsize))
+    for axis in sorted(range(len(shape)), key=lambda n: abs(strides[n])):
+        cells[axis] = max(1, min(shape[axis], room))
+        room //= cells[axis]
+        if not room:
+            break
+    return tuple(map(Cells, shape, cells))

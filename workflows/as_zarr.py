@@ -15,8 +15,10 @@ from chunkfold.planning.request import Op
 from chunkfold.results.companions import COORDINATES, Companions
 from chunkfold.results.results import OWN_AXES, Results
 from chunkfold.workflows.groups import write_groups
-from chunkfold.workflows.names import op_names, refuse_taken
+from chunkfold.workflows.names import op_names, refuse_taken_results
 from chunkfold.workflows.outputs import format_of, shown
+
+_CALLED = {".zarr": "Zarr", ".parquet": "Parquet", ".nc": "NetCDF"}
 
 
 def write_zarr(folder: Path, reduced: Mapping[str, Results]) -> None:
@@ -39,9 +41,7 @@ def _write(into: zarr.Group, results: Results) -> None:
     """Write the results of one source; records become groups, of an array for each field."""
     along = results.stored.along
     arrays = {op: dict(one.parts) or {op: one} for op, one in results.items()}
-    names = {op: [name.rpartition("/")[2] for name in parts] for op, parts in arrays.items()}
-    axes = [name for name in results.dims or [] if name]
-    refuse_taken(results.source.name, names, axes, along.all)
+    refuse_taken_results(results)
     for op, parts in arrays.items():
         for name, part in parts.items():
             own = part.ndim < results[op].ndim  # the same for every output
@@ -83,9 +83,9 @@ def check_results(out: str | Path, op: Op | Sequence[Op], dtype: Any = None) -> 
         their own.
     """
     ending = format_of(out)
-    if _is_object(dtype) and ending in (".zarr", ".parquet"):
+    if _is_object(dtype) and ending in (".zarr", ".parquet", ".nc"):
         raise PlanError(
-            f"output {shown(out)}: {ending[1:].capitalize()} has no data type for "
+            f"output {shown(out)}: {_CALLED[ending]} has no data type for "
             f"Python's integers (dtype {dtype}); use .json"
         )
     if ending in (".csv", ".parquet"):

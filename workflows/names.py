@@ -1,4 +1,4 @@
-"""What results are called in a Zarr, where nothing else may be called so."""
+"""What results are called in a Zarr or a NetCDF, where nothing else may be called so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chunkfold.kernels import Monoid
 from chunkfold.planning.request import Op
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Beside, Kept
-from chunkfold.results.results import OWN_AXES
+from chunkfold.results.results import OWN_AXES, Results
 from chunkfold.sources.axis_names import Axis
 from chunkfold.sources.labels import Given
 from chunkfold.sources.source import Source
@@ -39,7 +39,7 @@ def refuse_taken_names(
     keepdims: bool = False,
     by: Given | None = None,
 ) -> None:
-    """Find out before the work starts whether results in a Zarr have names of their own there.
+    """Find out before the work starts whether results in a Zarr or a NetCDF have free names.
 
     `by` are the labels of groups, if there are any.
 
@@ -48,7 +48,7 @@ def refuse_taken_names(
     PlanError
         If one is called as an axis, or as an array that comes along, such as a coordinate.
     """
-    if format_of(out) != ".zarr":
+    if format_of(out) not in (".zarr", ".nc"):
         return
     kept = Kept.of(source, axis, selection)
     alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
@@ -58,6 +58,20 @@ def refuse_taken_names(
         axes.append(by.axis)
     arrays = {name: _FIELDS.get(name, (name,)) for name in op_names(op)}
     refuse_taken(source.name, arrays, axes, Companions(kept, read=False).all)
+
+
+def refuse_taken_results(results: Results) -> None:
+    """Refuse results of which one has the name of something that comes along.
+
+    Raises
+    ------
+    PlanError
+        If there is one.
+    """
+    parts = {op: list(one.parts) or [op] for op, one in results.items()}
+    names = {op: [name.rpartition("/")[2] for name in each] for op, each in parts.items()}
+    axes = [name for name in results.dims or [] if name]
+    refuse_taken(results.source.name, names, axes, results.stored.along.all)
 
 
 def refuse_taken(
@@ -96,7 +110,7 @@ def refuse_taken(
 def _refuse(source: str, what: str, name: str, taken: Mapping[str, str]) -> None:
     if name in taken:
         raise PlanError(
-            f"{source}: {what} would be called {name!r} in a Zarr, as its {taken[name]} {name!r} "
-            f"is, and take its place: rename that {taken[name]}, or write the result by "
-            "reduce --out as .json or a table"
+            f"{source}: {what} would be called {name!r} in a Zarr or a NetCDF, as its "
+            f"{taken[name]} {name!r} is, and take its place: rename that {taken[name]}, or write "
+            "the result by reduce --out as .json or a table"
         )

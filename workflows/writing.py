@@ -1,4 +1,4 @@
-"""Results of reductions as files: JSON, a Zarr, or a table."""
+"""Results of reductions as files: JSON, a Zarr, a NetCDF, or a table."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from chunkfold.planning.request import Op
 from chunkfold.results.results import Results
 from chunkfold.workflows.as_json import json_text, jsonable
+from chunkfold.workflows.as_netcdf import check_netcdf, write_netcdf
 from chunkfold.workflows.as_zarr import check_results, write_zarr
 from chunkfold.workflows.outputs import check_output, format_of, staged
 from chunkfold.workflows.results import groups_json
@@ -32,6 +33,7 @@ def check_writing(
     check_output(out, overwrite=overwrite)
     check_results(out, op, dtype)
     check_table(out)
+    check_netcdf(out)
 
 
 def write_results(out: str | Path, reduced: ByKey, *, overwrite: bool = False) -> None:
@@ -59,4 +61,5 @@ _WRITERS: Mapping[str, Callable[[Path, ByKey], None]] = {
     ".zarr": write_zarr,
     ".csv": write_csv,
     ".parquet": write_parquet,
+    ".nc": write_netcdf,
 }

@@ -21,7 +21,7 @@ def array_of(result: Result) -> xarray.DataArray | xarray.Dataset:
         made = {name.rpartition("/")[2]: array_of(one) for name, one in result.parts.items()}
         fields: xarray.Dataset = xr.Dataset(made)
         return fields
-    coords = {name: _variable(one) for name, one in result.coords.items()}
+    coords = {name: _variable(one) for name, one in result.coordinates.items()}
     values = np.asarray(result.values)
     array: xarray.DataArray = xr.DataArray(
         values, coords, result.dims, result.name, dict(result.attrs)

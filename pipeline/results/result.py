@@ -42,7 +42,7 @@ class Result(NDArrayOperatorsMixin):
     """Reads everything that comes along."""
 
     @cached_property
-    def coords(self) -> Mapping[str, Coordinate]:
+    def coordinates(self) -> Mapping[str, Coordinate]:
         """Coordinates of its axes, and others that go along them; read when they are asked for."""
         along = self.read()
         return {name: one for name, one in along.items() if {*one.dims} <= {*self.dims}}

@@ -21,7 +21,7 @@ _WIDTH = 70
 
 def as_text(result: Result) -> str:
     """Return a result as text: values, coordinates, attributes."""
-    coords = [list(_cells(one)) for one in result.coords.values()]
+    coords = [list(_cells(one)) for one in result.coordinates.values()]
     widths = [max(map(len, column)) for column in zip(*coords, strict=True)]
     lines = [f"<chunkfold.Result {_headline(result)}>", _values(result)]
     lines += ["Coordinates:"] if coords else []
@@ -35,7 +35,7 @@ def as_html(result: Result) -> str:
     """Return a result as a notebook shows it."""
     coords = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(one))}</tr>"
-        for one in result.coords.values()
+        for one in result.coordinates.values()
     )
     attrs = "".join(
         f"<tr><td>{escape(str(name))}</td><td>{escape(_cut(said))}</td></tr>"
@@ -44,7 +44,7 @@ def as_html(result: Result) -> str:
     return (
         f"<div><b>chunkfold.Result</b> {escape(_headline(result))}"
         f"<pre>{escape(_values(result))}</pre>"
-        f"{_folded('Coordinates', len(result.coords), coords)}"
+        f"{_folded('Coordinates', len(result.coordinates), coords)}"
         f"{_folded('Attributes', len(result.attrs), attrs)}</div>"
     )
 

@@ -110,7 +110,7 @@ def test_results_have_names_and_attributes_that_are_true(ds: xr.Dataset):
     renamed = ds["packed"].rename(lat="y").assign_attrs(units="km")
     labelled = cf.reduce(renamed, "max", axis="time", labels=True)
     assert (labelled.dims, labelled.units) == (("y", "lon"), "km")
-    assert set(labelled.coords) == {"y", "area", "height"}
+    assert set(labelled.coordinates) == {"y", "area", "height"}
 
 
 SELECTIONS = [

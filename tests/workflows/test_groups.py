@@ -95,7 +95,7 @@ def test_a_name_that_is_taken_is_refused_before_the_work(air: np.ndarray):
     np.save("sum.npy", MONTHS)
     command = ("reduce", "a.zarr/air", "--axis", "0", "--by", "sum.npy", "--out", "m.zarr")
     told = chunkfold(*command, code=2).stderr
-    assert "would be called 'sum' in a Zarr" in told
+    assert "would be called 'sum' in a Zarr or a NetCDF" in told
     assert not Path("m.zarr").exists()
     with pytest.raises(PlanError, match="would be called 'sum'"):
         project("a.zarr/air", "m.zarr", axis=0, by="sum.npy")

@@ -44,7 +44,7 @@ from chunkfold.workflows.writing import check_writing, write_results
     "--out",
     "output",
     help="Write the results there, to a path or URL: JSON if it ends in .json, a table if in .csv "
-    "or .parquet, else a Zarr group.",
+    "or .parquet, NetCDF if in .nc, else a Zarr group.",
 )
 @options.overwrite
 @click.option("--manifest", metavar="FILE", help="Write there what was done, and how, as JSON.")
@@ -80,6 +80,7 @@ def command(
     Examples:
       chunkfold reduce store.zarr/temperature --op sum --op min --op max
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
+      chunkfold reduce store.zarr/temperature --op mean --axis time --out climatology.nc
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --by month.npy --out monthly.zarr

@@ -176,7 +176,7 @@ class Output(_Table):
     """Where results go."""
 
     path: Text
-    """Path, relative to the job file's folder, or URL: .zarr, .json, .csv or .parquet."""
+    """Path, relative to the job file's folder, or URL: .zarr, .nc, .json, .csv or .parquet."""
     overwrite: bool = False
     """Whether an output that exists goes, once the new one is made."""
     manifest: Text | None = None

@@ -118,15 +118,20 @@ def _write_a_sample() -> None:
     zarr.consolidate_metadata("sample.zarr")
 
 
-def test_the_page_on_groups_prints_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["results", "groups"])
+def test_pages_on_results_and_groups_print_what_they_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ):
     monkeypatch.chdir(tmp_path)
     _write_a_sample()
-    exec(shown("docs/groups.md", "cf."), names := {})
-    page = (ROOT / "docs" / "groups.md").read_text()
+    exec(shown(f"docs/{name}.md", "cf"), names := {})
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     for line in capsys.readouterr().out.splitlines():
         assert f"\n    {line}\n" in page
+    if name == "results":
+        for line in str(names["warmest"]).splitlines():
+            assert line in page or line.startswith(" [")
+        return
     with xarray.open_zarr("sample.zarr") as sample:
         want = sample.temperature.astype("f8").groupby("time.month").mean()
         np.testing.assert_allclose(names["climatology"], want, rtol=1e-7)

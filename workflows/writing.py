@@ -12,7 +12,7 @@ from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.as_netcdf import check_netcdf, write_netcdf
 from chunkfold.workflows.as_zarr import check_results, write_zarr
 from chunkfold.workflows.outputs import check_output, format_of, staged
-from chunkfold.workflows.results import groups_json
+from chunkfold.workflows.results import groups_json, labels_json
 from chunkfold.workflows.tables import check_table, write_csv, write_parquet
 
 ByKey = Mapping[str, Results]
@@ -50,7 +50,9 @@ def write_results(out: str | Path, reduced: ByKey, *, overwrite: bool = False) -
 
 def _write_json(path: Path, reduced: ByKey) -> None:
     found: Any = {
-        key: groups_json(one.plan) | {op: jsonable(value) for op, value in one.found.items()}
+        key: groups_json(one.plan)
+        | {op: jsonable(value) for op, value in one.found.items()}
+        | labels_json(one)
         for key, one in reduced.items()
     }
     path.write_text(json_text(found.get("", found), indent=2) + "\n")

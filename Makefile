@@ -16,6 +16,7 @@ $(VENV)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --upgrade pip
 	@$(PIP) --editable .
+	@$(BIN)/python -m compileall -q kernels pipeline workflows # pip does it for other packages only
 	@touch $@
 
 # The system's OpenCL device if there is one, else the CPU runtime from the package registry.

@@ -19,11 +19,13 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.cluster.joining import connect
-from chunkfold.kernels import as_monoid, bind
 from chunkfold.planning import blocks, planner
+from chunkfold.planning.asking import asked
+from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
-from chunkfold.sources.chunk_index import list_objects
+from chunkfold.planning.workers import Terms
+from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.opening import open_source
 
 CHUNK = (1, 512, 512)
@@ -36,18 +38,18 @@ def planned(chunks: int, stored: str, axis: int | None) -> tuple[float, float, P
         {}, shape=(chunks // 10, 5 * CHUNK[1], 2 * CHUNK[2]), chunks=CHUNK, dtype="f4"
     )
     source = open_source(array)
-    bound = bind([as_monoid("mean")], [source.dtype], exact=True)
+    request = asked(source, Options("mean", axis=axis))
     grid = (chunks // 10, 5, 2)
     share = {"all": 1.0, "half": 0.5, "one in 1,000": 0.001}[stored]
     sizes = np.where(np.random.default_rng(0).random(grid) < share, 1 << 20, 0)
-    given = {"axis": axis, "workers": 2, "threads": 2, "stored": [sizes]}
-    make_plan((source,), bound, **given)
+    given = (request, [Listing(sizes, 5)], Terms(workers=2, threads=2))
+    make_plan(*given)
     began = time.perf_counter()
-    plan = make_plan((source,), bound, **given)
+    plan = make_plan(*given)
     seconds = time.perf_counter() - began
     planning_caches_cleared()
     tracemalloc.start()
-    make_plan((source,), bound, **given)
+    make_plan(*given)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return seconds, peak / 1e6, plan

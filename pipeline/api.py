@@ -2,121 +2,55 @@
 
 from __future__ import annotations
 
-import uuid
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from distributed import Client, get_client
+from distributed import Client
 
-from chunkfold.deadline import beside
-from chunkfold.errors import LawsWarning, PackedWarning, PlaceWarning, PlanError
+from chunkfold.errors import LawsWarning, PackedWarning, PlanError
 from chunkfold.events import OnEvent
-from chunkfold.grid import Selection
-from chunkfold.kernels import Device, Monoid, all_devices, devices
+from chunkfold.kernels import Device, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
-from chunkfold.kernels.tuning.variant import forced
+from chunkfold.planning.asking import asked
+from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
+from chunkfold.planning.options import Op
 from chunkfold.planning.plan import Plan
-from chunkfold.planning.request import Op, Request, Where, memory_bytes
+from chunkfold.planning.planner import fitted, make_plan
+from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import THREADS, memory_each, readers_each
-from chunkfold.results.of_xarray import of_xarray
-from chunkfold.running.backend import Backend, InProcess
+from chunkfold.planning.workers import Terms
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
-from chunkfold.settings import WAITS, StorageOptions, most_requests, wait_seconds
-from chunkfold.sources.axis_names import Axis
+from chunkfold.running.start import chosen_client, in_this_process, start
+from chunkfold.settings import most_requests
 from chunkfold.sources.cf_packing import not_applied
-from chunkfold.sources.held import is_held
-from chunkfold.sources.source import Source
-
-ON_BAD_CHUNK = ("stop", "skip")
+from chunkfold.sources.data_arrays import is_held
 
 
+@with_options
 def reduce(
     source: Any,
-    op: Op | Sequence[Op] = "sum",
+    op: Op | Sequence[Op] = DEFAULT,
     *,
-    axis: Axis = None,
-    keepdims: bool = False,
-    dtype: Any = None,
-    ddof: float = 0,
-    skipna: bool | None = None,
-    where: Where = None,
-    mask_and_scale: bool = False,
-    selection: Selection = None,
-    mode: str = "exact",
-    variant: str | None = None,
-    memory: int | str | None = None,
-    on_bad_chunk: str = "stop",
-    storage_options: StorageOptions | None = None,
-    by: Any = None,
-    by_axis: Axis = None,
-    groups: Any = None,
     labels: bool = False,
     client: Client | None = None,
     on_event: OnEvent | None = None,
+    **options: Unpack[Keywords],
 ) -> Any:
-    """Reduce a Zarr array over some or all axes, with NumPy's meaning.
+    """Reduce an array over some or all axes, with NumPy's meaning.
 
     Parameters
     ----------
     source
-        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; a DataArray or a
-        Dataset that xarray opened from a Zarr; a pair of equal shape for reductions of two inputs.
-    op
-        A reduction, by name or as a `Monoid`; or several, which share one read of the data.
-    axis
-        Axes to reduce: by the names that the array gives them, or by number, counted after the
-        selection as NumPy does, whose integers leave nothing of an axis; None for all.
-    keepdims
-        Keep reduced axes with size one.
-    dtype
-        Cast elements to this before, and the result after. `object` gives the sum or product of
-        integers as Python's: sums of any size, products of up to 64 bits.
-    ddof
-        Delta degrees of freedom: variances divide by count - ddof.
-    skipna
-        Take elements that are NaN or NaT for absent. None: only of xarray's floats, as xarray does.
-    where
-        A condition: elements of which it does not hold count as absent. A function of the elements,
-        as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300".
-    mask_and_scale
-        Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
-        `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
-        the fill value is missing too): float64 ones, or float32 where narrow integers are masked
-        only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. A
-        `chunkfold.errors.PackedWarning` says which attributes are not applied.
-    selection
-        Integers, slices with positive steps, Ellipsis: as in `array[selection]`.
-    mode
-        "exact": sums, means, variances and norms of floats are computed without rounding and
-        rounded once: the same bits for any chunks, devices and workers. "fast": they are off by no
-        more than `docs/numerics.md` says, and arithmetic takes less time.
-    variant
-        Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one.
-    memory
-        Most that a worker may take above an idle one: bytes, or a text such as "2 GiB".
-    on_bad_chunk
-        "stop": a chunk that cannot be read ends the run. "skip": its elements count as absent, and
-        `Run.skipped` says which they are; exact results are then those of the rest.
-    storage_options
-        Of sources that are URLs: `absent_status` is one or several statuses (403, 410) by which a
-        server answers for chunks that it does not have; all else is obstore's, such as
-        `skip_signature` or `region`.
-    by
-        Labels: elements of the same label are a group, and each group has its own results. An array
-        of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with the
-        extents of some axes of the source, before any selection. What is negative, NaN, NaT or
-        masked is in no group. In results the groups are an axis, in the place of the first axis
-        that has labels, in ascending order of their labels, which `Result.labels` has.
-    by_axis
-        The axes that labels are along, as `axis`; if it is not given, those that have the names of
-        the labels' axes, or else their extents: the only ones, or the last ones.
-    groups
-        The labels of the groups, in the order of the results: also of those that have no elements.
-        Other labels are in no group. None: those that there are.
+        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; an array of
+        NumPy's, or anything with a shape, a dtype and regions by slices, as datasets of h5py; a
+        DataArray or a Dataset of xarray's; a pair of equal shape for reductions of two inputs. Or
+        a `Plan`, which has its options.
+    op, options
+        The fields of `chunkfold.planning.options.Options`.
     labels
         Return a `Result`: values with the names of their axes, coordinates, attributes and units.
         Results of groups are such anyway.
@@ -136,209 +70,135 @@ def reduce(
     ChunkfoldError
         See `chunkfold.errors`.
     """
-    given: dict[str, Any] = {
-        "axis": axis, "keepdims": keepdims, "dtype": dtype, "ddof": ddof, "skipna": skipna,
-        "where": where, "mask_and_scale": mask_and_scale, "selection": selection, "mode": mode,
-        "variant": variant, "memory": memory, "on_bad_chunk": on_bad_chunk,
-        "storage_options": storage_options, "by": by, "by_axis": by_axis, "groups": groups,
-        "client": client, "on_event": on_event,
-    }  # fmt: skip
     if is_held(source, "Dataset"):
         from chunkfold.xarray import reduce_dataset
 
-        return reduce_dataset(source, op, **given)
-    run = submit(source, op, **given)
+        return reduce_dataset(source, op, client=client, on_event=on_event, **options)
+    run = _started(source, op, options, client, on_event)
     return run.labelled() if labels else run.result()
 
 
+@with_options
 def submit(
     source: Any,
-    op: Op | Sequence[Op] = "sum",
+    op: Op | Sequence[Op] = DEFAULT,
     *,
-    axis: Axis = None,
-    keepdims: bool = False,
-    dtype: Any = None,
-    ddof: float = 0,
-    skipna: bool | None = None,
-    where: Where = None,
-    mask_and_scale: bool = False,
-    selection: Selection = None,
-    mode: str = "exact",
-    variant: str | None = None,
-    memory: int | str | None = None,
-    on_bad_chunk: str = "stop",
-    storage_options: StorageOptions | None = None,
-    by: Any = None,
-    by_axis: Axis = None,
-    groups: Any = None,
     client: Client | None = None,
     on_event: OnEvent | None = None,
+    **options: Unpack[Keywords],
 ) -> Run:
-    """Start a reduction and return at once; parameters as `reduce`.
+    """Start a reduction and return at once.
 
-    What can be known to be wrong is raised here; the rest by `Run.result`.
+    What can be known to be wrong is raised here, before a cluster is asked; the rest by
+    `Run.result`.
+
+    Parameters
+    ----------
+    source
+        As `reduce`. Of a `Plan` nothing is opened or listed again: it is carried out as it is, if
+        the workers are such as it was made for (as many, with as much memory, and so on), and else
+        cut anew for those that there are. Chunks that were changed since it was made end the run,
+        and those that were not stored then are still fill.
+    op, options
+        The fields of `chunkfold.planning.options.Options`.
+    client, on_event
+        As `reduce`.
     """
-    check_terms(memory=memory, on_bad_chunk=on_bad_chunk, client=client)
-    request = Request.of(
-        source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
-        mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
-        storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
-    )  # fmt: skip
-    # Before asking the cluster, so that bad input fails without one.
-    bound = request.bound()
-    request.check(bound)
-    # What xarray holds has the values that it was opened to have.
-    told_of = request.sources if request.held is None else ()
-    for told in not_applied(told_of, "mask_and_scale=True", mask_and_scale=bool(mask_and_scale)):
-        warnings.warn(told, PackedWarning, stacklevel=3)
-    for told in (depends_on_order_of(bound.accumulator, value) for value in (np.nan, -0.0)):
-        if told:
-            warnings.warn(told, LawsWarning, stacklevel=3)
-    given = {
-        "op": op, "keepdims": keepdims, "dtype": dtype, "ddof": ddof, "skipna": request.skipna,
-        "where": where, "mask_and_scale": request.mask_and_scale, "selection": request.selection,
-        "mode": mode,
-    }  # fmt: skip
-    backend = _backend(client, request.sources)
-    run, listings = uuid.uuid4().hex[:12], beside(request.listings)
-    try:
-        backend.listen(run)
-        workers = backend.workers()
-        if not all(device.fp64 for device in workers.devices):
-            bound = request.bound(fp64=False)
-        planned = request.plan(bound, listings.result(), **workers.terms)
-        planned = replace(planned, device=workers.devices[0])
-        if variant is not None:  # that workers would refuse, each by itself
-            for device in workers.devices:
-                forced(device, planned.accumulator, variant)
-        return Run(
-            run,
-            planned,
-            bound,
-            backend,
-            workers.devices,
-            given=given,
-            single=isinstance(op, (str, Monoid)),
-            variant=variant,
-            skips=on_bad_chunk == "skip",
-            on_event=on_event,
-            labels_from=of_xarray(request.held, planned),
-        )
-    except BaseException:
-        backend.stop()
-        raise
+    return _started(source, op, options, client, on_event)
 
 
-def check_terms(
-    *, memory: int | str | None, on_bad_chunk: str, client: Client | None = None
-) -> None:
-    """Raise what is wrong with the terms of a run, whatever it is of; parameters as `reduce`."""
-    _chosen(client)
-    memory_bytes(memory)
-    for name in WAITS:
-        wait_seconds(name)
-    if on_bad_chunk not in ON_BAD_CHUNK:
-        raise PlanError(
-            f"on_bad_chunk is {on_bad_chunk!r}; there are: {', '.join(map(repr, ON_BAD_CHUNK))}"
-        )
-
-
-def check(source: Any, op: Op | Sequence[Op], **given: Any) -> None:
-    """Raise what `reduce` would, without a cluster and without reading data, but of its memory.
-
-    Parameters as `Request.of`.
-    """
-    request = Request.of(source, op, **given)
-    request.check(request.bound())
-
-
+@with_options
 def plan(
     source: Any,
-    op: Op | Sequence[Op] = "sum",
+    op: Op | Sequence[Op] = DEFAULT,
     *,
-    axis: Axis = None,
-    dtype: Any = None,
-    ddof: float = 0,
-    skipna: bool | None = None,
-    where: Where = None,
-    mask_and_scale: bool = False,
-    selection: Selection = None,
-    mode: str = "exact",
-    memory: int | str | None = None,
-    storage_options: StorageOptions | None = None,
-    by: Any = None,
-    by_axis: Axis = None,
-    groups: Any = None,
     workers: int = 1,
     threads: int = THREADS,
     memory_limit: int | None = None,
     device: Device | str | None = None,
     client: Client | None = None,
+    **options: Unpack[Keywords],
 ) -> Plan:
-    """Say what `reduce` would do, without reading data; parameters as there.
+    """Say what `reduce` would do, without reading data.
 
     With a cluster (given or current), for its workers; else for `workers` that run `threads`
     blocks at once each, and may take `memory_limit` bytes each: of this host's memory, if it is
-    not given, an equal share. `device` is the first of theirs, if it is not this host's default.
+    not given, an equal share.
+
+    Parameters
+    ----------
+    source
+        As `reduce`; a `Plan` is made anew for other workers, without listing anything again.
+    op, options
+        The fields of `chunkfold.planning.options.Options`.
+    workers, threads, memory_limit
+        What workers there will be, where there is no cluster.
+    device
+        The first of theirs, if it is not this host's default.
+    client
+        Cluster whose workers it is for.
     """
     for name, number in (("workers", workers), ("threads", threads)):
         if number < 1:
             raise PlanError(f"{name} is {number!r}; a plan needs at least 1")
-    request = Request.of(
-        source, op, axis=axis, dtype=dtype, ddof=ddof, skipna=skipna,
-        where=where,
-        mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
-        storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
-    )  # fmt: skip
-    if client is None and all(source.travels for source in request.sources):
-        client = _current_client()
-    terms: dict[str, Any] = {
-        "workers": workers, "threads": threads, "readers": readers_each(workers),
-        "requests": max(1, most_requests() // workers),
-        "memory_limit": memory_limit or memory_each(workers),
-    }  # fmt: skip
-    if client is not None:
-        found = OnCluster(client).workers()
+    request = _asked(source, op, options)
+    chosen = chosen_client(client)
+    asked_for = request.request if isinstance(request, Plan) else request
+    if client is None and in_this_process(asked_for):
+        chosen = None
+    if chosen is not None:
+        found = OnCluster(chosen).workers()
         terms, able = found.terms, list(found.devices)
-    elif isinstance(device, Device):
-        able = [device]
     else:  # a plan is made where there is no device, too
-        able = devices(device)[:1] if device is not None or all_devices() else []
-    bound = request.bound(fp64=all(one.fp64 for one in able))
-    planned = request.plan(bound, request.listings(), **terms)
-    return replace(planned, device=able[0] if able else None)
-
-
-def _backend(client: Client | None, sources: Sequence[Source]) -> Backend:
-    """Return where a reduction runs: what is in this process's memory stays here, unless told."""
-    chosen = _chosen(client)
-    here = [source.name for source in sources if not source.travels]
-    if chosen is None or not (here and client is None):
-        return InProcess() if chosen is None else OnCluster(chosen)
-    message = (
-        f"{' and '.join(here)}: is in this process and is reduced here, not on the cluster; "
-        "client= sends it there, block by block"
-    )
-    warnings.warn(message, PlaceWarning, stacklevel=4)
-    return InProcess()
-
-
-def _chosen(client: Client | None) -> Client | None:
-    """Return the client to run on: the one given, else the current one; None if there is none."""
-    if client is not None and not isinstance(client, Client):
-        raise PlanError(f"client is a distributed.Client, not {type(client).__name__}")
-    client = client or _current_client()
-    if client is not None and client.asynchronous:
-        raise PlanError(
-            "client is asynchronous, but a reduction is waited for: call it in a thread, "
-            "await asyncio.to_thread(chunkfold.reduce, ...), or give it Client(address)"
+        able = [device] if isinstance(device, Device) else _first(device)
+        terms = Terms(
+            workers=workers,
+            threads=threads,
+            readers=readers_each(workers),
+            requests=max(1, most_requests() // workers),
+            memory_limit=memory_limit or memory_each(workers),
+            fp64=all(one.fp64 for one in able),
         )
-    return client
+    if isinstance(request, Plan):
+        made = fitted(request, terms)
+    else:
+        made = make_plan(request, request.listings(), terms)
+    return replace(made, device=able[0] if able else None)
 
 
-def _current_client() -> Client | None:
-    try:
-        return get_client()
-    except ValueError:
-        return None
+def _first(device: str | None) -> list[Device]:
+    return devices(device)[:1] if device is not None or all_devices() else []
+
+
+def _asked(source: Any, op: Op | Sequence[Op], options: Keywords) -> Request | Plan:
+    """Return what is asked for: of a plan, or what is to become one, what it was made of."""
+    if not isinstance(source, (Request, Plan)):
+        return asked(source, options_of(op, options))
+    given = [*(["op"] if op is not DEFAULT else []), *options]
+    if given:
+        raise PlanError(
+            f"{', '.join(given)} given with a plan, which has its options already: give "
+            f"{'it' if len(given) == 1 else 'them'} to chunkfold.plan"
+        )
+    return source
+
+
+def _started(
+    source: Any,
+    op: Op | Sequence[Op],
+    options: Keywords,
+    client: Client | None,
+    on_event: OnEvent | None,
+) -> Run:
+    found = _asked(source, op, options)
+    request = found.request if isinstance(found, Plan) else found
+    unpacks = bool(request.options.mask_and_scale)
+    # What xarray holds has the values that it was opened to have.
+    stored = request.sources if request.data_arrays is None else ()
+    for told in not_applied(stored, "mask_and_scale=True", mask_and_scale=unpacks):
+        warnings.warn(told, PackedWarning, stacklevel=3)
+    folded = request.bound().accumulator
+    for told in (depends_on_order_of(folded, value) for value in (np.nan, -0.0)):
+        if told:
+            warnings.warn(told, LawsWarning, stacklevel=3)
+    return start(found, client, on_event)

@@ -12,9 +12,9 @@ from chunkfold.api import reduce
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.dtypes import stored_name
-from chunkfold.planning.request import Op
+from chunkfold.planning.options import Op
 from chunkfold.sources.axis_names import instead
-from chunkfold.sources.held import is_held
+from chunkfold.sources.data_arrays import is_held
 
 _OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
 _OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(

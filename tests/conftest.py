@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import tempfile
 from collections.abc import Collection, Generator, Iterable
 from dataclasses import replace
@@ -11,14 +12,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Before anything of chunkfold looks for it: tests neither use nor touch a user's cache.
+# The suite starts hundreds of processes. Where containers are told to write no bytecode, each would
+# compile all of chunkfold anew, which takes as long as all its other imports.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Before anything of chunkfold looks for it: tests neither use nor touch a user's cache. Those of
+# one run that pytest-xdist starts share one.
 _CACHE = tempfile.TemporaryDirectory(prefix="chunkfold-tests-")
 os.environ.setdefault("CHUNKFOLD_CACHE", _CACHE.name)
 # Measurements are for one test of their own; elsewhere they would cost minutes.
 os.environ["CHUNKFOLD_TIES"] = "table"
 
 from chunkfold.kernels import Accumulator, Device, DeviceContext, Tuning, all_devices  # noqa: E402
-from chunkfold.kernels.device.host import split  # noqa: E402
+from chunkfold.kernels.device.host import default_devices, split  # noqa: E402
 from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
 from chunkfold.kernels.tuning.choice import settled  # noqa: E402
@@ -54,6 +60,33 @@ def some(*values: Iterable[object], of: int = 2) -> list[tuple]:
         for one in crossed
         if ALL_SHAPES or sum(number for number, _ in one) % of == 0
     ]
+
+
+OTHERS = 3
+"""Of so many combinations of a test's parameters, devices but the default one have one."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave to the default device what others need not repeat; `make test-shapes` repeats all.
+
+    The first combination of a test's parameters is for every device, so each device has each test.
+    """
+    if ALL_SHAPES:
+        return
+    numbers: dict[object, dict[str, int]] = {}
+    left = []
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        device = parameters and parameters.params.get("device")
+        if device is None or device in default_devices()[0]:
+            continue
+        known = numbers.setdefault((item.parent, item.originalname, device.uuid), {})
+        other = repr([(k, v) for k, v in parameters.indices.items() if k != "device"])
+        if known.setdefault(other, len(known)) % OTHERS:
+            left.append(item)
+    config.hook.pytest_deselected(items=left)
+    gone = set(left)
+    items[:] = [item for item in items if item not in gone]
 
 
 ran: dict[str, set[str]] = {}

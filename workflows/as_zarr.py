@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import zarr
 
 from chunkfold.errors import PlanError
-from chunkfold.planning.request import Op
+from chunkfold.planning.options import Options
 from chunkfold.results.companions import COORDINATES, Companions
 from chunkfold.results.results import OWN_AXES, Results
 from chunkfold.workflows.groups import write_groups
-from chunkfold.workflows.names import op_names, refuse_taken_results
+from chunkfold.workflows.names import refuse_taken_results
 from chunkfold.workflows.outputs import format_of, shown
 
 _CALLED = {".zarr": "Zarr", ".parquet": "Parquet", ".nc": "NetCDF"}
@@ -73,7 +72,7 @@ def _write_companions(group: zarr.Group, along: Companions) -> None:
         group.attrs[COORDINATES] = " ".join(along.declared)
 
 
-def check_results(out: str | Path, op: Op | Sequence[Op], dtype: Any = None) -> None:
+def check_results(out: str | Path, options: Options) -> None:
     """Find out before the work starts whether an output's format can hold these results.
 
     Raises
@@ -82,17 +81,17 @@ def check_results(out: str | Path, op: Op | Sequence[Op], dtype: Any = None) -> 
         If it has no data type for Python's integers, or is a table and results have axes of
         their own.
     """
-    ending = format_of(out)
-    if _is_object(dtype) and ending in (".zarr", ".parquet", ".nc"):
+    ending, cast = format_of(out), options.cast
+    if cast is not None and cast.kind == "O" and ending in _CALLED:
         raise PlanError(
             f"output {shown(out)}: {_CALLED[ending]} has no data type for "
-            f"Python's integers (dtype {dtype}); use .json"
+            f"Python's integers (dtype {options.dtype}); use .json"
         )
     if ending in (".csv", ".parquet"):
-        refuse_own_axes(op, f"write it as .json or .zarr, not into the table {shown(out)}")
+        refuse_own_axes(options, f"write it as .json or .zarr, not into the table {shown(out)}")
 
 
-def refuse_own_axes(op: Op | Sequence[Op], remedy: str) -> None:
+def refuse_own_axes(options: Options, remedy: str) -> None:
     """Refuse reductions whose results have axes beside those that are left.
 
     Raises
@@ -100,14 +99,6 @@ def refuse_own_axes(op: Op | Sequence[Op], remedy: str) -> None:
     PlanError
         If there is one.
     """
-    for name in op_names(op):
+    for name in options.names:
         if name in OWN_AXES:
             raise PlanError(f"{name} has axes of its own: {remedy}")
-
-
-def _is_object(dtype: Any) -> bool:
-    """Whether results of a dtype are Python's integers; what is no dtype is not."""
-    try:
-        return dtype is not None and bool(np.dtype(dtype).kind == "O")
-    except TypeError:
-        return False

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from distributed import Client
 
-from chunkfold.api import ON_BAD_CHUNK, check_terms, submit
+from chunkfold.api import submit
 from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import ChunkError, MonoidError, PlanError, RangeError, SourceError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
+from chunkfold.planning.options import Options
 from chunkfold.running.run import Run
+from chunkfold.running.start import check_terms
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.opening import Unopened, open_each, open_source
@@ -22,6 +24,8 @@ from chunkfold.sources.source import Source
 
 OPS = ("count", "min", "max", "mean", "std", "histogram")
 """Of which an array has those that are defined for its dtype; NaN and NaT are left out."""
+_OPTIONS = ("mask_and_scale", "memory", "on_bad_chunk")
+"""Those of a reduction that hold for a description."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +91,14 @@ def described(member: Source | Unopened, *, alone: bool = False, **given: Any) -
     if isinstance(member, Unopened):
         reason = _reason(member.name, member.error)
         return Description(member.name, reason=reason, bad=not member.gone)
-    on_bad_chunk = given.get("on_bad_chunk", ON_BAD_CHUNK[0])
-    check_terms(memory=given.get("memory"), on_bad_chunk=on_bad_chunk, client=given.get("client"))
+    options = Options(**{name: given[name] for name in _OPTIONS if name in given})
+    check_terms(given.get("client"))
     try:
         # Of a group's arrays the last one is read long after all were opened.
         member = member.reopened()
         return describe_array(member, **given)
     except (SourceError, PlanError, MonoidError, RangeError) as error:
-        if alone or (isinstance(error, ChunkError) and on_bad_chunk == ON_BAD_CHUNK[0]):
+        if alone or (isinstance(error, ChunkError) and not options.skips):
             raise
         return _of(member, reason=_reason(member.name, error), bad=True)
 
@@ -102,9 +106,9 @@ def described(member: Source | Unopened, *, alone: bool = False, **given: Any) -
 def describe_array(
     source: Source,
     *,
-    mask_and_scale: bool = False,
-    memory: int | str | None = None,
-    on_bad_chunk: str = "stop",
+    mask_and_scale: bool = Options.mask_and_scale,
+    memory: int | str | None = Options.memory,
+    on_bad_chunk: str = Options.on_bad_chunk,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Description:

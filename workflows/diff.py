@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from distributed import Client
@@ -28,6 +28,10 @@ from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import real, where
 from chunkfold.kernels.monoid.accumulate import Part
 from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.planning.asking import asked
+from chunkfold.planning.keywords import Keywords
+from chunkfold.planning.options import Options
+from chunkfold.planning.request import Request
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
@@ -212,20 +216,33 @@ def diff(
     ChunkfoldError
         If the shapes differ, no dtype holds the elements of both, or one cannot be read.
     """
+    request = comparison(a, b, mask_and_scale=mask_and_scale, selection=selection, memory=memory)
+    return compared(request, client=client, on_event=on_event)
+
+
+def comparison(a: Any, b: Any, **options: Unpack[Keywords]) -> Request:
+    """Return what compares two arrays; parameters as `diff`.
+
+    Raises
+    ------
+    ChunkfoldError
+        If anything is wrong with these.
+    """
     pair = open_source(a), open_source(b)
-    packings = [packing_of(source) if mask_and_scale else None for source in pair]
+    packings = [packing_of(one) if options.get("mask_and_scale") else None for one in pair]
     dtypes = [source.dtype for source in pair]
     measures = [one for one in (_MAX_ABS, _RMSE) if is_defined(one, dtypes, packings)]
-    run = submit(
-        pair,
-        [as_monoid("first_mismatch"), _DIFFERENT, *measures],
-        mask_and_scale=mask_and_scale,
-        selection=selection,
-        memory=memory,
-        client=client,
-        on_event=on_event,
-    )
+    ops = [as_monoid("first_mismatch"), _DIFFERENT, *measures]
+    return asked(pair, Options(ops, **options))
+
+
+def compared(
+    request: Request, *, client: Client | None = None, on_event: OnEvent | None = None
+) -> Difference:
+    """Carry out what `comparison` returned."""
+    run = submit(request, client=client, on_event=on_event)
     found, layout = run.result(), run.plan.layout
+    pair, packings = request.sources, request.packings
     first = values = None
     if found["first_mismatch"] >= 0:
         place = np.unravel_index(int(found["first_mismatch"]), layout.shape)
@@ -237,8 +254,8 @@ def diff(
         )
     rmse = found.get("rmse")
     one, other = (
-        packing.value_dtype(dtype) if packing else dtype
-        for dtype, packing in zip(dtypes, packings, strict=True)
+        packing.value_dtype(source.dtype) if packing else source.dtype
+        for source, packing in zip(pair, packings, strict=True)
     )
     return Difference(
         dtypes=(one, other),

@@ -11,7 +11,6 @@ from zarr.dtype import VariableLengthUTF8
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.grouping import Grouping
-from chunkfold.sources.labels import Given
 
 _UNITS = {
     "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
@@ -21,7 +20,7 @@ _COARSE = ("Y", "M", "W", "D", "h", "m")
 """Units of dates that are so many seconds; of spans only those from weeks on."""
 
 
-def refuse_unwritable(given: Given, axes: Sequence[str]) -> None:
+def refuse_unwritable(grouping: Grouping, axes: Sequence[str]) -> None:
     """Find out whether the labels of groups can be a coordinate, before any work.
 
     `axes` are the names of the other axes of results.
@@ -31,13 +30,13 @@ def refuse_unwritable(given: Given, axes: Sequence[str]) -> None:
     PlanError
         If they are times that CF has no unit for, or are called as one of the axes.
     """
-    if given.axis in axes:
+    if grouping.axis in axes:
         raise PlanError(
-            f"{given.name}: the labels of groups are called {given.axis!r}, as an axis that "
+            f"{grouping.name}: the labels of groups are called {grouping.axis!r}, as an axis that "
             "results keep: give them under another name"
         )
-    if given.values.dtype.kind in "mM":
-        _unit_of(given.name, given.values.dtype)
+    if grouping.groups.dtype.kind in "mM":
+        _unit_of(grouping.name, grouping.groups.dtype)
 
 
 def _unit_of(name: str, dtype: np.dtype) -> str:

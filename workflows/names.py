@@ -7,15 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Selection
-from chunkfold.kernels import Monoid
-from chunkfold.planning.request import Op
+from chunkfold.planning.request import Request
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Beside, Kept
 from chunkfold.results.results import OWN_AXES, Results
-from chunkfold.sources.axis_names import Axis
-from chunkfold.sources.labels import Given
-from chunkfold.sources.source import Source
 from chunkfold.workflows.groups import refuse_unwritable
 from chunkfold.workflows.outputs import format_of
 
@@ -23,25 +18,8 @@ _FIELDS = MappingProxyType({"histogram": ("left", "right", "count")})
 """Reductions whose results are records, and the fields of these: each an array of its own."""
 
 
-def op_names(op: Op | Sequence[Op]) -> list[str]:
-    """Return what results go by."""
-    ops = [op] if isinstance(op, (str, Monoid)) else op
-    return [one.name if isinstance(one, Monoid) else one for one in ops]
-
-
-def refuse_taken_names(
-    out: str | Path,
-    source: Source,
-    op: Op | Sequence[Op],
-    *,
-    axis: Axis,
-    selection: Selection = None,
-    keepdims: bool = False,
-    by: Given | None = None,
-) -> None:
+def refuse_taken_names(out: str | Path, request: Request) -> None:
     """Find out before the work starts whether results in a Zarr or a NetCDF have free names.
-
-    `by` are the labels of groups, if there are any.
 
     Raises
     ------
@@ -50,14 +28,14 @@ def refuse_taken_names(
     """
     if format_of(out) not in (".zarr", ".nc"):
         return
-    kept = Kept.of(source, axis, selection)
+    kept, options = Kept.of(request), request.options
     alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
-    axes = [name for n in (alive if keepdims else kept.kept) if (name := kept.names[n])]
-    if by is not None:
-        refuse_unwritable(by, axes)
-        axes.append(by.axis)
-    arrays = {name: _FIELDS.get(name, (name,)) for name in op_names(op)}
-    refuse_taken(source.name, arrays, axes, Companions(kept, read=False).all)
+    axes = [name for n in (alive if options.keepdims else kept.kept) if (name := kept.names[n])]
+    if request.grouping is not None:
+        refuse_unwritable(request.grouping, axes)
+        axes.append(request.grouping.axis)
+    arrays = {name: _FIELDS.get(name, (name,)) for name in options.names}
+    refuse_taken(request.sources[0].name, arrays, axes, Companions(kept, read=False).all)
 
 
 def refuse_taken_results(results: Results) -> None:

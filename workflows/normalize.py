@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import zarr
@@ -17,6 +17,10 @@ from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.grid import normalized_axes
 from chunkfold.kernels import Packing
+from chunkfold.planning.asking import asked
+from chunkfold.planning.keywords import Keywords
+from chunkfold.planning.options import Options
+from chunkfold.planning.request import Request
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import axis_names, axis_numbers
@@ -107,31 +111,59 @@ def normalization(
     ChunkfoldError
         If anything is wrong with these, or the read fails.
     """
-    if not isinstance(by, str) or by not in MEASURES:
-        raise PlanError(f"by is {by!r}; there are: {', '.join(map(repr, MEASURES))}")
-    found = open_source(source)
-    others = other_axes(found, channels)
-    packing = packing_of(found) if mask_and_scale else None
-    value = packing.value_dtype(found.dtype) if packing else found.dtype
-    run = submit(
-        found,
-        list(MEASURES[by]),
-        axis=others,
-        # Else the mean of short floats would be rounded to one.
-        dtype="float64" if value.kind == "f" else None,
+    request = measuring(
+        source,
+        channels,
+        by,
         ddof=ddof,
         skipna=skipna,
         mask_and_scale=mask_and_scale,
         memory=memory,
-        client=client,
-        on_event=on_event,
     )
+    return measured(request, by, client=client, on_event=on_event)
+
+
+def measuring(
+    source: Any, channels: int | str | None, way: str, **options: Unpack[Keywords]
+) -> Request:
+    """Return what measures the channels of an array; as `normalization`, whose `by` is the way.
+
+    Raises
+    ------
+    ChunkfoldError
+        If anything is wrong with these.
+    """
+    if not isinstance(way, str) or way not in MEASURES:
+        raise PlanError(f"by is {way!r}; there are: {', '.join(map(repr, MEASURES))}")
+    found = open_source(source)
+    packing = packing_of(found) if options.get("mask_and_scale") else None
+    value = packing.value_dtype(found.dtype) if packing else found.dtype
+    # Else the mean of short floats would be rounded to one.
+    options["dtype"] = "float64" if value.kind == "f" else None
+    options["axis"] = other_axes(found, channels)
+    return asked(found, Options(MEASURES[way], **options))
+
+
+def measured(
+    request: Request,
+    by: str,
+    *,
+    client: Client | None = None,
+    on_event: OnEvent | None = None,
+) -> Normalization:
+    """Carry out what `measuring` returned; parameters and result as `normalization`."""
+    results = submit(request, client=client, on_event=on_event).result()
     statistics = {
-        name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in run.result().items()
+        name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in results.items()
     }
-    theirs = set(range(len(found.shape))) - set(others)
-    axis = None if channels is None else theirs.pop()
-    return Normalization(found.name, axis, by, statistics, mask_and_scale)
+    channels = [n for n in range(len(request.chosen)) if n not in request.reduced]
+    return Normalization(
+        request.name,
+        channels[0] if channels else None,
+        by,
+        statistics,
+        bool(request.options.mask_and_scale),
+    )
 
 
 def check_applied(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
+
+from distributed import Client
 
 from chunkfold.api import submit
-from chunkfold.planning.request import Op
-from chunkfold.sources.labels import read_labels
-from chunkfold.sources.opening import open_node, open_source
-from chunkfold.sources.source import Source
+from chunkfold.errors import PlanError
+from chunkfold.events import OnEvent
+from chunkfold.planning.asking import asked
+from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
+from chunkfold.planning.options import Op, Options
+from chunkfold.planning.request import Request
+from chunkfold.sources.opening import open_node
 from chunkfold.workflows.as_zarr import (
     check_results,
     refuse_own_axes,
@@ -20,30 +25,31 @@ from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 
 
+@with_options
 def project(
     source: Any,
     out: str | Path,
-    op: Op | Sequence[Op] = "sum",
+    op: Op | Sequence[Op] = DEFAULT,
     *,
-    axis: int | str | Sequence[int | str],
     overwrite: bool = False,
-    **given: Any,
+    client: Client | None = None,
+    on_event: OnEvent | None = None,
+    **options: Unpack[Keywords],
 ) -> Any:
-    """Reduce an array along some axes, and write what comes of it.
+    """Reduce an array along some axes, which must be named, and write what comes of it.
 
     Parameters
     ----------
-    source, given
+    source, client, on_event
         As `chunkfold.reduce` has them.
     out
         Path or URL of the new Zarr: a group, of an array for each op. They keep the names of the
         axes that are left, whose coordinates come along, and those of the source's attributes that
-        are true of them; `chunkfold` among them says what was done.
-    op
-        One reduction or several; not those that have axes of their own (histogram, minmax), nor one
-        that is called as an axis that is left, or as an array that comes along.
-    axis
-        Axes to reduce, by number or by name.
+        are true of them; `chunkfold` among them says what was done. An op that has axes of its own
+        (histogram, minmax) is refused, and so is one that is called as an axis that is left, or as
+        an array that comes along.
+    op, options
+        The fields of `chunkfold.planning.options.Options`.
     overwrite
         Whether what is there goes, once the new Zarr is made.
 
@@ -56,39 +62,50 @@ def project(
     ChunkfoldError
         If anything is wrong with these, or the reduction fails; nothing is then written.
     """
-    found = open_source(source)
-    check_projection(found, out, op, given.get("dtype"), overwrite=overwrite)
-    names: dict[str, Any] = {
-        name: given[name] for name in ("selection", "keepdims") if name in given
-    }
-    if given.get("by") is not None:
-        terms = {"mask_and_scale": bool(given.get("mask_and_scale"))}
-        given["by"] = read_labels(given["by"], given.get("storage_options"), **terms)
-        names["by"] = given["by"]
-    refuse_taken_names(out, found, op, axis=axis, **names)
-    run = submit(found, op, axis=axis, **given)
+    request = projection(source, out, options_of(op, options), overwrite=overwrite)
+    return write_projection(request, out, overwrite=overwrite, client=client, on_event=on_event)
+
+
+def projection(
+    source: Any, out: str | Path, options: Options, *, overwrite: bool = False
+) -> Request:
+    """Open what is to be projected, and find out whether it can be, and be written.
+
+    Raises
+    ------
+    ChunkfoldError
+        If not, or an op has axes of its own.
+    """
+    if options.axis is None:
+        raise PlanError(
+            "name the axes to reduce: axis=0 (--axis 0); over all of them, reduce gives it"
+        )
+    request = asked(source, options)
+    refuse_sources(out, request.sources)
+    check_output(out, (".zarr",), overwrite=overwrite)
+    check_results(out, options)
+    refuse_own_axes(options, "use reduce --out for it")
+    refuse_taken_names(out, request)
+    return request
+
+
+def write_projection(
+    request: Request,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    client: Client | None = None,
+    on_event: OnEvent | None = None,
+) -> Any:
+    """Carry out what `projection` found to be sound; parameters and result as `project`.
+
+    Raises
+    ------
+    ChunkfoldError
+        If the reduction fails; nothing is then written.
+    """
+    run = submit(request, client=client, on_event=on_event)
     run.result()
     with staged(out, overwrite=overwrite) as made:
         write_zarr(made, {"": run.results})
     return open_node(out)
-
-
-def check_projection(
-    source: Source,
-    out: str | Path,
-    op: Op | Sequence[Op],
-    dtype: Any = None,
-    *,
-    overwrite: bool = False,
-) -> None:
-    """Find out before the work starts whether a projection can be written.
-
-    Raises
-    ------
-    PlanError
-        If not, or an op has axes of its own.
-    """
-    refuse_sources(out, [source])
-    check_output(out, (".zarr",), overwrite=overwrite)
-    check_results(out, op, dtype)
-    refuse_own_axes(op, "use reduce --out for it")

@@ -105,7 +105,7 @@ class _Part:
 
 
 def _columns(key: str, one: Results) -> _Part:
-    layout, kept = one.plan.layout, one.kept
+    layout, kept = one.plan.layout, one.stored.kept
     shape, at = [layout.shape[n] for n in kept.kept], _place_of_groups(one)
     if one.plan.grouping is not None:
         shape.insert(at, one.plan.groups)
@@ -132,7 +132,7 @@ def _columns(key: str, one: Results) -> _Part:
 def _place_of_groups(one: Results) -> int:
     """Return before which of the axes that are left groups stand."""
     grouping = one.plan.grouping
-    return 0 if grouping is None else sum(n < grouping.keys.axes[0] for n in one.kept.kept)
+    return 0 if grouping is None else sum(n < grouping.keys.axes[0] for n in one.stored.kept.kept)
 
 
 def _coordinate(kept: Kept, axis: int) -> np.ndarray | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from chunkfold.planning.request import Op
+from chunkfold.planning.options import Options
 from chunkfold.results.results import Results
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.as_netcdf import check_netcdf, write_netcdf
@@ -20,9 +20,7 @@ ByKey = Mapping[str, Results]
 results then stand at the top."""
 
 
-def check_writing(
-    out: str | Path, op: Op | Sequence[Op], dtype: Any = None, *, overwrite: bool = False
-) -> None:
+def check_writing(out: str | Path, options: Options, *, overwrite: bool = False) -> None:
     """Find out before the work starts whether results can be written, and as what.
 
     Raises
@@ -31,7 +29,7 @@ def check_writing(
         If not.
     """
     check_output(out, overwrite=overwrite)
-    check_results(out, op, dtype)
+    check_results(out, options)
     check_table(out)
     check_netcdf(out)
 

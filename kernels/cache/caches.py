@@ -1,8 +1,8 @@
 """A number of its own for each process of this user that compiles kernels.
 
-Compile caches shared by processes have raced (PoCL), and caches named by process would start cold
-each time. So a process claims the lowest free slot, and keeps its caches there; a restart finds a
-warm one. A child of the process uses its parent's.
+Drivers' own compile caches have raced where processes shared them (PoCL's), and caches named by
+process would start cold each time. So a process claims the lowest free slot, and keeps what drivers
+keep there; a restart finds a warm one. A child of the process uses its parent's.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def together(*parts: Mapping[str, Any]) -> dict[str, Any]:
 def by_dtype(make: Callable[[np.dtype], Monoid]) -> Monoid:
     """Return a monoid that `make` adapts to its elements, once for each dtype."""
     adapt = cache(make)
-    return replace(adapt(np.dtype(np.int64)), adapt=adapt)
+    return adapt(np.dtype(np.int64)).adapting(adapt)
 
 
 def rounded(finish: Callable[..., np.ndarray], **sums: Sequence[str]) -> Callable[..., np.ndarray]:

@@ -15,7 +15,7 @@ import numpy as np
 from chunkfold.kernels.expressions.meanings import MEANINGS
 from chunkfold.kernels.expressions.nodes import BOOL, Node, constant, node
 from chunkfold.kernels.expressions.rewrite import once
-from chunkfold.kernels.expressions.style import CTYPES
+from chunkfold.kernels.expressions.style import CTYPES, has_type
 
 has_float64: contextvars.ContextVar[bool] = contextvars.ContextVar("has_float64", default=True)
 """Whether the devices of a run have float64; without it `wide` and `real` make float32."""
@@ -37,7 +37,7 @@ def cast(one: Node, dtype: np.dtype) -> Node:
     TypeError
         If kernels have no such dtype.
     """
-    if dtype != BOOL and dtype.name not in CTYPES:
+    if not has_type(dtype):
         raise TypeError(f"kernels have no {dtype}; there are bool, {', '.join(CTYPES)}")
     return one if one.dtype == dtype else made("cast", dtype, one)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -11,6 +12,21 @@ CTYPES = {
     "uint32": "uint", "int64": "long", "uint64": "ulong", "float32": "float", "float64": "double",
 }  # fmt: skip
 """OpenCL C's names of dtypes."""
+
+
+# NumPy makes a dtype's name anew each time that it is asked for, and takes long.
+@cache
+def ctype(dtype: np.dtype) -> str:
+    """Return OpenCL C's name of a dtype that has one."""
+    return CTYPES[dtype.name]
+
+
+@cache
+def has_type(dtype: np.dtype) -> bool:
+    """Whether kernels have a dtype."""
+    return dtype.kind == "b" or dtype.name in CTYPES
+
+
 _SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
 
 
@@ -22,7 +38,7 @@ class Style:
 
     def type(self, dtype: np.dtype) -> str:
         """Return a type; of truths that of the integer of 1 byte."""
-        return self._vector(CTYPES[dtype.name]) if dtype.name != "bool" else self._vector("char")
+        return self._vector("char" if dtype.kind == "b" else ctype(dtype))
 
     def truth_type(self, size: int) -> str:
         """Return the type that holds a truth in so many bytes."""
@@ -37,22 +53,22 @@ class Style:
 
     def to(self, dtype: np.dtype, text: str) -> str:
         """Convert: integers wrap, floats round to nearest."""
-        name = CTYPES[dtype.name]
+        name = ctype(dtype)
         return f"CHF_TO({name}, {text})" if self.lanes else f"({name})({text})"
 
     def saturated(self, dtype: np.dtype, text: str) -> str:
         """Convert floats to integers: the nearest of their range, towards 0."""
-        name = CTYPES[dtype.name]
+        name = ctype(dtype)
         return f"CHF_SATURATED({name}, {text})" if self.lanes else f"convert_{name}_sat({text})"
 
     def towards_zero(self, dtype: np.dtype, text: str) -> str:
         """Convert integers to floats that are never further from zero."""
-        name = CTYPES[dtype.name]
+        name = ctype(dtype)
         return f"CHF_TOWARDS_ZERO({name}, {text})" if self.lanes else f"convert_{name}_rtz({text})"
 
     def bits(self, dtype: np.dtype, text: str) -> str:
         """Take the bits for those of another dtype of the same size."""
-        name = CTYPES[dtype.name]
+        name = ctype(dtype)
         return f"CHF_AS({name}, {text})" if self.lanes else f"as_{name}({text})"
 
     def to_signed(self, size: int, text: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from chunkfold.kernels.expressions.meanings import INTEGERS, LEAVES, MEANINGS, Meaning
 from chunkfold.kernels.expressions.nodes import BOOL, Node, walk
-from chunkfold.kernels.expressions.style import CTYPES
+from chunkfold.kernels.expressions.style import has_type
 
 
 def verify(roots: Iterable[Node]) -> None:
@@ -29,7 +29,7 @@ def verify(roots: Iterable[Node]) -> None:
 
 def _problem(one: Node) -> str:
     """Say what is wrong with a node; empty if nothing is."""
-    if one.dtype != BOOL and one.dtype.name not in CTYPES:
+    if not has_type(one.dtype):
         return f"kernels have no {one.dtype}"
     if one.op in LEAVES:
         return "a leaf has sources" if one.sources else ""

@@ -270,6 +270,10 @@ class Monoid:
         """
         return _copied(self, where=where)
 
+    def adapting(self, adapt: Callable[[np.dtype], Monoid]) -> Monoid:
+        """Return the form in whose place `adapt` makes one for the elements' dtype."""
+        return _copied(self, adapt=adapt)
+
     def among_input(self) -> Monoid:
         """Return the form that takes elements for absent where an input more, of bools, says so."""
         return _copied(self, masked=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from importlib import resources
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
@@ -16,6 +17,7 @@ _INCLUDE = re.compile(r'^#include "(?P<name>[\w./]+)"\n', re.MULTILINE)
 _LINE = re.compile(r'#line (?P<line>\d+) "(?P<name>[^"]+)"')
 
 
+@lru_cache(32)  # a verdict is found by it, and what is built after that has the same
 def assemble(kernel: str, accumulator: Accumulator) -> str:
     """Return the whole source of kernel file `kernel` with the reduction baked in.
 

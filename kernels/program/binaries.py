@@ -1,4 +1,4 @@
-"""Programs that were built, kept as the driver's binaries: entries of this process's slot.
+"""Programs that were built, kept as the driver's binaries: entries that all processes share.
 
 pyopencl's own cache unpickles what it finds, and takes whatever binary lies there.
 """

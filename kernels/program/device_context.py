@@ -12,7 +12,8 @@ from typing import Any
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.cache.caches import cache_in_slot, keep_launchers_in_memory
+from chunkfold.kernels.cache.caches import keep_launchers_in_memory
+from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.device.callers_queue import CallersQueue, runs_here
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.device.host import all_devices, handle_of
@@ -93,7 +94,7 @@ class DeviceContext:
         source = program_source(self.device, kernel_file, accumulator, tuning)
         options = program_options(self.device, kernel_file, tuning)
         try:
-            return built(self.context, self.handle, source, options, cache_in_slot("programs"))
+            return built(self.context, self.handle, source, options, cache_folder("programs"))
         except cl.RuntimeError as error:
             raise BuildError(_log(str(error), source)) from error
 

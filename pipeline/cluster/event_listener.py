@@ -18,7 +18,7 @@ _TOPICS = 16
 """Which all clients of a scheduler share, since it keeps a topic's latest events for good."""
 
 
-class Ear:
+class EventListener:
     """Hears, for a client, of all its runs that are under way."""
 
     def __init__(self, client: Client) -> None:
@@ -55,11 +55,11 @@ class Ear:
             client._event_handlers.pop(self.topic, None)  # which Dask would keep
 
 
-_ears: WeakKeyDictionary[Client, Ear] = WeakKeyDictionary()
+_ears: WeakKeyDictionary[Client, EventListener] = WeakKeyDictionary()
 _ears_lock = threading.Lock()
 
 
-def ear_of(client: Client) -> Ear:
+def listener_of(client: Client) -> EventListener:
     """Return the one that a client has."""
     with _ears_lock:
-        return _ears.setdefault(client, Ear(client))
+        return _ears.setdefault(client, EventListener(client))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis as Along
-from chunkfold.grid import Selection, normalized_axes, select
+from chunkfold.grid import normalized_axes
 from chunkfold.planning.group_keys import Keys
-from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import Axis, Named, axis_names, axis_numbers
+from chunkfold.planning.options import Options
+from chunkfold.sources.axis_names import Named, axis_names, axis_numbers
 from chunkfold.sources.labels import Given, narrow, numbered, read_labels, transposed
 
 
@@ -42,56 +41,47 @@ class Grouping:
 
 
 def grouping_of(
-    by: Any,
-    by_axis: Axis,
-    groups: Any,
-    source: Named,
-    *,
-    axis: int | Sequence[int] | None,
-    selection: Selection,
-    mask_and_scale: bool = False,
-    storage_options: StorageOptions | None = None,
+    options: Options, source: Named, chosen: Sequence[Along], reduced: Sequence[int]
 ) -> Grouping | None:
     """Read labels and lay them along a source's axes; None if elements have none.
 
-    Parameters as `chunkfold.reduce` has them, but that `axis` is in numbers.
+    Parameters
+    ----------
+    chosen
+        What is selected along each axis.
+    reduced
+        The axes that are reduced.
 
     Raises
     ------
     ChunkfoldError
-        If there is anything wrong with them.
+        If there is anything wrong with the labels.
     """
-    if by is None:
-        for name, value in (("by_axis", by_axis), ("groups", groups)):
-            if value is not None:
-                raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
+    if options.by is None:
         return None
-    given = read_labels(by, storage_options, mask_and_scale=mask_and_scale)
-    chosen = select(source.grid, selection)
-    alive = [n for n, one in enumerate(chosen) if not one.dropped]
-    reduced = {alive[n] for n in normalized_axes(axis, len(alive))}
-    reduced |= {n for n, one in enumerate(chosen) if one.dropped}
-    along = _axes(given, by_axis, source, chosen, reduced, selection)
-    _refuse_kept(given, along, source, reduced)
+    given = read_labels(
+        options.by, options.storage_options, mask_and_scale=bool(options.mask_and_scale)
+    )
+    along = _axes(given, options, source, chosen, set(reduced))
+    _refuse_kept(given, along, source, set(reduced))
     order = sorted(range(len(along)), key=lambda n: along[n])
     given, along = transposed(given, order), sorted(along)
     cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
-    codes, labels = numbered(given, given.values[cut], given.missing[cut], groups)
+    codes, labels = numbered(given, given.values[cut], given.missing[cut], options.groups)
     keys = Keys(tuple(along), narrow(codes, len(labels)), len(labels))
     return Grouping(keys, labels, given.name, given.axis)
 
 
 def _axes(
     given: Given,
-    by_axis: Axis,
+    options: Options,
     source: Named,
     chosen: Sequence[Along],
     reduced: set[int],
-    selection: Selection,
 ) -> list[int]:
     """Return which of the source's axes each axis of labels is."""
-    if by_axis is not None:
-        return _named(given, by_axis, source, chosen, selection)
+    if options.by_axis is not None:
+        return _named(given, options, source, chosen)
     names = axis_names(source, range(len(source.shape))) or []
     dims = given.dims or ()
     known = [dim for dim in dims if dim is not None and dim in names]
@@ -105,17 +95,12 @@ def _axes(
     return _by_extents(given, source, reduced)
 
 
-def _named(
-    given: Given,
-    by_axis: Axis,
-    source: Named,
-    chosen: Sequence[Along],
-    selection: Selection,
-) -> list[int]:
+def _named(given: Given, options: Options, source: Named, chosen: Sequence[Along]) -> list[int]:
+    by_axis = options.by_axis
     one = int(by_axis) if isinstance(by_axis, np.integer) else by_axis
     if not isinstance(one, (int, str)) and not len(one or ()):
         raise PlanError(f"by_axis is {by_axis!r}; give the axes that labels are along")
-    numbers = axis_numbers(source, one, selection)
+    numbers = axis_numbers(source, one, options.selection)
     each: list[int] = [numbers] if isinstance(numbers, int) else list(numbers or ())
     alive = [n for n, one in enumerate(chosen) if not one.dropped]
     normalized_axes(each, len(alive))  # sees that they are axes

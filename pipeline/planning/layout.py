@@ -13,6 +13,7 @@ import numpy as np
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels import KeyedBox, keyed_box
 from chunkfold.kernels.geometry import Box, box, c_strides
+from chunkfold.planning.held_inputs import HeldInput
 
 _SUMMED = 1 << 20
 """Cells that are added up at a time."""
@@ -193,12 +194,34 @@ class Layout:
         """Outputs of the largest tile: the first and the last of an axis may be cut."""
         return math.prod(int(self.axes[n].lengths.max(initial=0)) for n in self.kept)
 
-    def leaf_box(self, pieces: Sequence[Piece], within: Sequence[slice], *, indexed: bool) -> Box:
+    def leaf_box(
+        self,
+        pieces: Sequence[Piece],
+        within: Sequence[slice],
+        *,
+        indexed: bool,
+        staged: int = 1,
+        held: Sequence[HeldInput] = (),
+    ) -> Box:
         """Describe a part of a leaf that stands C-contiguous in a buffer of its own.
 
-        `indexed` tells whether the reduction reads indices; if not, axes may merge freely.
+        `indexed` tells whether the reduction reads indices; if not, axes may merge freely. So many
+        inputs are `staged` as the first one is; behind them are those that are held.
         """
         shape = tuple(cut.stop - cut.start for cut in within)
+        if held:
+            others: list[Sequence[int] | None] = [None] * (staged - 1)
+            others += [one.strides(len(shape)) for one in held]
+            firsts = [0] * (staged - 1) + [one.first(pieces, within) for one in held]
+            index = self._index(pieces, within) if indexed else 0
+            return box(
+                shape,
+                self.reduced,
+                index_strides=c_strides(self.shape) if indexed else None,
+                index=index,
+                others=others,
+                other_offsets=firsts,
+            )
         if not indexed:
             return _box(shape, self.reduced)
         index = self._index(pieces, within)

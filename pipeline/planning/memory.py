@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels import Accumulator
@@ -11,6 +12,7 @@ from chunkfold.kernels.fold.keyed.plan import shares_tables
 from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.group_keys import HELD_BYTES, Keys
+from chunkfold.planning.held_inputs import HeldInput, held_bytes
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
 
@@ -57,6 +59,7 @@ def projected(
     workers: int,
     fetching: int,
     keys: Keys | None = None,
+    beside: Sequence[HeldInput] = (),
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -83,10 +86,10 @@ def projected(
     # They are copied to the device slab by slab, and what comes of it is put together.
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
     roots = groups * layout.outputs * accumulator.nbytes // workers
-    held = 0
+    held = held_bytes(beside, threads)
     if keys is not None:
         nbytes = 4 * keys.codes.size
-        held = keys.codes.nbytes + threads * min(nbytes, HELD_BYTES + leaf_bytes)
+        held += keys.codes.nbytes + threads * min(nbytes, HELD_BYTES + leaf_bytes)
         if shares_tables(layout.most_outputs):  # tables of all, on the device and read back
             tables += 3 * outputs * limbs
     return Memory(

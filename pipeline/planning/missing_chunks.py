@@ -94,7 +94,7 @@ class Stored:
 
 
 @dataclass(frozen=True, eq=False)
-class Holdings:
+class StoredLeaves:
     """What is stored of all inputs."""
 
     layout: Layout
@@ -105,7 +105,7 @@ class Holdings:
     @classmethod
     def of(
         cls, layout: Layout, sources: Sequence[Source], listings: Sequence[Listing | None]
-    ) -> Holdings:
+    ) -> StoredLeaves:
         """Lay listings over leaves; None of an input: it could not be listed."""
         stored = {
             n: Stored(layout, listing.sizes, source.object_shape, source.remote)

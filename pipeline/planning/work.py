@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from chunkfold.grid import Cells
-from chunkfold.kernels import Accumulator
+from chunkfold.grid import Cells, Piece
+from chunkfold.kernels import Accumulator, Box
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.source import Source
+
+
+class Constants(NamedTuple):
+    """What all blocks of a run read beside their sources."""
+
+    keys: Keys | None = None
+    held: tuple[HeldInput, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that."""
+        keys = 0 if self.keys is None else self.keys.codes.nbytes
+        return keys + sum(one.values.nbytes for one in self.held)
+
 
 Carried = Mapping[int, Source]
 """Sources by their numbers among a run's."""
@@ -47,6 +63,18 @@ class Work:
     """Whether chunks that cannot be read are left out, rather than end the run."""
     keys: Keys | None = None
     """Which group each element is in, where there are groups."""
+    held: tuple[HeldInput, ...] = ()
+    """Inputs behind the sources that lack axes of them."""
+
+    def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
+        """Describe a part of a leaf to the kernels."""
+        return self.layout.leaf_box(
+            pieces,
+            within,
+            indexed=self.accumulator.uses_index,
+            staged=len(self.sources),
+            held=self.held,
+        )
 
     @property
     def groups(self) -> int:
@@ -54,11 +82,22 @@ class Work:
         return 1 if self.keys is None else self.keys.count
 
     @property
-    def owes(self) -> bool:
+    def fills_implicitly(self) -> bool:
         """Whether of what is not stored it is enough to know how many elements it has."""
+        if self.held:  # elements that are alike may be weighed unlike
+            return False
         accumulator = self.accumulator
         # Of each group the first would have to be given to what reads indices.
         return accumulator.takes_first and (self.keys is None or not accumulator.uses_index)
+
+    @property
+    def constants(self) -> Constants:
+        """What is the same for all blocks, and may be large."""
+        return Constants(self.keys, self.held)
+
+    def with_constants(self, constants: Constants) -> Work:
+        """Return it with these."""
+        return replace(self, keys=constants.keys, held=constants.held)
 
     def travelling(self) -> Work:
         """Return it without sources that blocks bring to workers: see `Source.travels`."""
@@ -91,23 +130,24 @@ class Work:
         return place if self.keys is None else (slice(0, self.groups), *place)
 
     @classmethod
-    def of(cls, run: str, plan: Plan, variant: str | None, *, skips: bool) -> Work:
+    def of(cls, run: str, plan: Plan) -> Work:
         """Return what a plan's blocks have in common."""
         return cls(
             run,
             plan.sources,
-            plan.terms,
+            plan.listing_terms,
             plan.layout,
             plan.leaf_bytes,
             plan.accumulator,
-            variant,
+            plan.options.variant,
             plan.threads,
             plan.readers,
             plan.requests,
             plan.memory.fetching,
             retry_seconds(),
-            skips,
+            plan.options.skips,
             None if plan.grouping is None else plan.grouping.keys,
+            plan.held,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

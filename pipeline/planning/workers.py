@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from chunkfold.kernels import Device
+from chunkfold.planning.staffing import READERS
 from chunkfold.settings import most_requests
+
+
+@dataclass(frozen=True)
+class Terms:
+    """All that a plan depends on of its workers: for others with the same it is the same plan."""
+
+    workers: int = 1
+    threads: int = 1
+    """Blocks that each runs at once, at most."""
+    readers: int = READERS[0]
+    """Threads of each that read for them, at most."""
+    requests: int = 1
+    """That each may have in flight for one host, at most."""
+    memory_limit: int | None = None
+    """Bytes that distributed allows each, if it has a limit."""
+    fp64: bool = True
+    """Whether every device has float64."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +42,13 @@ class Workers:
     """Workers of the machine that has most: they share the requests that one may make."""
 
     @property
-    def terms(self) -> dict[str, Any]:
-        """What plans depend on, by the names that `make_plan` has for it."""
-        return {
-            "workers": len(self.devices),
-            "threads": self.threads,
-            "readers": self.readers,
-            "requests": max(1, most_requests() // self.neighbours),
-            "memory_limit": self.memory_limit,
-        }
+    def terms(self) -> Terms:
+        """What plans depend on."""
+        return Terms(
+            workers=len(self.devices),
+            threads=self.threads,
+            readers=self.readers,
+            requests=max(1, most_requests() // self.neighbours),
+            memory_limit=self.memory_limit,
+            fp64=all(device.fp64 for device in self.devices),
+        )

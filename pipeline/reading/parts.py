@@ -42,7 +42,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Owed:
+class ImplicitFill:
     """Fill values that are folded without being read."""
 
     count: int = 0
@@ -58,8 +58,10 @@ Missed = Sequence[set[tuple[int, ...]]]
 """For each input the objects that were asked for, in a store that cannot list, and not there."""
 
 
-def parts_of(work: Work, block: Block, tile: int, missed: Missed) -> tuple[tuple[Part, ...], Owed]:
-    """Return what a block reads of a tile, and which fill values more its outputs are owed.
+def parts_of(
+    work: Work, block: Block, tile: int, missed: Missed
+) -> tuple[tuple[Part, ...], ImplicitFill]:
+    """Return what a block reads of a tile, and the fill of it that is not read.
 
     A reduction that reads indices is given the first of those that are not stored, which are equal;
     or every one, where it may make something else of each.
@@ -67,15 +69,15 @@ def parts_of(work: Work, block: Block, tile: int, missed: Missed) -> tuple[tuple
     numbers, absent = np.arange(*block.parts), block.absent_parts(tile)
     outputs, itemsizes = work.layout.tile_outputs(tile), [s.dtype.itemsize for s in work.sources]
     depths = work.layout.part_depths(numbers)
-    owes, owed, parts = work.owes, 0, list[Part]()
+    fills_implicitly, implicit, parts = work.fills_implicitly, 0, list[Part]()
     of_groups = None if work.keys is None else np.zeros(work.groups, np.int64)
     first = work.accumulator.uses_index
     """Whether the first that is not stored is still to be given."""
     for number, lacks, depth in zip(
         numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
     ):
-        if lacks and owes and not first:
-            owed += depth
+        if lacks and fills_implicitly and not first:
+            implicit += depth
             if of_groups is not None:
                 of_groups += _of_groups(work, tile, number)
             continue
@@ -83,18 +85,18 @@ def parts_of(work: Work, block: Block, tile: int, missed: Missed) -> tuple[tuple
             work.layout, work.sources, work.listings, block, tile, number, missed
         )
         shares, cells = [float(not lacks)] * len(known), _ALL
-        if lacks and owes:
+        if lacks and fills_implicitly:
             pieces = work.layout.leaf(tile, number)
             first, cells = False, (_first(work, [slice(0, piece.length) for piece in pieces]),)
         elif not lacks and any(map(_sparse, work.sources, known)):
             shares, cells = _held(work, known, tile, number)
         read = depth if cells is None else sum(map(work.layout.depth, cells))
-        owed += depth - read
+        implicit += depth - read
         if of_groups is not None and read < depth:
             of_groups += _of_groups(work, tile, number, cells or ())
         nbytes = round(outputs * depth * np.dot(shares, itemsizes))
         parts.append(Part(number, read * outputs, nbytes, lacks, known, cells))
-    return tuple(parts), Owed(owed, of_groups)
+    return tuple(parts), ImplicitFill(implicit, of_groups)
 
 
 def _of_groups(work: Work, tile: int, part: int, read: Sequence[Place] = ()) -> np.ndarray:
@@ -126,9 +128,9 @@ def _held(
 ) -> tuple[list[float], tuple[Place, ...] | None]:
     """Return what share of each input's objects a leaf has, and the cells that are to be read.
 
-    None if all are: where too little is missing, where cells cut the outputs, which then would be
-    owed unlike numbers of fill values, and where each index counts. Where the first does, that of
-    what is missing is read, too.
+    None if all are: where too little is missing, where cells cut the outputs, whose
+    implicit fill would then differ, and where each index counts. Where the first does, that of what
+    is missing is read, too.
     """
     pieces = work.layout.leaf(tile, part)
     cuts = [piece.cut(work.grids_along(axis)) for axis, piece in enumerate(pieces)]
@@ -148,7 +150,7 @@ def _held(
     sizes = reduce(np.multiply, extents, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
     whole = any(len(cuts[axis]) > 1 for axis in work.layout.kept)
-    if not work.owes or whole or lacking < READ_BYTES * int(stored.sum()):
+    if not work.fills_implicitly or whole or lacking < READ_BYTES * int(stored.sum()):
         return shares, None
 
     def cells(which: np.ndarray) -> list[Place]:

@@ -13,7 +13,7 @@ from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
-from chunkfold.reading.parts import Missed, Owed, Part, Place, parts_of
+from chunkfold.reading.parts import ImplicitFill, Missed, Part, Place, parts_of
 from chunkfold.reading.slabs import shifted, slabs, slabs_of_cells
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
@@ -78,7 +78,7 @@ class Share:
     tile: int
     parts: Sequence[Part]
     """That are read."""
-    owed: Owed
+    implicit: ImplicitFill
     """Fill values more for its outputs."""
     windows: Sequence[Window]
     """In which its outputs are read: a buffer holds an element of each of a window's."""
@@ -87,9 +87,9 @@ class Share:
 def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> Iterator[Share]:
     """Yield what a block has to do, tile by tile; for `missed` see `parts_of`."""
     for tile in range(*block.tiles):
-        parts, owed = parts_of(work, block, tile, missed)
-        windows = windows_within(work, tile, parts, buffer_bytes) if parts or not owed else []
-        yield Share(tile, parts, owed, windows)
+        parts, implicit = parts_of(work, block, tile, missed)
+        windows = windows_within(work, tile, parts, buffer_bytes) if parts or not implicit else []
+        yield Share(tile, parts, implicit, windows)
 
 
 def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
@@ -129,7 +129,7 @@ def reads_of(
     kept = dict(zip(layout.kept, window.place, strict=True))
     row_bytes = window.outputs * _itemsize(work)
     indexed = work.accumulator.uses_index
-    whole_run = window.outputs == 1 and not indexed and work.keys is None
+    whole_run = window.outputs == 1 and not (indexed or work.keys or work.held)
     in_turn = whole_run and all_in_turn(work.sources)
 
     def cuts_along(axis: int, piece: Piece) -> list[slice]:
@@ -152,7 +152,7 @@ def reads_of(
                 within = list(whole)
                 for n, along in zip(layout.reduced, slab, strict=True):
                     within[n] = along
-                box = layout.leaf_box(pieces, within, indexed=indexed)
+                box = work.box(pieces, within)
                 yield Read(
                     region=tuple(map(_in_array, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
@@ -200,9 +200,9 @@ def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
     cut = window.by_cell or work.leaf_bytes > buffer_bytes
     if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
         return None
-    pieces, indexed = layout.leaf(0, 0), work.accumulator.uses_index
+    pieces = layout.leaf(0, 0)
     return [
-        layout.leaf_box(pieces, [slice(0, size) for size in shape], indexed=indexed)
+        work.box(pieces, [slice(0, size) for size in shape])
         for shape in itertools.product(*extents)
     ]
 

@@ -12,26 +12,28 @@ _MANY_LEAVES = 8
 _LAST_LEAVES = 4
 """Of those of each thread: whoever comes first takes the next of them. Of two that had half of the
 leaves each, one was done 20 of 850 ms before the other."""
-_LAST_LOTS = 4
+_LAST_SHARES = 4
 """That the very last leaf of each thread is cut into: whole ones left a thread 15 ms alone."""
 
 
-class Lot(NamedTuple):
+class WorkShare(NamedTuple):
     """What is folded into one partial: always the same, so that its bits are, whoever does it."""
 
     window: Window
-    share: tuple[int, int] = (0, 1)
+    every: tuple[int, int] = (0, 1)
     """Every so many of its pieces, counted from a first: (first, step)."""
 
 
-def lots_of(window: Window, strands: int) -> tuple[list[Lot], list[Lot]]:
-    """Share a window out: what each strand begins with, and what they take when that is done."""
+def work_shares_of(window: Window, threads: int) -> tuple[list[WorkShare], list[WorkShare]]:
+    """Share a window out: what each thread begins with, and what they take when that is done."""
     parts = window.parts
-    if len(parts) < strands * _MANY_LEAVES:
-        return [Lot(window, (number, strands)) for number in range(strands)], []
+    if len(parts) < threads * _MANY_LEAVES:
+        return [WorkShare(window, (number, threads)) for number in range(threads)], []
     # Whole leaves: to cut each, and leave out what is others', took a hundredth of the time.
-    last = len(parts) - strands * _LAST_LEAVES
-    first = [Lot(replace(window, parts=parts[n:last:strands])) for n in range(strands)]
+    last = len(parts) - threads * _LAST_LEAVES
+    first = [WorkShare(replace(window, parts=parts[n:last:threads])) for n in range(threads)]
     alone = [replace(window, parts=[part]) for part in parts[last:]]
-    cut = [Lot(leaf, (n, _LAST_LOTS)) for leaf in alone[-strands:] for n in range(_LAST_LOTS)]
-    return first, [*map(Lot, alone[:-strands]), *cut]
+    cut = [
+        WorkShare(leaf, (n, _LAST_SHARES)) for leaf in alone[-threads:] for n in range(_LAST_SHARES)
+    ]
+    return first, [*map(WorkShare, alone[:-threads]), *cut]

@@ -17,10 +17,10 @@ import zarr
 from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from chunkfold.errors import SourceError
-from chunkfold.grid import Axis, Selection, normalized_axes, select
+from chunkfold.grid import Axis
+from chunkfold.planning.request import Request
 from chunkfold.results.attributes import of_a_part
-from chunkfold.sources.axis_names import Axis as Named
-from chunkfold.sources.axis_names import axis_names, axis_numbers
+from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.opening import open_beside, open_node
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray, ZarrSource
@@ -41,19 +41,11 @@ class Kept:
     """Those of them that results have, element by element."""
 
     @classmethod
-    def of(cls, source: Source, axis: Named, selection: Selection) -> Kept:
-        """Return what a reduction leaves, before it is planned.
-
-        Raises
-        ------
-        PlanError
-            If axis or selection do not fit the source.
-        """
-        chosen = select(source.grid, selection)
-        alive = [n for n, one in enumerate(chosen) if not one.dropped]
-        numbers = axis_numbers(source, axis, selection)
-        reduced = {alive[n] for n in normalized_axes(numbers, len(alive))}
-        return cls(source, chosen, [n for n in alive if n not in reduced])
+    def of(cls, request: Request) -> Kept:
+        """Return what a reduction leaves, planned or not."""
+        axes = range(len(request.chosen))
+        left = [n for n in axes if n not in request.reduced]
+        return cls(request.sources[0], request.chosen, left)
 
     @cached_property
     def names(self) -> list[str | None]:

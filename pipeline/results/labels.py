@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
-from chunkfold.results.result import Result
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.cf_packing import Measured
 from chunkfold.sources.source import Source
@@ -28,13 +27,6 @@ class Labels(Protocol):
 
     def coordinates(self) -> Mapping[str, Coordinate]:
         """Read everything that comes along."""
-
-
-class HeldLabels(Labels, Protocol):
-    """Labels of what a library holds that has its own form of results."""
-
-    def as_held(self, result: Result) -> Any:
-        """Return a result in that form."""
 
 
 @dataclass(frozen=True)

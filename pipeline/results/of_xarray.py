@@ -13,7 +13,7 @@ from chunkfold.results.as_xarray import needed
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result
 from chunkfold.sources.cf_packing import Measured
-from chunkfold.sources.held import Held
+from chunkfold.sources.data_arrays import DataArrays
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class _Measured:
 class OfXarray:
     """Labels of a DataArray: results have them as xarray's own reductions do."""
 
-    held: Held
+    held: DataArrays
     gone: frozenset[str]
     """Axes that were reduced."""
     groups: str | None
@@ -72,10 +72,10 @@ class OfXarray:
         return made if result.labels is None else made.assign_coords({self.groups: result.labels})
 
 
-def of_xarray(held: Held | None, plan: Plan) -> OfXarray | None:
+def of_xarray(plan: Plan) -> OfXarray | None:
     """Return the labels of results of what xarray holds; None if it holds nothing of a plan."""
+    held = plan.request.data_arrays
     if held is None:
         return None
-    reduced = [held.axes.index(n) for n in plan.layout.reduced if n in held.axes]
-    gone = frozenset(str(held.dims[n]) for n in reduced)
-    return OfXarray(held, gone, None if plan.grouping is None else plan.grouping.axis)
+    gone = (held.dims[held.axes.index(n)] for n in plan.layout.reduced if n in held.axes)
+    return OfXarray(held, frozenset(gone), None if plan.grouping is None else plan.grouping.axis)

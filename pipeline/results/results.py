@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.kernels import Monoid
 from chunkfold.kernels.catalogue.finishes import BIN
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planning.plan import Plan
@@ -19,6 +18,7 @@ from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
 from chunkfold.results.dates import are_beyond
 from chunkfold.results.labels import Labels, Stored
+from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, filled
 from chunkfold.sources.source import Source
@@ -40,10 +40,6 @@ class Results(Mapping[str, Result]):
     plan: Plan
     found: Mapping[str, Any]
     """NumPy scalars or arrays, by op."""
-    given: Mapping[str, Any]
-    """What `chunkfold.reduce` was given beside the source."""
-    labels_from: Labels | None = None
-    """Where labels are from; None: the store of the source."""
 
     def __getitem__(self, op: str) -> Result:
         return self._made[op]
@@ -83,14 +79,14 @@ class Results(Mapping[str, Result]):
     def axes(self) -> list[int]:
         """The source's axes that results have, in order."""
         alive, grouping = self._alive(), self.plan.grouping
-        if not self.given.get("keepdims"):
+        if not self.plan.options.keepdims:
             alive = [n for n in alive if n not in self.plan.layout.reduced]
         # Groups stand where the first axis that has labels did.
         return sorted({*alive, *(grouping.keys.axes[:1] if grouping else ())})
 
     def names_of(self, axes: Sequence[int]) -> list[str | None] | None:
         """Return the names of some axes of the source, if they have names."""
-        return self._from.names(axes)
+        return self.labels.names(axes)
 
     @property
     def dims(self) -> list[str | None] | None:
@@ -102,37 +98,31 @@ class Results(Mapping[str, Result]):
         first = axes.index(grouping.keys.axes[0])
         return [*names[:first], grouping.axis, *names[first + 1 :]]
 
-    @property
-    def kept(self) -> Kept:
-        """What is left of the source's axes."""
-        layout = self.plan.layout
-        left = [n for n in self._alive() if n not in layout.reduced]
-        return Kept(self.source, layout.axes, left)
-
     @cached_property
     def stored(self) -> Stored:
         """What the store of the source says of it."""
-        return Stored(self.plan.sources, self.kept)
+        return Stored(self.plan.sources, Kept.of(self.plan.request))
 
     @property
     def made_of(self) -> Mapping[str, Any]:
         """What was done, but for the op."""
         reduced = self._reduced()
-        told = {key: self.given[key] for key in _TOLD if self.given.get(key)}
+        told = {key: value for key in _TOLD if (value := getattr(self.plan.options, key))}
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
         said = {key: value if value is True else str(value) for key, value in told.items()}
         names = self.names_of(reduced) if reduced else []
         return {"source": self.plan.name, "axes": list(names or reduced), **said}
 
     @cached_property
-    def _from(self) -> Labels:
-        return self.labels_from or self.stored
+    def labels(self) -> Labels:
+        """Where labels are from: the store of the source, or what xarray holds of it."""
+        return of_xarray(self.plan) or self.stored
 
     @cached_property
     def _coordinates(self) -> Mapping[str, Coordinate]:
         """Everything that comes along, and the labels of groups."""
         grouping = self.plan.grouping
-        along = dict(self._from.coordinates())
+        along = dict(self.labels.coordinates())
         if grouping is not None:
             along[grouping.axis] = Coordinate(grouping.axis, (grouping.axis,), grouping.groups)
         return along
@@ -188,10 +178,10 @@ class Results(Mapping[str, Result]):
         quantity = Quantity() if self._is_own(op) else quantity_of(name)
         reduced = self._reduced()
         attributes = carried_attributes(
-            self._from.measured,
+            self.labels.measured,
             quantity,
             value.dtype,
-            unpacked=bool(self.given.get("mask_and_scale")),
+            unpacked=bool(self.plan.options.mask_and_scale),
             reduced=self.names_of(reduced) if reduced else [],
         )
         if are_beyond(value, attributes.get("units")):
@@ -200,9 +190,7 @@ class Results(Mapping[str, Result]):
 
     def _is_own(self, op: str) -> bool:
         """Whether a reduction is none that comes with chunkfold, though it may be called so."""
-        given = self.given.get("op", ())
-        ops = [given] if isinstance(given, (str, Monoid)) else given
-        named = [one for one in ops if isinstance(one, Monoid) and one.name == op]
+        named = [one for one in self.plan.options.monoids if one.name == op]
         values = np.asarray(self.found[op])
         return any(not is_known(one) for one in named) and values.dtype != BIN
 

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from distributed import Client
 from distributed.scheduler import KilledWorker
 
 from chunkfold.cluster.device_workers import DeviceWorkers
-from chunkfold.cluster.event_listener import TIDY_EVERY, ear_of
+from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
 from chunkfold.cluster.heartbeat_watch import Watchman
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop, removed, tidied
 from chunkfold.deadline import awaited, beside, within
@@ -29,15 +29,15 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Constants, Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running.backend import Done, Watched
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.tasks import block_task, cancel_run, combine_task, keys_task, tasks_at
+from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
 
-KEYS_BYTES = 64 << 10
-"""Most that keys of groups may have to travel with each task: larger ones go to a worker once."""
+CONSTANT_BYTES = 64 << 10
+"""Most of keys, weights and masks that travel with each task: larger ones go to a worker once."""
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -61,8 +61,8 @@ class OnCluster:
         self._workers = DeviceWorkers(client)
         self._futures: set[Any] = set()
         self._numbers = itertools.count()
-        self._keys: Any = None
-        """The future of a run's keys, where they do not travel with its tasks."""
+        self._constants: Any = None
+        """The future of a run's constants, where they do not travel with its tasks."""
         self._run = ""
         self._sent: dict[str, _Sent] = {}
         self._watchman = Watchman(client, self._useful)
@@ -74,7 +74,7 @@ class OnCluster:
         """
         self._run = run
         with contextlib.suppress(Exception):  # a client that is closed: `workers` says so
-            ear_of(self._client).listen(self._client, run)
+            listener_of(self._client).listen(self._client, run)
 
     def workers(self) -> Workers:
         """Ask every worker for its device; see `DeviceWorkers.ask`."""
@@ -101,15 +101,20 @@ class OnCluster:
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
         """Remember the run."""
-        self._whole, self._work, self._topic = work, work.travelling(), ear_of(self._client).topic
-        ear_of(self._client).tell(work.run, emit)
-        if work.keys is not None and work.keys.codes.nbytes > KEYS_BYTES:
-            self._work = replace(self._work, keys=None)
+        self._whole, self._work, self._topic = (
+            work,
+            work.travelling(),
+            listener_of(self._client).topic,
+        )
+        listener_of(self._client).tell(work.run, emit)
+        if work.constants.nbytes > CONSTANT_BYTES:
+            self._work = self._work.with_constants(Constants())
+            keys = None if work.keys is None else work.keys.packed()
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
             # need not warn of its size: it is bounded.
             with dask.config.set({_LARGE: 1 << 40}):
-                name = f"keys-{work.run}"
-                self._keys = self.submit(_ignored, name, keys_task, work.keys.packed())
+                name = f"constants-{work.run}"
+                self._constants = self.submit(_ignored, name, constants_task, keys, work.held)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
@@ -118,7 +123,7 @@ class OnCluster:
         if carried is not None:
             done = partial(self._brought, carried, done)
         future = self.submit(
-            done, key, block_task, self._work, block, attempt, self._topic, self._keys, carried
+            done, key, block_task, self._work, block, attempt, self._topic, self._constants, carried
         )
         return self._replaceable(future, done)
 
@@ -278,9 +283,9 @@ class OnCluster:
             self.release(futures)
         with contextlib.suppress(Exception):
             if self._run:
-                ear = ear_of(self._client)
-                ear.leave(self._client, self._run)
-                if next(ear.left) % TIDY_EVERY == 0:
+                listener = listener_of(self._client)
+                listener.leave(self._client, self._run)
+                if next(listener.left) % TIDY_EVERY == 0:
                     on_loop(self._client, tidied)
 
     def release(self, handles: Sequence[Any]) -> None:

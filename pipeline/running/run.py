@@ -13,13 +13,13 @@ from typing import Any, cast
 import numpy as np
 
 from chunkfold.bad_chunks import Skipped
-from chunkfold.errors import ChunkError, LawsWarning, MissingWarning, PlanError
+from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
-from chunkfold.kernels import Bound, Device
+from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import Partial, assembled
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
-from chunkfold.results.labels import HeldLabels
+from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results
 from chunkfold.running.backend import Backend
@@ -31,36 +31,21 @@ from chunkfold.worker.report import Attempts, DeviceReport, Report, merge, told_
 
 
 class Run:
-    """A reduction under way; made by `submit`.
-
-    Raises
-    ------
-    PlanError
-        If the selection is empty and a reduction of nothing has no value.
-    """
+    """A reduction under way; made by `submit`."""
 
     def __init__(
         self,
         run: str,
         plan: Plan,
-        bound: Bound,
         backend: Backend,
         devices: Sequence[Device],
-        *,
-        given: Mapping[str, Any],
-        single: bool,
-        variant: str | None,
-        skips: bool,
         on_event: OnEvent | None,
-        labels_from: HeldLabels | None = None,
     ) -> None:
         self.id = run
         self.plan = plan
         self.events: list[Event] = []
         """What happened so far; grows until the run has ended."""
-        self._bound, self._backend, self._on_event = bound, backend, on_event
-        self._devices, self._labels_from = devices, labels_from
-        self._given, self._single = given, single
+        self._backend, self._devices, self._on_event = backend, devices, on_event
         self._report = Report(0, {})
         self._engine: Engine | None = None
         self._cancelled = threading.Event()
@@ -69,8 +54,7 @@ class Run:
         self._values: Mapping[str, Any] = {}
         self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
-        _refuse_empty(plan, bound)
-        self._work = Work.of(self.id, plan, variant, skips=skips)
+        self._work = Work.of(self.id, plan)
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
@@ -86,9 +70,9 @@ class Run:
             Whatever ended the run.
         """
         self._wait(timeout)
-        held, found = self._labels_from, self._results
-        if held is not None:
-            return self._only({op: held.as_held(one) for op, one in found.items()})
+        found = self._results
+        if isinstance(found.labels, OfXarray):
+            return self._only({op: found.labels.as_held(one) for op, one in found.items()})
         return self._only(self._values if self.plan.grouping is None else found)
 
     def labelled(self, timeout: float | None = None) -> Result | Results:
@@ -105,7 +89,7 @@ class Run:
         return cast("Result | Results", self._only(self._results))
 
     def _only(self, results: Mapping[str, Any]) -> Any:
-        return next(iter(results.values())) if self._single else results
+        return next(iter(results.values())) if self.plan.options.single else results
 
     def _wait(self, timeout: float | None) -> None:
         try:
@@ -139,7 +123,7 @@ class Run:
 
     @cached_property
     def _results(self) -> Results:
-        return Results(self.plan, self._values, self._given, self._labels_from)
+        return Results(self.plan, self._values)
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -268,7 +252,7 @@ class Run:
         whole = assembled(self.plan.accumulator, outputs, tiles)
         self._refuse_outputs_of_nothing(whole)
         results = {}
-        for statistic in self._bound.statistics:
+        for statistic in self.plan.bound.statistics:
             done = statistic.finish(whole, layout.shape, layout.reduced)
             grouped = self.plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
@@ -281,7 +265,7 @@ class Run:
         if self.plan.grouping is not None:  # accumulators of groups count their own
             return
         nothing = int(np.sum(whole.count == 0)) if self.skipped else 0
-        names = [s.name for s in self._bound.statistics if s.monoid.on_empty == "error"]
+        names = [s.name for s in self.plan.bound.statistics if s.monoid.on_empty == "error"]
         if nothing and names:
             raise ChunkError(
                 f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "
@@ -292,7 +276,7 @@ class Run:
         """Give results their axes: groups stand where the first axis that has labels did."""
         layout, grouping = self.plan.layout, self.plan.grouping
         alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
-        if not self._given.get("keepdims"):
+        if not self.plan.options.keepdims:
             alive = [n for n in alive if n not in layout.reduced]
         shape = [1 if n in layout.reduced else layout.shape[n] for n in alive]
         if grouping is None:
@@ -308,18 +292,3 @@ def _let_go(error: BaseException | None) -> None:
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
-
-
-def _refuse_empty(plan: Plan, bound: Bound) -> None:
-    """Refuse a reduction of nothing where it has no value: the one rule for empty input."""
-    if plan.grouping is not None:  # whose groups may have no elements anyway
-        return
-    layout = plan.layout
-    reduces = int(np.prod([layout.shape[n] for n in layout.reduced], dtype=object))
-    outputs = int(np.prod([layout.shape[n] for n in layout.kept], dtype=object))
-    for statistic in bound.statistics:
-        if not reduces and outputs and statistic.monoid.on_empty == "error":
-            raise PlanError(
-                f"{statistic.name} of no elements has no value: the selection of "
-                f"{plan.name} has shape {layout.shape}"
-            )

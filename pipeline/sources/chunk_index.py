@@ -24,9 +24,9 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 """As keys spell it; longer ones might be too large for int64."""
 _FEW = 4
 """Objects that are asked for one by one, rather than listed."""
-_LOTS = 16
+_RANGES = 16
 """That a server is asked to list at once."""
-_OF_A_LOT = 64
+_OF_A_RANGE = 64
 """Keys that are looked at to part them."""
 MOST_OBJECTS = 1 << 26
 """Objects, stored or not, beyond which a table of them would take gigabytes."""
@@ -157,14 +157,14 @@ def _on_grid(found: Iterable[Found], grid: tuple[int, ...]) -> Listing:
 
 
 def _marks(key: Any, grid: tuple[int, ...]) -> list[str]:
-    """Return keys of a grid that part it, in the order of keys, into lots that are alike."""
+    """Return keys of a grid that part it, in the order of keys, into ranges that are alike."""
     count = math.prod(grid)
-    lots = min(_LOTS, count // PAGE)
-    if lots < 2:
+    ranges = min(_RANGES, count // PAGE)
+    if ranges < 2:
         return []
-    some = np.linspace(0, count - 1, _OF_A_LOT * lots, dtype=np.int64)
+    some = np.linspace(0, count - 1, _OF_A_RANGE * ranges, dtype=np.int64)
     places = np.stack(np.unravel_index(some, grid), axis=-1)
-    return sorted(key(tuple(place)) for place in places.tolist())[_OF_A_LOT::_OF_A_LOT]
+    return sorted(key(tuple(place)) for place in places.tolist())[_OF_A_RANGE::_OF_A_RANGE]
 
 
 def _spelling(key: Any, ndim: int) -> tuple[str | None, str]:

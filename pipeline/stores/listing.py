@@ -55,8 +55,8 @@ def listed(store: Any, path: str, marks: Sequence[str] = ()) -> Iterator[Entry]:
     keys = [entry[0] for entry in first]
     marks = [mark for mark in marks if keys and mark > keys[-1]]
     if marks and len(keys) >= PAGE // 2 and keys == sorted(keys) and _from_any_key(store):
-        lots = list(zip([keys[-1], *marks], [*marks, None], strict=True))
-        yield from _at_once(store, below, deadline, lots)
+        ranges = list(zip([keys[-1], *marks], [*marks, None], strict=True))
+        yield from _at_once(store, below, deadline, ranges)
     else:
         for page in pages:
             yield from page
@@ -66,27 +66,29 @@ def _from_any_key(store: Any) -> bool:
     return type(store).__name__ in _FROM_ANY_KEY
 
 
-Lot = tuple[str, str | None]
+KeyRange = tuple[str, str | None]
 """Keys behind the first, up to the second."""
 
 
-def _at_once(store: Any, below: str, deadline: float, lots: Sequence[Lot]) -> Iterator[Entry]:
-    """Yield what lies in several lots, which threads list; few pages are held at a time."""
-    pages: queue.Queue[list[Entry] | None] = queue.Queue(_PAGES_AHEAD * len(lots))
+def _at_once(
+    store: Any, below: str, deadline: float, ranges: Sequence[KeyRange]
+) -> Iterator[Entry]:
+    """Yield what lies in several ranges, which threads list; few pages are held at a time."""
+    pages: queue.Queue[list[Entry] | None] = queue.Queue(_PAGES_AHEAD * len(ranges))
     left_off = threading.Event()
 
-    def list_lot(lot: Lot) -> None:
+    def list_range(key_range: KeyRange) -> None:
         try:
-            for page in _between(store, below, deadline, lot):
+            for page in _between(store, below, deadline, key_range):
                 if left_off.is_set():
                     break
                 pages.put(page)
         finally:
             pages.put(None)
 
-    with ThreadPoolExecutor(len(lots), "chunkfold-list") as pool:
-        listing = [pool.submit(list_lot, lot) for lot in lots]
-        left = len(lots)
+    with ThreadPoolExecutor(len(ranges), "chunkfold-list") as pool:
+        listing = [pool.submit(list_range, key_range) for key_range in ranges]
+        left = len(ranges)
         try:
             while left:
                 page = pages.get()
@@ -100,9 +102,9 @@ def _at_once(store: Any, below: str, deadline: float, lots: Sequence[Lot]) -> It
         one.result()
 
 
-def _between(store: Any, below: str, deadline: float, lot: Lot) -> Iterator[list[Entry]]:
+def _between(store: Any, below: str, deadline: float, key_range: KeyRange) -> Iterator[list[Entry]]:
     """Yield pages of what comes behind a key, up to another."""
-    behind, last = lot
+    behind, last = key_range
     for page in _pages(store, below, behind, deadline):
         yield [entry for entry in page if last is None or entry[0] <= last]
         if last is not None and page and page[-1][0] > last:

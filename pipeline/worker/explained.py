@@ -30,12 +30,12 @@ class _Look:
     boxes: tuple[Box, ...]
 
 
-def source_of(plan: Plan, device: Device | str | None, variant: str | None = None) -> str:
+def source_of(plan: Plan, device: Device | str | None) -> str:
     """List the programs of a plan's kernels; parameters as `Plan.source`."""
     on = _device(plan, device)
     found = [
         program
-        for look in _looks(plan, on, variant)
+        for look in _looks(plan, on)
         for program in programs(on, plan.accumulator, look.choice.tuning, look.boxes)
     ]
     # Passes are those of all kernels, and stand behind them.
@@ -43,13 +43,11 @@ def source_of(plan: Plan, device: Device | str | None, variant: str | None = Non
     return listing(list(dict.fromkeys(found)))
 
 
-def explained_for(
-    plan: Plan, device: Device | str | None, variant: str | None = None
-) -> list[Reason]:
+def explained_for(plan: Plan, device: Device | str | None) -> list[Reason]:
     """Say how a device folds what a plan reads; parameters as `Plan.explain`."""
     on = _device(plan, device)
     found = [Reason("device", str(on), "it was named" if device else "it is the first of the plan")]
-    for look in _looks(plan, on, variant):
+    for look in _looks(plan, on):
         found += explained(look.choice, plan.accumulator, look.boxes)
     return list(dict.fromkeys(found))
 
@@ -74,12 +72,12 @@ def _device(plan: Plan, device: Device | str | None) -> Device:
     return found
 
 
-def _looks(plan: Plan, device: Device, variant: str | None) -> Iterator[_Look]:
+def _looks(plan: Plan, device: Device) -> Iterator[_Look]:
     """Yield what a device folds in its own way, as blocks do that run on it."""
-    work = Work.of("", plan, variant, skips=False)
+    work = Work.of("", plan)
     buffer_bytes = min(plan.leaf_bytes, device.max_alloc_bytes)
     for kernels, boxes in _kinds(plan, work, buffer_bytes).items():
-        choice = chosen(device, plan.accumulator, variant, kernels)
+        choice = chosen(device, plan.accumulator, plan.options.variant, kernels)
         yield _Look(choice, tuple(boxes))
 
 

@@ -11,7 +11,7 @@ from chunkfold.kernels import Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.planning.memory import AGAIN_BYTES
-from chunkfold.reading.parts import Owed, Place
+from chunkfold.reading.parts import ImplicitFill, Place
 from chunkfold.reading.reads import Share, Window, windows_by_cell
 from chunkfold.reading.slabs import slabs
 from chunkfold.worker.fills import fills_of_groups
@@ -20,21 +20,21 @@ from chunkfold.worker.stream import Stream
 
 def fold_tile(stream: Stream, share: Share) -> Partial:
     """Fold what is the stream's block's of a tile."""
-    if not share.owed:
+    if not share.implicit:
         return _fold_parts(stream, share)
-    filled = _fold_fill(stream, share.tile, share.owed)
+    filled = _fold_fill(stream, share.tile, share.implicit)
     if not share.parts:
         return filled
     return stream.combine(stream.work.accumulator, [_fold_parts(stream, share), filled])
 
 
-def _fold_fill(stream: Stream, tile: int, owed: Owed) -> Partial:
-    """Fold the fill values that the outputs of a tile are owed, without any data."""
+def _fold_fill(stream: Stream, tile: int, implicit: ImplicitFill) -> Partial:
+    """Fold the implicit fill values of the outputs of a tile, without any data."""
     accumulator, outputs = stream.work.accumulator, stream.work.layout.tile_outputs(tile)
-    stream.totals.elements += owed.count * outputs
-    if owed.of_groups is None:
-        return stream.fills.of(accumulator, owed.count, outputs)
-    return fills_of_groups(stream.fills, stream.combine, accumulator, owed.of_groups, outputs)
+    stream.totals.elements += implicit.count * outputs
+    if implicit.of_groups is None:
+        return stream.fills.of(accumulator, implicit.count, outputs)
+    return fills_of_groups(stream.fills, stream.combine, accumulator, implicit.of_groups, outputs)
 
 
 def _fold_parts(stream: Stream, share: Share) -> Partial:

@@ -70,8 +70,18 @@ def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
                 shape = [len(range(cut.start, cut.stop, cut.step)) for cut in region]
                 arrays.append(np.empty(shape, source.dtype))
                 source.read(region, arrays[-1])
+            arrays += [one.at(_selected(work, region)) for one in work.held]
             return [array.reshape(-1) for array in arrays]
     return None
+
+
+def _selected(work: Work, region: Sequence[slice]) -> Sequence[slice]:
+    """Return where a region of the sources is in what is selected."""
+    return [
+        slice((cut.start - axis.start) // axis.step, (cut.stop - 1 - axis.start) // axis.step + 1,
+              cut.step // axis.step)
+        for cut, axis in zip(region, work.layout.axes, strict=True)
+    ]  # fmt: skip
 
 
 def _extents(axes: int) -> Sequence[int]:

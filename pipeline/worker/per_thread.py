@@ -30,7 +30,7 @@ from chunkfold.planning.work import Work
 from chunkfold.reading import staging
 from chunkfold.reading.reads import Read, Window, all_in_turn, reads_of
 from chunkfold.reading.staging import Slot, committed, overdue, read_staged
-from chunkfold.reading.work_shares import Lot, lots_of
+from chunkfold.reading.work_shares import WorkShare, work_shares_of
 from chunkfold.stores.objects import decode_clock
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
@@ -40,7 +40,7 @@ PIECE_BYTES = 8 << 20
 between two of them, at a cache's misses, is little beside them."""
 FOLD_BYTES = 4 << 20
 """Of small chunks, folded at a time; no chunk is larger than such a piece."""
-MOST_STRANDS = 4
+MOST_THREADS = 4
 """Beyond, Python's lock, which each holds for some 0.2 ms with every piece, makes them wait: with
 PoCL on 16 cores 2 had 1.5 of the ring's speed, 4 had 1.1, 6 had 0.96, 8 had 0.85, 16 had 0.5."""
 _ACCUMULATOR_BYTES = 64 << 10
@@ -51,7 +51,7 @@ _END = object()
 """What `next` returns behind the last stop."""
 
 
-class Strands:
+class PerThread:
     """The reading threads of a block, where they fold too."""
 
     def __init__(
@@ -62,11 +62,12 @@ class Strands:
         self._itemsize = max(source.dtype.itemsize for source in work.sources)
         fold_bytes = min(FOLD_BYTES, buffer_bytes)
         small = all_in_turn(work.sources) and _chunk_elements(work) * self._itemsize <= fold_bytes
-        self._strand = InTurnStrand if small else PieceStrand
+        self._kind = FoldInTurn if small else FoldPieces
         self._piece_bytes = fold_bytes if small else min(PIECE_BYTES, buffer_bytes)
         self._able = (
-            self._readers <= MOST_STRANDS
+            self._readers <= MOST_THREADS
             and work.keys is None
+            and not work.held
             and owned.device.unified_memory
             and not any(source.remote for source in work.sources)
             and (small or all(source.as_it_is for source in work.sources))
@@ -85,13 +86,13 @@ class Strands:
         )
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> list[Partial]:
-        """Read a window and fold it into a partial for each strand; raises as `Stream.fold`."""
+        """Read a window and fold it into a partial for each thread; raises as `Stream.fold`."""
         ended = threading.Event()
         opened = self._owned.opened
-        first, rest = lots_of(window, self._readers)
+        first, rest = work_shares_of(window, self._readers)
         left = iter(enumerate(rest, len(first)))
-        strands = [
-            self._strand(
+        threads = [
+            self._kind(
                 self._owned,
                 self._work,
                 # One work-group each, which waits for no core that reads for another.
@@ -103,53 +104,53 @@ class Strands:
             for own in enumerate(first)
         ]
         read = partial(self._owned.read, self._readers, self._turn)
-        futures = [read(strand.run) for strand in strands]
+        futures = [read(thread.run) for thread in threads]
         try:
-            self._attend(strands, futures)
+            self._attend(threads, futures)
         finally:
             ended.set()
             self._totals.settle(futures)
-        for strand in strands:
-            self._totals.read_s += strand.read_s
-            self._totals.decode_s += strand.decode_s
-            self._totals.launched(strand.profile, len(strands))
+        for thread in threads:
+            self._totals.read_s += thread.read_s
+            self._totals.decode_s += thread.decode_s
+            self._totals.launched(thread.profile, len(threads))
             if accumulator == self._work.accumulator:  # else they were counted before
-                self._totals.elements += strand.elements
-                self._totals.nbytes += strand.nbytes
+                self._totals.elements += thread.elements
+                self._totals.nbytes += thread.nbytes
         found = {number: done for one in futures for number, done in one.result().items()}
         return [found[number] for number in sorted(found)]
 
-    def _attend(self, strands: Sequence[Strand], futures: Sequence[Future[Numbered]]) -> None:
+    def _attend(self, threads: Sequence[ThreadFold], futures: Sequence[Future[Numbered]]) -> None:
         """Wait until all are done; see that each goes on."""
         running, folded = set(futures), 0
         while running:
             done, running = wait(running, TELL_EVERY_S, FIRST_EXCEPTION)
             for future in done:
                 future.result()
-            for late in filter(None, (strand.late() for strand in strands)):
+            for late in filter(None, (thread.late() for thread in threads)):
                 self._totals.stuck = True
                 raise late
             self._totals.check()
-            before, folded = folded, sum(strand.elements for strand in strands)
+            before, folded = folded, sum(thread.elements for thread in threads)
             # Nor is it silence to wait for threads that read for another run.
             waits = not any(one.running() for one in running) and self._owned.shared(self._work.run)
             if folded > before or waits:
-                self._totals.tell(sum(strand.nbytes for strand in strands))
+                self._totals.tell(sum(thread.nbytes for thread in threads))
 
 
 Numbered = Mapping[int, Partial]
-"""Partials of lots, by their numbers."""
+"""Partials of shares, by their numbers."""
 
 
-class Strand(ABC):
-    """One thread that reads and folds lots, and how far it is."""
+class ThreadFold(ABC):
+    """One thread that reads and folds shares, and how far it is."""
 
     def __init__(
         self,
         owned: WorkerDevice,
         work: Work,
         fold: Fold,
-        lots: Iterator[tuple[int, Lot]],
+        shares: Iterator[tuple[int, WorkShare]],
         piece_bytes: int,
         ended: threading.Event,
     ) -> None:
@@ -164,7 +165,7 @@ class Strand(ABC):
         """Elements that are folded of the first of them."""
         self._owned, self._fold = owned, fold
         self._work, self._sources = work, work.sources
-        self._lots, self._piece_bytes = lots, piece_bytes
+        self._shares, self._piece_bytes = shares, piece_bytes
         self._ended = ended
 
     def late(self) -> ChunkfoldError | None:
@@ -176,13 +177,13 @@ class Strand(ABC):
         return kind(overdue(self._sources[0], self._doing, begun[0]))
 
     def run(self) -> Numbered:
-        """Read and fold, lot by lot, unless it is ended."""
+        """Read and fold, share by share, unless it is ended."""
         slot = [self._owned.borrow(self._piece_bytes) for _ in self._sources]
         partials = {}
-        for number, lot in self._lots:
+        for number, share in self._shares:
             if self._ended.is_set():
                 break
-            self._fold_reads(self._reads(lot), slot)
+            self._fold_reads(self._reads(share), slot)
             partials[number] = self._fold.finish()
         self.profile = self._fold.profile()
         self._since = math.inf
@@ -190,15 +191,15 @@ class Strand(ABC):
             self._owned.give_back(buffer)
         return partials
 
-    def _reads(self, lot: Lot) -> Iterator[Read]:
-        """Yield what is read of a lot, and note that it is begun."""
-        for read in reads_of(self._work, lot.window, self._read_bytes(lot), *lot.share):
+    def _reads(self, share: WorkShare) -> Iterator[Read]:
+        """Yield what is read of a share, and note that it is begun."""
+        for read in reads_of(self._work, share.window, self._read_bytes(share), *share.every):
             self._begun.append(read)
             yield read
 
     @abstractmethod
-    def _read_bytes(self, lot: Lot) -> int:
-        """Return how much of a lot is one read, at most."""
+    def _read_bytes(self, share: WorkShare) -> int:
+        """Return how much of a share is one read, at most."""
 
     @abstractmethod
     def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
@@ -222,10 +223,10 @@ class Strand(ABC):
         self._doing, self._since = doing, time.monotonic()
 
 
-class PieceStrand(Strand):
+class FoldPieces(ThreadFold):
     """Reads pieces of chunks that are stored as they are."""
 
-    def _read_bytes(self, lot: Lot) -> int:  # noqa: ARG002 # of all alike
+    def _read_bytes(self, share: WorkShare) -> int:  # noqa: ARG002 # of all alike
         return self._piece_bytes
 
     def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
@@ -238,12 +239,12 @@ class PieceStrand(Strand):
             self._add(slot, read.box)
 
 
-class InTurnStrand(Strand):
+class FoldInTurn(ThreadFold):
     """Decodes small chunks in turn, and folds them whenever there is no room for another."""
 
-    def _read_bytes(self, lot: Lot) -> int:
+    def _read_bytes(self, share: WorkShare) -> int:
         # Leaves are read whole, unless they are shared.
-        return self._work.leaf_bytes if lot.share[1] == 1 else self._piece_bytes
+        return self._work.leaf_bytes if share.every[1] == 1 else self._piece_bytes
 
     def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
         # Of as many elements for each input, so that they stop at the same chunks.

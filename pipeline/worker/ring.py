@@ -57,6 +57,7 @@ class Ring:
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
         self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
+        self._held = [one.upload(owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
         self._readers, self._turn = owned.readers_for(work), turn
         self._made, self._most = 0, ring_slots(self._readers)
@@ -176,7 +177,7 @@ class Ring:
         self._totals.decode_s += times.decoding
         ready = committed(self._work.sources, read.box.elements, slot)
         uploads = [event for one in ready for event in one.events]
-        inputs = [one.buffer for one in ready]
+        inputs = [*(one.buffer for one in ready), *self._held]
         if isinstance(fold, KeyedFold):
             assert self._keys is not None
             assert read.keyed is not None

@@ -13,7 +13,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import Window, kernels_of, shares_of
 from chunkfold.stores.requests import flight
-from chunkfold.worker.per_thread import Strands
+from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.ring import Ring
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.watch import Watch
@@ -41,12 +41,12 @@ class Stream:
             shares_of(work, block, self.buffer_bytes, self.totals.missed)
         )
         """What there is to do, tile by tile."""
-        self._strands = Strands(owned, work, self.totals, self.buffer_bytes, turn)
+        self._per_thread = PerThread(owned, work, self.totals, self.buffer_bytes, turn)
         windows = (
             window
             for share in ahead
             for window in share.windows
-            if not self._strands.suit(work.accumulator, window)
+            if not self._per_thread.suit(work.accumulator, window)
         )
         self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows)
 
@@ -63,8 +63,8 @@ class Stream:
             If the run was cancelled meanwhile.
         """
         tuning = self.tuning(accumulator, window)
-        if self._strands.suit(accumulator, window):
-            return self.combine(accumulator, self._strands.fold(accumulator, tuning, window))
+        if self._per_thread.suit(accumulator, window):
+            return self.combine(accumulator, self._per_thread.fold(accumulator, tuning, window))
         return self._ring.fold(accumulator, tuning, window)
 
     def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:

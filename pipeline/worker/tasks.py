@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from distributed.worker import thread_state  # type: ignore[attr-defined] # as g
 
 from chunkfold.events import reporter, to_message
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.group_keys import Keys, PackedKeys
-from chunkfold.planning.work import Carried, Work
+from chunkfold.planning.group_keys import PackedKeys
+from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.work import Carried, Constants, Work
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import device_of
@@ -47,9 +47,9 @@ def _place(stack: traceback.StackSummary) -> str:
     return ", in ".join(f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls)
 
 
-def keys_task(packed: PackedKeys) -> Keys:
-    """Unpack the keys of a run. Runs on workers."""
-    return packed.unpacked()
+def constants_task(keys: PackedKeys | None, held: tuple[HeldInput, ...]) -> Constants:
+    """Unpack what all blocks of a run read. Runs on workers."""
+    return Constants(None if keys is None else keys.unpacked(), held)
 
 
 def block_task(
@@ -57,14 +57,14 @@ def block_task(
     block: Block,
     attempt: int,
     topic: str,
-    keys: Keys | None = None,
+    constants: Constants | None = None,
     carried: Carried | None = None,
 ) -> Folded:
     """Fold a block on the worker's device. Runs on workers.
 
-    `keys` are the work's, and `carried` its sources, if they do not travel with it.
+    `constants` and `carried` are the work's, and its sources, that do not travel with it.
     """
-    work = work if keys is None else replace(work, keys=keys)
+    work = work if constants is None else work.with_constants(constants)
     work = work if carried is None else work.carrying(carried)
     worker = get_worker()
     owned, address = device_of(worker), worker.address

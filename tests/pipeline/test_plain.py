@@ -15,17 +15,17 @@ from numcodecs import GZip, Zstd
 
 from chunkfold import PlanError, plan
 from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select
-from chunkfold.kernels import as_monoid, bind, histogram
+from chunkfold.kernels import histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.combine_tree import FAN_IN, LARGE_BYTES, Tree, fan_in
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.memory import ring_slots
-from chunkfold.planning.planner import make_plan
 from chunkfold.reading.slabs import slabs, slabs_of_cells
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.zarr_source import ZarrSource
+from tests.plans import planned
 
 SIZES = st.integers(0, 40)
 
@@ -38,10 +38,6 @@ def entries(size: int) -> st.SearchStrategy:
 
 def array_of(shape, chunks, dtype="i4", **kwargs) -> zarr.Array:
     return zarr.create_array({}, shape=shape, chunks=chunks, dtype=dtype, **kwargs)
-
-
-def bound_for(dtype: str = "i4"):
-    return bind([as_monoid("sum"), as_monoid("mean")], [np.dtype(dtype)])
 
 
 @given(st.data(), SIZES, st.integers(1, 12), st.integers(1, 4))
@@ -190,7 +186,7 @@ def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
     layout_target, planner.LEAF_BYTES = planner.LEAF_BYTES, 500
     low_high, blocks.BLOCK_BYTES = blocks.BLOCK_BYTES, (2000, 9000)
     try:
-        plan = make_plan((source,), bound_for("f8"), axis=axis, workers=workers)
+        plan = planned(source, axis=axis, workers=workers)
     finally:
         planner.LEAF_BYTES, blocks.BLOCK_BYTES = layout_target, low_high
     seen = np.zeros((plan.layout.tiles, plan.layout.parts), int)
@@ -206,7 +202,7 @@ def test_blocks_cover_every_leaf_once(rows: int, workers: int, axis):
 def test_leaves_stay_where_they_are_when_the_array_grows():
     def leaves(rows: int) -> set:
         source = ZarrSource(array_of((rows, 1000), (10, 300), "f4"), "a")
-        layout = make_plan((source,), bound_for("f4")).layout
+        layout = planned(source).layout
         return {
             tuple((p.source.start, p.source.stop) for p in layout.leaf(0, part))
             for part in range(layout.parts)
@@ -235,26 +231,23 @@ def test_the_memory_bound_has_every_term():
     leaf = planner.LEAF_BYTES
     planner.LEAF_BYTES = 1
     try:
-        plan = make_plan((source,), bound_for("f4"), axis=0, threads=3, readers=7)
+        plan = planned(source, axis=0, threads=3, readers=7)
     finally:
         planner.LEAF_BYTES = leaf
     memory = plan.memory
     assert plan.leaf_bytes == 11 * 13 * 4
     assert memory.staging == 3 * ring_slots(7) * 11 * 13 * 4
     assert memory.decoding == 7 * 2 * 11 * 13 * 4
-    partial = 13 * bound_for("f4").accumulator.nbytes
+    partial = 13 * plan.accumulator.nbytes
     assert memory.accumulators == 3 * 3 * partial + 5 * partial  # and the roots of all five tiles
     assert memory.total == memory.staging + memory.decoding + memory.accumulators
-    exact = bind([as_monoid("sum")], [np.dtype("f4")], exact=True)
-    memory = make_plan((source,), exact, axis=0).memory
+    memory = planned(source, "sum", mode="exact", axis=0).memory
     outputs = 13 * 5  # the whole of them: leaves are no smaller here
     partial, limbs = outputs * 3 * 8, outputs * (11 + 3) * 8
     assert memory.accumulators == 3 * partial + 3 * limbs + partial
-    counting = bind([histogram(range(18))], [np.dtype("f4")])
-    memory = make_plan((source,), counting, threads=3).memory
+    memory = planned(source, histogram(range(18)), threads=3).memory
     assert memory.accumulators == 3 * (3 * 17 * 8 + MOST_GROUPS * 17 * 8) + 17 * 8
-    fine = bind([histogram(range(50_001))], [np.dtype("f4")])
-    memory = make_plan((source,), fine).memory
+    memory = planned(source, histogram(range(50_001))).memory
     assert memory.accumulators == 3 * 50_000 * 8 + SPLIT_BYTES + 50_000 * 8
 
 
@@ -262,9 +255,9 @@ def test_the_bound_is_of_the_largest_tile():
     """Not of the first one, which a selection may have cut."""
     cell = 1 << 20
     source = ZarrSource(array_of((4, 3 * cell), (4, cell), "f8"), "a")
-    whole = make_plan((source,), bound_for("f8"), axis=0)
+    whole = planned(source, axis=0)
     most = (slice(None), slice(cell - 1, None))
-    cut = make_plan((source,), bound_for("f8"), axis=0, selection=most)
+    cut = planned(source, axis=0, selection=most)
     assert cut.layout.tile_outputs(0) == 1
     assert cut.layout.most_outputs == whole.layout.most_outputs == cell
 
@@ -272,16 +265,16 @@ def test_the_bound_is_of_the_largest_tile():
 def test_large_partials_wait_in_pairs_and_blocks_leave_little():
     assert (fan_in(LARGE_BYTES - 1), fan_in(LARGE_BYTES)) == (8, 2)
     source = ZarrSource(array_of((10_000, 721, 1440), (8, 721, 1440), "f4"), "a")
-    plan = make_plan((source,), bound_for("f4"), axis=0)
+    plan = planned(source, axis=0)
     partial = 721 * 1440 * plan.accumulator.nbytes
     assert plan.tree.fan_in == 2
     assert plan.nbytes / len(plan.blocks) >= 128 * partial
     waiting = plan.levels * partial
     assert 2**plan.levels >= len(plan.blocks) > 2 ** (plan.levels - 1)
-    alone = make_plan((source,), bound_for("f4"), axis=0, selection=slice(0, 8)).memory
+    alone = planned(source, axis=0, selection=slice(0, 8)).memory
     together = 2 * min(SLAB_BYTES, 2 * partial) + partial
     assert plan.memory.accumulators == alone.accumulators + waiting + together
-    small = make_plan((source,), bound_for("f4"))
+    small = planned(source)
     assert (small.tree.fan_in, small.nbytes / len(small.blocks) < 2**30 * 1.1) == (8, True)
 
 
@@ -294,9 +287,9 @@ def test_what_comes_through_zarr_or_a_network_is_decoded_leaf_by_leaf(tmp_path):
     ):
         source = open_source(array_in(tmp_path / name, chunks=shape, compressors=compressors))
         at_a_time = 10 if name == "plain" else 1000
-        assert make_plan((source,), bound_for("f4")).memory.decoding == 2 * 2 * 100 * at_a_time * 4
+        assert planned(source).memory.decoding == 2 * 2 * 100 * at_a_time * 4
     source = open_source(array_in(tmp_path / "filtered", chunks=(100, 10), order="F"))
-    assert make_plan((source,), bound_for("f4")).memory.decoding == 2 * 2 * 100 * 1000 * 4
+    assert planned(source).memory.decoding == 2 * 2 * 100 * 1000 * 4
 
 
 def array_in(folder, chunks, **layout):
@@ -309,7 +302,7 @@ def test_fewer_blocks_run_at_once_and_fewer_threads_read_where_memory_is_short()
     source = ZarrSource(array_of((1 << 14, 1 << 12), (1 << 10, 1 << 12), "f4"), "a")
     ways = []
     for mib in (100, 200, 400, 850, 1200, 4000):
-        plan = make_plan((source,), bound_for("f4"), threads=3, readers=16, memory=mib << 20)
+        plan = planned(source, threads=3, readers=16, memory=mib << 20)
         assert plan.memory.total <= mib << 20
         ways.append((plan.readers, plan.threads))
     assert ways == sorted(ways)
@@ -317,19 +310,19 @@ def test_fewer_blocks_run_at_once_and_fewer_threads_read_where_memory_is_short()
     assert (16, 1) in ways
     assert ways[-1] == (16, 3)
     with pytest.raises(PlanError, match=r"a: a worker needs 9\d\.\d MiB, but may use only 50\.0 M"):
-        make_plan((source,), bound_for("f4"), readers=16, memory=50 << 20)
+        planned(source, readers=16, memory=50 << 20)
 
 
 def test_leaves_of_small_chunks_are_smaller_where_memory_is_short():
     source = ZarrSource(array_of((2048, 256, 1024), (1, 256, 1024), "f4"), "a")
     leaves = []
     for mib in (4000, 100, 60, 30, 12):
-        plan = make_plan((source,), bound_for("f4"), threads=2, readers=2, memory=mib << 20)
+        plan = planned(source, threads=2, readers=2, memory=mib << 20)
         assert plan.memory.total <= mib << 20
         leaves.append(plan.leaf_bytes >> 20)
     assert leaves == [16, 4, 4, 1, 1]
     with pytest.raises(PlanError, match=r"even with leaves of 1\.0 MiB: use more memory, or"):
-        make_plan((source,), bound_for("f4"), memory=2 << 20)
+        planned(source, memory=2 << 20)
 
 
 @pytest.mark.parametrize(
@@ -364,13 +357,13 @@ def test_memory_may_be_said_in_several_ways(memory):
 def test_a_plan_beyond_the_workers_memory_is_refused():
     source = ZarrSource(array_of((1 << 15, 1 << 15), (1 << 14, 1 << 14), "f8"), "big.zarr")
     with pytest.raises(PlanError, match=r"big.zarr: a worker needs .* may use only 614\.4 MiB"):
-        make_plan((source,), bound_for("f8"), memory_limit=1 << 30)
+        planned(source, memory_limit=1 << 30)
 
 
 def test_planning_a_million_chunks_is_a_matter_of_seconds():
     """Counted, not timed: blocks, not chunks, decide the work."""
     source = ZarrSource(array_of((1_000_000, 1000), (1, 1000), "f4"), "a")
-    plan = make_plan((source,), bound_for("f4"), workers=2)
+    plan = planned(source, workers=2)
     assert plan.layout.parts > 100
     assert len(plan.blocks) < 100
 
@@ -378,5 +371,5 @@ def test_planning_a_million_chunks_is_a_matter_of_seconds():
 @pytest.mark.parametrize("workers", [2, 5, 16])
 def test_every_worker_gets_a_block_of_what_is_not_small(workers: int):
     source = ZarrSource(array_of((40 * workers, 1 << 18), (1, 1 << 18), "f4"), "a")
-    assert len(make_plan((source,), bound_for("f4"), workers=workers).blocks) >= workers
-    assert len(make_plan((source,), bound_for("f4"), workers=1).blocks) == 1
+    assert len(planned(source, workers=workers).blocks) >= workers
+    assert len(planned(source, workers=1).blocks) == 1

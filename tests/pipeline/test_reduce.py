@@ -182,7 +182,7 @@ def test_nothing_sums_to_zero_and_has_no_mean():
         ({"axis": 5}, "axis 5 is out of range"),
         ({"selection": 99}, "index 99 is out of range"),
         ({"dtype": "U4"}, "cannot be reduced"),
-        ({"variant": "warp"}, "no variant is called 'warp'"),
+        ({"variant": "warp"}, "variant is 'warp'; there are: 'tree'"),
     ],
 )
 def test_bad_arguments_are_named(kwargs: dict, match: str):

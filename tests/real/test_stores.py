@@ -92,10 +92,10 @@ def test_s3_gives_the_bits_that_a_disk_gives(environment: Ceph, tmp_path: Path, 
 
 
 def test_s3_is_listed_in_lots(environment: Ceph, monkeypatch: pytest.MonkeyPatch):
-    lots, between = [], listing._between
+    ranges, between = [], listing._between
 
     def noted(*given: object) -> list:
-        lots.append(given[-1])
+        ranges.append(given[-1])
         return between(*given)
 
     monkeypatch.setattr(listing, "_between", noted)
@@ -106,7 +106,7 @@ def test_s3_is_listed_in_lots(environment: Ceph, monkeypatch: pytest.MonkeyPatch
     array[...] = 1
     array[7:9, 3:] = 0  # what is fill is not stored
     assert ((chunk_index.list_objects(array).sizes > 0) == (array[...] > 0)).all()
-    assert len(lots) > 10
+    assert len(ranges) > 10
 
 
 def test_what_a_listing_lacks_is_not_asked_for(environment: Ceph, monkeypatch):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 from chunkfold.errors import DeviceError
 from chunkfold.kernels.bench.measure import bench_kernels
 from chunkfold.workflows.cli import bench
-from tests.workflows.test_cli import chunkfold
 
 
-def test_ladder_prints_a_table_and_draws(tmp_path: Path):
+def test_ladder_prints_a_table_and_draws(tmp_path: Path, command: Callable):
     picture = tmp_path / "ladder.svg"
-    done = chunkfold(
-        "bench", "ladder", "cpu", "--mib", "1", "--rounds", "1", "--plot", str(picture)
-    )
+    done = command("bench", "ladder", "cpu", "--mib", "1", "--rounds", "1", "--plot", str(picture))
     assert " 1 interleaved addressing" in done.stdout
     assert "read ceiling" in done.stdout
     root = ET.parse(picture).getroot()
@@ -24,9 +22,9 @@ def test_ladder_prints_a_table_and_draws(tmp_path: Path):
     assert len(list(root.iter("{http://www.w3.org/2000/svg}path"))) > 20
 
 
-def test_kernels_as_json():
+def test_kernels_as_json(command: Callable):
     words = ("kernels", "cpu", "--mib", "1", "--rounds", "1", "--op", "sum", "--dtype", "int32")
-    done = json.loads(chunkfold("bench", *words, "--json").stdout)
+    done = json.loads(command("bench", *words, "--json").stdout)
     for row in done["rows"]:
         assert {"chunkfold", "read ceiling", "numpy", "ReductionKernel"} == set(row["rates"])
     assert set(done["faster_from"]) == {row["device"] for row in done["rows"]}
@@ -45,14 +43,14 @@ def test_rows_that_were_measured_before_a_device_failed_are_printed(here, monkey
     assert "int32" in out
 
 
-def test_transfer_prints_every_way_and_draws(tmp_path: Path):
+def test_transfer_prints_every_way_and_draws(tmp_path: Path, command: Callable):
     picture = tmp_path / "transfer.svg"
     words = ("transfer", "cpu", "--mib", "1", "--rounds", "1")
-    done = chunkfold("bench", *words, "--plot", str(picture))
+    done = command("bench", *words, "--plot", str(picture))
     for way in ("pageable", "pinned", "mapped", "zero copy *", "in place"):
         assert way in done.stdout
     assert ET.parse(picture).getroot().tag.endswith("svg")
-    told = json.loads(chunkfold("bench", *words, "--json").stdout)
+    told = json.loads(command("bench", *words, "--json").stdout)
     assert all(row["folded"][row["used"]] > 0 for row in told["rows"])
 
 

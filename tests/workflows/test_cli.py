@@ -64,8 +64,8 @@ def test_devices_lists_everything_there_is():
     assert "left out: the same hardware as" in done.stdout or len(DEVICES) == 1
 
 
-def test_devices_verbose_shows_limits_extensions_and_tried_variants():
-    shown = chunkfold("devices", "--verbose").stdout
+def test_devices_verbose_shows_limits_extensions_and_tried_variants(command: Callable):
+    shown = command("devices", "--verbose").stdout
     for device in DEVICES:
         assert device.driver in shown
         assert f"at most {device.max_work_group_size} work-items" in shown
@@ -73,8 +73,8 @@ def test_devices_verbose_shows_limits_extensions_and_tried_variants():
     assert shown.count("ran right: tree") == len(DEVICES)
 
 
-def test_devices_for_machines():
-    entries = json.loads(chunkfold("devices", "--json", "--verbose").stdout)
+def test_devices_for_machines(command: Callable):
+    entries = json.loads(command("devices", "--json", "--verbose").stdout)
     assert [entry["uuid"] for entry in entries] == [device.uuid for device in DEVICES]
     assert sum(entry["default"] for entry in entries) == 1
     assert entries[0]["variants"]["tree"].startswith("ran right")
@@ -86,27 +86,27 @@ def test_reduce_prints_results_on_stdout_and_the_rest_on_stderr(store: Path):
     assert DEVICES[0].spec in done.stderr or DEVICES[-1].spec in done.stderr
 
 
-def test_reduce_says_which_chunks_are_fill(tmp_path: Path):
+def test_reduce_says_which_chunks_are_fill(tmp_path: Path, command: Callable):
     made = zarr.create_array(str(tmp_path / "a"), shape=(9,), chunks=(3,), dtype="i4", fill_value=4)
     made[:3] = 1
-    done = chunkfold("reduce", tmp_path / "a", "--json")
+    done = command("reduce", tmp_path / "a", "--json")
     told = "2 of 3 chunks of {} are not stored: their elements are its fill value, 4"
     assert told.format(tmp_path / "a") in done.stderr
     assert json.loads(done.stdout)["not_stored"] == {str(tmp_path / "a"): 2}
-    assert "not stored" not in chunkfold("reduce", tmp_path / "a", "--select", ":3").stderr
+    assert "not stored" not in command("reduce", tmp_path / "a", "--select", ":3").stderr
 
 
-def test_reduce_says_that_nothing_is_selected(store: Path):
+def test_reduce_says_that_nothing_is_selected(store: Path, command: Callable):
     """A sum of nothing is 0, as NumPy has it: no one should take it for a result."""
-    done = chunkfold("reduce", store / "a", "--op", "sum", "--select", "9999:")
+    done = command("reduce", store / "a", "--op", "sum", "--select", "9999:")
     assert done.stdout == "sum 0.0\n"
     assert "there is nothing to reduce: what is selected has shape (0, " in done.stderr
-    plan = chunkfold("plan", store / "a", "--op", "sum", "--select", "9999:")
+    plan = command("plan", store / "a", "--op", "sum", "--select", "9999:")
     assert "there is nothing to reduce" in plan.stdout
 
 
-def test_reduce_for_machines(store: Path):
-    done = chunkfold("reduce", store / "a", "--axis", 0, "--op", "max", "--json", "--quiet")
+def test_reduce_for_machines(store: Path, command: Callable):
+    done = command("reduce", store / "a", "--axis", 0, "--op", "max", "--json", "--quiet")
     report = json.loads(done.stdout)
     assert report["results"]["max"] == list(range(1160, 1200))
     assert report["elements"] == 1200
@@ -145,12 +145,12 @@ def test_every_variant_can_be_forced_where_it_exists(store: Path, here: Callable
                 assert json.loads(out)["devices"][0]["variant"] == variant
 
 
-def test_exact_sums_do_not_round(tmp_path: Path):
+def test_exact_sums_do_not_round(tmp_path: Path, command: Callable):
     array = zarr.create_array(str(tmp_path / "e.zarr"), shape=(3,), chunks=(1,), dtype="f8")
     array[...] = [1e308, 1e308, -1e308]
     words = ("reduce", tmp_path / "e.zarr", "--op", "sum,norm2", "-q")
-    assert chunkfold(*words).stdout == "sum 1e+308\nnorm2 1.7320508075688772e+308\n"
-    refused = chunkfold(*words, "--variant", "work_group", code=2)
+    assert command(*words).stdout == "sum 1e+308\nnorm2 1.7320508075688772e+308\n"
+    refused = command(*words, "--variant", "work_group", code=2)
     assert "reduce_add rounds, which exact sums do not: use mode 'fast'" in " ".join(
         refused.stderr.split()
     )
@@ -181,17 +181,17 @@ def test_a_histogram_is_drawn_and_written(store: Path, tmp_path: Path, here: Cal
 
 
 @pytest.mark.parametrize("name", ["out.json", "out.zarr"])
-def test_out_is_written_whole(store: Path, tmp_path: Path, name: str):
+def test_out_is_written_whole(store: Path, tmp_path: Path, name: str, command: Callable):
     out = tmp_path / name
     words = ("reduce", store / "a", "--axis", 1, "--op", "mean", "--op", "max", "--out", out, "-q")
-    chunkfold(*words)
+    command(*words)
     want = np.arange(1200.0).reshape(30, 40)
     if name.endswith("json"):
         assert json.loads(out.read_text())["max"] == want.max(axis=1).tolist()
     else:
         np.testing.assert_array_equal(zarr.open(str(out))["mean"][...], want.mean(axis=1))
     assert list(tmp_path.iterdir()) == [out]
-    assert "exists; remove it" in chunkfold(*words, code=2).stderr
+    assert "exists; remove it" in command(*words, code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -346,21 +346,21 @@ def test_no_device_says_how_to_get_one(store: Path, tmp_path: Path):
     assert "DeviceError: no OpenCL device was found; install your GPU's driver" in done.stderr
 
 
-def test_plan_for_machines(store: Path):
+def test_plan_for_machines(store: Path, command: Callable):
     words = ("plan", store / "a", "--op", "mean", "--axis", 1, "--device", "cpu", "--json")
-    told = json.loads(chunkfold(*words).stdout)
+    told = json.loads(command(*words).stdout)
     assert (told["shape"], told["axes"], told["elements"]) == ([30, 40], [1], 1200)
     assert told["sources"][0]["cell"] == [7, 9]
     assert told["memory"]["total"] == sum(
         told["memory"][part] for part in ("staging", "decoding", "accumulators")
     )
-    less = json.loads(chunkfold(*words, "--memory", told["memory"]["total"] - 1).stdout)
+    less = json.loads(command(*words, "--memory", told["memory"]["total"] - 1).stdout)
     assert (less["readers"], less["blocks_at_once"]) == (told["readers"], 1)
     assert less["memory"]["total"] < told["memory"]["total"]
 
 
-def test_plan_says_what_would_run(store: Path):
-    done = chunkfold("plan", store / "a", "--op", "mean", "--axis", 1)
+def test_plan_says_what_would_run(store: Path, command: Callable):
+    done = command("plan", store / "a", "--op", "mean", "--axis", 1)
     assert "reduce    mean over axes (1,) of (30, 40)" in done.stdout
     assert "answer    exact: the same bits" in done.stdout
     assert "memory    at most" in done.stdout

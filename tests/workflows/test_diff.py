@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from chunkfold.errors import MonoidError, PlanError
 from chunkfold.workflows.diff import diff
 from chunkfold.workflows.results import difference_json
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -127,21 +127,21 @@ def test_what_cannot_be_compared_is_refused():
         diff(stored(np.zeros(2, "m8[M]"), (2,)), stored(np.zeros(2, "m8[D]"), (2,)))
 
 
-def test_the_command_tells_by_its_exit_code(tmp_path: Path):
+def test_the_command_tells_by_its_exit_code(tmp_path: Path, command: Callable):
     for name, last in (("a", 1.0), ("b", 2.5)):
         made = zarr.create_array(str(tmp_path / name), shape=(4,), chunks=(2,), dtype="f4")
         made[...] = [0, 0, 0, last]
         made.attrs["scale_factor"] = last
-    done = chunkfold("diff", tmp_path / "a", tmp_path / "b", code=1)
+    done = command("diff", tmp_path / "a", tmp_path / "b", code=1)
     assert "b: not applied: scale_factor 2.5" in " ".join(done.stderr.split())
     assert done.stdout == (
         "1 of 4 elements differ, the first at [3]: 1.0 and 2.5\nmax_abs 1.5\nrmse 0.75\n"
     )
-    done = chunkfold("diff", tmp_path / "a", tmp_path / "a", "--json", "--quiet")
+    done = command("diff", tmp_path / "a", tmp_path / "a", "--json", "--quiet")
     assert json.loads(done.stdout)["equal"] is True
 
 
-def test_packed_values_equal_those_they_stand_for(tmp_path: Path):
+def test_packed_values_equal_those_they_stand_for(tmp_path: Path, command: Callable):
     packed = zarr.create_array(
         str(tmp_path / "packed.zarr"),
         data=np.array([[5, -7, 200], [-32767, 11, 0]], "i2"),
@@ -155,8 +155,8 @@ def test_packed_values_equal_those_they_stand_for(tmp_path: Path):
     assert (found.max_abs, [d.name for d in found.dtypes]) == (1.0, ["float64", "float64"])
     plain = zarr.create_array(str(tmp_path / "plain.zarr"), data=floats.astype("f4"))
     words = ("diff", packed.store.root, plain.store.root)
-    assert "not applied: scale_factor 0.5" in chunkfold(*words, code=1).stderr
-    told = chunkfold(*words, "--mask-and-scale", code=1)
+    assert "not applied: scale_factor 0.5" in command(*words, code=1).stderr
+    told = command(*words, "--mask-and-scale", code=1)
     assert told.stdout.startswith("2 of 6 elements differ, the first at [1, 1]: 8.5 and 9.5")
     assert "not applied" not in told.stderr
 

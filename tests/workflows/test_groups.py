@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from pyarrow import parquet
 import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.workflows.project import project
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 MONTHS = np.arange(10) % 3 + 1
@@ -42,9 +42,9 @@ def monthly(values: np.ndarray) -> np.ndarray:
     return np.stack([values[month == MONTHS].sum(axis=0) for month in (1, 2, 3)])
 
 
-def test_a_command_groups_and_writes_what_it_prints(air: np.ndarray):
-    command = ("reduce", "a.zarr/air", "--axis", "0", "--by", "month.npy", "--by-axis", "time")
-    said = json.loads(chunkfold(*command, "--json", "--out", "m.zarr").stdout)
+def test_a_command_groups_and_writes_what_it_prints(air: np.ndarray, command: Callable):
+    words = ("reduce", "a.zarr/air", "--axis", "0", "--by", "month.npy", "--by-axis", "time")
+    said = json.loads(command(*words, "--json", "--out", "m.zarr").stdout)
     assert said["groups"] == [1, 2, 3]
     assert said["results"]["sum"] == monthly(air).tolist()
     made = xarray.open_zarr("m.zarr")
@@ -53,15 +53,15 @@ def test_a_command_groups_and_writes_what_it_prints(air: np.ndarray):
     assert made["y"].values.tolist() == [0, 1.5, 3, 4.5]
     np.testing.assert_array_equal(made["sum"], monthly(air))
     assert made["sum"].attrs["chunkfold"]["by"] == "month.npy"
-    planned = chunkfold("plan", "a.zarr/air", "--by", "a.zarr/zones", "--json")
+    planned = command("plan", "a.zarr/air", "--by", "a.zarr/zones", "--json")
     assert json.loads(planned.stdout)["groups"] == [0, 1]
 
 
-def test_tables_and_json_have_a_row_and_a_name_for_each_group(air: np.ndarray):
+def test_tables_and_json_have_a_row_and_a_name_for_each_group(air: np.ndarray, command: Callable):
     zones = zarr.open_array("a.zarr/zones")[...]
-    command = ("reduce", "a.zarr/air", "--axis", "y,x", "--by", "a.zarr/zones", "-q")
+    words = ("reduce", "a.zarr/air", "--axis", "y,x", "--by", "a.zarr/zones", "-q")
     for out in ("z.parquet", "z.json"):
-        printed = chunkfold(*command, "--out", out).stdout
+        printed = command(*words, "--out", out).stdout
     assert printed.splitlines()[0] == "groups [0 1]"
     rows = parquet.read_table("z.parquet").to_pydict()
     assert list(rows) == ["source", "time_position", "zones", "sum"]
@@ -91,15 +91,15 @@ def test_labels_of_any_kind_are_a_coordinate(air: np.ndarray, by: Any, groups: l
     np.testing.assert_array_equal(made["max"], [air[1::2].max(axis=0), air[::2].max(axis=0)])
 
 
-def test_a_name_that_is_taken_is_refused_before_the_work(air: np.ndarray):
+def test_a_name_that_is_taken_is_refused_before_the_work(air: np.ndarray, command: Callable):
     np.save("sum.npy", MONTHS)
-    command = ("reduce", "a.zarr/air", "--axis", "0", "--by", "sum.npy", "--out", "m.zarr")
-    told = chunkfold(*command, code=2).stderr
-    assert "would be called 'sum' in a Zarr or a NetCDF" in told
+    words = ("reduce", "a.zarr/air", "--axis", "0", "--by", "sum.npy", "--out", "m.zarr")
+    told = command(*words, code=2).stderr
+    assert "would be called 'sum' in a Zarr" in told
     assert not Path("m.zarr").exists()
     with pytest.raises(PlanError, match="would be called 'sum'"):
         project("a.zarr/air", "m.zarr", axis=0, by="sum.npy")
-    told = chunkfold("reduce", "a.zarr/air", "--by", "nothing.npy", code=2).stderr
+    told = command("reduce", "a.zarr/air", "--by", "nothing.npy", code=2).stderr
     assert "nothing.npy: is no array of NumPy's" in told
     assert cf.plan("a.zarr/air", axis="time", by="month.npy").groups == 3
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.normalize import apply, normalization
 from chunkfold.workflows.project import project
 from tests.conftest import DEVICES
+from tests.plans import counted
 from tests.processes import alive, all_ended
 from tests.workflows.test_cli import CHUNKFOLD, chunkfold
 from tests.workflows.test_tables import rows
@@ -48,6 +49,21 @@ def folder(tmp_path: Path) -> Path:
             group.create_array(name, data=values, chunks=(2, 5, 4), dimension_names=names)
     (tmp_path / "notes.txt").write_text("no Zarr")
     return tmp_path
+
+
+def test_commands_plan_each_array_once_and_list_it_once(
+    folder: Path, scheduler: str, here, monkeypatch
+):
+    calls = counted(monkeypatch)
+    given = ("--op", "max", "--axis", "0", "--scheduler", scheduler, "--out", folder / "o.zarr")
+    code, _, said = here("reduce", folder / "2026.zarr/a", *given)
+    assert (code, calls) == (0, {"plans": 1, "listings": 1}), said
+    job(folder, scheduler, "j.json", statistics="max")  # of two arrays
+    code, _, said = here("run", folder / "job.toml")
+    assert (code, calls) == (0, {"plans": 3, "listings": 3}), said
+    given = ("--op", "max", "--axis", "0", "--scheduler", scheduler)
+    code, _, said = here("project", folder / "2026.zarr/a", folder / "p.zarr", *given)
+    assert (code, calls) == (0, {"plans": 4, "listings": 4}), said
 
 
 def job(folder: Path, scheduler: str, output: str, *overrides: str, statistics="mean, max"):
@@ -220,7 +236,7 @@ def test_what_is_wrong_is_found_before_the_work(
 
 
 @pytest.mark.parametrize("out", ["2026.zarr", "2026.zarr/a", "2026.zarr/a/inner.zarr", "link.zarr"])
-def test_a_source_is_never_overwritten(folder: Path, scheduler: str, out: str):
+def test_a_source_is_never_overwritten(folder: Path, scheduler: str, out: str, command: Callable):
     (folder / "link.zarr").symlink_to(folder / "2026.zarr")
     sentence = r"output .* and source .* are one or in each other; write it elsewhere"
     with pytest.raises(cf.PlanError, match=sentence):
@@ -231,7 +247,7 @@ def test_a_source_is_never_overwritten(folder: Path, scheduler: str, out: str):
     with pytest.raises(cf.PlanError, match=sentence):
         apply(source, normalization(source), target, overwrite=True)
     words = ("reduce", source, "--out", target, "--overwrite")
-    assert "write it elsewhere" in " ".join(chunkfold(*words, code=2).stderr.split())
+    assert "write it elsewhere" in " ".join(command(*words, code=2).stderr.split())
     np.testing.assert_array_equal(zarr.open(str(source))[...], VALUES["a"])
 
 
@@ -335,39 +351,41 @@ def test_a_signal_ends_a_job_cleanly(folder: Path, number: int):
     assert all_ended(process.pid), alive(process.pid)
 
 
-def test_chunks_that_are_left_out_are_told(folder: Path, scheduler: str):
+def test_chunks_that_are_left_out_are_told(folder: Path, scheduler: str, command: Callable):
     (folder / "2026.zarr/b/c/0/0/0").write_bytes(b"broken")
     job(folder, scheduler, "o.json")
     words = ("run", folder / "job.toml")
-    done = chunkfold(*words, code=4)
+    done = command(*words, code=4)
     assert "ChunkError" in done.stderr
     assert manifest(folder, "o.json")["status"] == "failed"
     assert not (folder / "o.json").exists()
-    done = chunkfold(*words, "--set", "limits.on_bad_chunk=skip", "--json", code=3)
+    done = command(*words, "--set", "limits.on_bad_chunk=skip", "--json", code=3)
     assert "skipped: 40 of 240 elements" in done.stderr
     assert json.loads(done.stdout)["status"] == manifest(folder, "o.json")["status"] == "skipped"
     assert json.loads((folder / "o.json").read_text())["b"]["max"] == VALUES["b"][2:].max()
 
 
-def test_the_command_prints_results_plans_and_events(folder: Path, scheduler: str):
+def test_the_command_prints_results_plans_and_events(
+    folder: Path, scheduler: str, command: Callable
+):
     job(folder, scheduler, "o.json")
     words = ("run", folder / "job.toml")
-    assert "mean, max over" in chunkfold(*words, "--check").stdout
-    done = chunkfold(*words, "--json-lines")
+    assert "mean, max over" in command(*words, "--check").stdout
+    done = command(*words, "--json-lines")
     assert f"max {VALUES['b'].max()}" in done.stdout
     events = [json.loads(line) for line in done.stderr.splitlines()]
     kinds = [event["event"] for event in events]
     assert (kinds[0], kinds[-1], kinds.count("RunFinished")) == ("RunStarted", "RunFinished", 2)
     assert events[0]["devices"] == {DEVICES[0].identity: DEVICES[0].spec}
-    assert "exists; remove it" in " ".join(chunkfold(*words, code=2).stderr.split())
-    done = chunkfold(*words, "--overwrite", "--quiet")
+    assert "exists; remove it" in " ".join(command(*words, code=2).stderr.split())
+    done = command(*words, "--overwrite", "--quiet")
     assert (done.stdout, done.stderr) == ("", "")
-    assert json.loads(chunkfold("run", "--schema").stdout)["title"] == "Job"
+    assert json.loads(command("run", "--schema").stdout)["title"] == "Job"
 
 
-def test_reduce_writes_a_manifest_too(folder: Path, scheduler: str):
+def test_reduce_writes_a_manifest_too(folder: Path, scheduler: str, command: Callable):
     words = ("reduce", folder / "2026.zarr/a", "--scheduler", scheduler, "--manifest", "m.json")
-    chunkfold(*words, cwd=folder)
+    command(*words, cwd=folder)
     told = json.loads((folder / "m.json").read_text())
     (entry,) = told["runs"].values()
     assert entry["results"] == {"sum": cf.reduce(array_of(folder))}

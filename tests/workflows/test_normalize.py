@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import zarr
 
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.workflows.normalize import apply, normalization
-from tests.workflows.test_cli import chunkfold, interrupted_once
+from tests.workflows.test_cli import interrupted_once
 
 pytestmark = pytest.mark.unoptimised
 
@@ -152,10 +153,10 @@ def test_nothing_stays_of_what_cannot_be_written(images, tmp_path: Path):
     assert set(tmp_path.iterdir()) == before
 
 
-def test_the_command_prints_json_and_writes(images, tmp_path: Path):
+def test_the_command_prints_json_and_writes(images, tmp_path: Path, command: Callable):
     source, values = images
     words = ("normalize", source, "--channels", 1, "--apply", tmp_path / "out.zarr", "--quiet")
-    told = json.loads(chunkfold(*words).stdout)
+    told = json.loads(command(*words).stdout)
     assert (told["channels"], told["by"]) == (1, "mean-std")
     assert len(told["mean"]) == len(told["std"]) == 3
     offset, scale = (np.array(told[name])[:, None, None] for name in ("offset", "scale"))

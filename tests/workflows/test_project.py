@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from chunkfold.workflows.project import project
 from tests.processes import finished
 from tests.strangers import old_numcodecs, texts, with_coordinate
 from tests.web import served
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -267,9 +267,9 @@ def test_nothing_is_written_of_what_fails(scan, tmp_path: Path):
     assert set(tmp_path.iterdir()) == before
 
 
-def test_the_command_writes_what_the_function_does(scan, tmp_path: Path):
+def test_the_command_writes_what_the_function_does(scan, tmp_path: Path, command: Callable):
     source, values = scan
-    chunkfold("project", source, tmp_path / "c.zarr", "--op", "min,max", "--axis", 0, "--quiet")
+    command("project", source, tmp_path / "c.zarr", "--op", "min,max", "--axis", 0, "--quiet")
     made = zarr.open_group(str(tmp_path / "c.zarr"), mode="r")
     np.testing.assert_array_equal(made["max"][...], values.max(axis=0))
 

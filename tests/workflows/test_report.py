@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,6 @@ from chunkfold.workflows.manifest import Record
 from chunkfold.workflows.report import plots
 from chunkfold.workflows.report.page import render
 from chunkfold.workflows.results import skipped_json
-from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 
@@ -115,10 +115,10 @@ def test_a_page_says_what_was_left_out_and_retried():
         assert words in " ".join(text.split())
 
 
-def test_a_run_that_failed_leaves_a_page_that_says_so(tmp_path: Path):
+def test_a_run_that_failed_leaves_a_page_that_says_so(tmp_path: Path, command: Callable):
     zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(8.0), chunks=(2,))
     (tmp_path / "a.zarr/c/1").write_bytes(b"nonsense")
-    chunkfold("reduce", tmp_path / "a.zarr", "-q", "--report", tmp_path / "r.html", code=4)
+    command("reduce", tmp_path / "a.zarr", "-q", "--report", tmp_path / "r.html", code=4)
     text = " ".join(Checked((tmp_path / "r.html").read_text()).text.split())
     assert "failed" in text
     assert "ChunkError: " in text
@@ -199,10 +199,10 @@ def test_bins_without_width_or_end_hide_no_others():
     assert "<rect" not in plots.histogram(np.array([], BIN))
 
 
-def test_the_command_writes_one(tmp_path: Path):
+def test_the_command_writes_one(tmp_path: Path, command: Callable):
     zarr.create_array(str(tmp_path / "a.zarr"), data=np.arange(100.0), chunks=(10,))
     words = ("reduce", "a.zarr", "--op", "mean,histogram", "--report", "r.html", "--quiet")
-    chunkfold(*words, cwd=tmp_path)
+    command(*words, cwd=tmp_path)
     page = (tmp_path / "r.html").read_text()
     assert "49.5" in Checked(page).text
     assert "decode" in page

@@ -11,6 +11,7 @@ import zarr
 from pyarrow import parquet
 
 import chunkfold as cf
+from chunkfold.planning.options import Options
 from chunkfold.results.results import Results
 from chunkfold.workflows.writing import check_writing, write_results
 
@@ -72,8 +73,8 @@ def test_what_a_table_cannot_hold_is_told_before(tmp_path: Path):
         ("sum", object, "no data type for Python's integers"),
     ):
         with pytest.raises(cf.PlanError, match=sentence):
-            check_writing(tmp_path / "t.parquet", op, dtype)
-    check_writing(tmp_path / "t.csv", "sum", object)
+            check_writing(tmp_path / "t.parquet", Options(op, dtype=dtype))
+    check_writing(tmp_path / "t.csv", Options("sum", dtype=object))
     assert not list(tmp_path.iterdir())
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from chunkfold.api import check
-from chunkfold.sources.opening import open_source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.consoles import err, out
-from chunkfold.workflows.diff import diff
+from chunkfold.workflows.diff import compared, comparison
 from chunkfold.workflows.parsing import parse_selection
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import difference_json
@@ -50,14 +46,17 @@ def command(
       chunkfold diff packed.zarr/air floats.zarr/air --mask-and-scale
       chunkfold diff old.zarr/air s3://bucket/new.zarr/air --select '0:100' --json
     """
-    chosen = parse_selection(selection)
-    pair = open_source(first), open_source(second)
-    given: Any = {"mask_and_scale": mask_and_scale, "selection": chosen, "memory": memory}
-    check(pair, "first_mismatch", **given)
-    options.tell_packed(pair, mask_and_scale=mask_and_scale, quiet=quiet)
+    request = comparison(
+        first,
+        second,
+        mask_and_scale=mask_and_scale,
+        selection=parse_selection(selection),
+        memory=memory,
+    )
+    options.tell_packed(request.sources, mask_and_scale=mask_and_scale, quiet=quiet)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
-            found = diff(*pair, client=client, on_event=watch, **given)
+            found = compared(request, client=client, on_event=watch)
         if as_json:
             click.echo(json_text(difference_json(found)))
         else:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from chunkfold.api import check
-from chunkfold.sources.opening import open_source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
-from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.consoles import err
-from chunkfold.workflows.normalize import MEASURES, apply, check_applied, normalization, other_axes
+from chunkfold.workflows.normalize import MEASURES, apply, check_applied, measured, measuring
 from chunkfold.workflows.parsing import axis as parse_axis
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json
@@ -33,7 +28,7 @@ from chunkfold.workflows.results import normalization_json
     show_default=True,
     help="What becomes 0 and 1: mean and mean + std, or minimum and maximum.",
 )
-@click.option("--ddof", type=Number(), default=0, help="Variances divide by count - ddof.")
+@options.ddof
 @click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
 @options.mask_and_scale
 @click.option(
@@ -75,22 +70,23 @@ def command(
       chunkfold normalize era5.zarr/t2m --mask-and-scale --skipna
       chunkfold normalize train.zarr/images --channels -1 --by min-max --apply scaled.zarr
     """
-    opened = open_source(source)
-    axis = None if channels is None else parse_axis(channels)
-    others = other_axes(opened, axis)
-    given: Any = {
-        "ddof": ddof, "skipna": skipna, "mask_and_scale": mask_and_scale, "memory": memory,
-    }  # fmt: skip
-    check(opened, list(MEASURES[by]), axis=others, **given)
+    request = measuring(
+        source,
+        None if channels is None else parse_axis(channels),
+        by,
+        ddof=ddof,
+        skipna=skipna,
+        mask_and_scale=mask_and_scale,
+        memory=memory,
+    )
+    (opened,) = request.sources
     if out is not None:
         check_applied(opened, out, dtype, overwrite=overwrite)
     options.hold(out)
-    options.tell_packed([opened], mask_and_scale=mask_and_scale, quiet=quiet)
+    options.tell_packed(request.sources, mask_and_scale=mask_and_scale, quiet=quiet)
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         with run_progress(err, quiet=quiet) as watch:
-            found = normalization(
-                opened, channels=axis, by=by, client=client, on_event=watch, **given
-            )
+            found = measured(request, by, client=client, on_event=watch)
         click.echo(json_text(normalization_json(found)))
         if not quiet and out is None and found.why_not:
             err.print(found.why_not, markup=False)

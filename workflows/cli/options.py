@@ -10,16 +10,14 @@ import click
 import dask
 from distributed import Client
 
-from chunkfold.api import ON_BAD_CHUNK
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.kernels import CATALOGUE
-from chunkfold.planning.request import MODES
+from chunkfold.planning.options import MODES, ON_BAD_CHUNK, Options
 from chunkfold.refusals import ABSENT
 from chunkfold.settings import ABSENT_STATUS
 from chunkfold.sources.cf_packing import not_applied
-from chunkfold.sources.labels import read_labels
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.clients import dashboard, local_client
@@ -58,7 +56,7 @@ select = click.option(
 on_bad_chunk = click.option(
     "--on-bad-chunk",
     type=click.Choice(ON_BAD_CHUNK),
-    default=ON_BAD_CHUNK[0],
+    default=Options.on_bad_chunk,
     show_default=True,
     help="skip: leave chunks out that cannot be read, say which, and exit with 3. What was damaged "
     "so that its codec decodes it still, only a checksum tells (crc32c).",
@@ -92,6 +90,9 @@ overwrite = click.option(
 
 variant = click.option("--variant", help="Force a kernel variant: tree, work_group or sub_group.")
 
+ddof = click.option(
+    "--ddof", type=Number(), default=Options.ddof, help="Variances divide by count - ddof."
+)
 mask_and_scale = click.option(
     "--mask-and-scale",
     is_flag=True,
@@ -139,7 +140,7 @@ reduction = stacked(
         multiple=True,
         help="Axis to reduce, by number or name; may be repeated, or several joined by commas.",
     ),
-    click.option("--ddof", type=Number(), default=0, help="Variances divide by count - ddof."),
+    ddof,
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
     click.option(
         "--where",
@@ -164,7 +165,7 @@ reduction = stacked(
     click.option(
         "--mode",
         type=click.Choice(MODES),
-        default=MODES[0],
+        default=Options.mode,
         show_default=True,
         help="exact: float sums, means, variances and norms without rounding, rounded once, the "
         "same bits wherever they run; fast: with the error bound of docs/numerics.md.",
@@ -259,7 +260,7 @@ def or_skipped(on_bad_chunk: str) -> Iterator[None]:
     try:
         yield
     except ChunkError as error:
-        if on_bad_chunk == ON_BAD_CHUNK[0]:
+        if on_bad_chunk == Options.on_bad_chunk:
             remedy = "--on-bad-chunk skip goes on without it"
             raise ChunkError(f"{error}; {remedy}", error.chunk) from error
         raise
@@ -273,37 +274,25 @@ def tell_packed(
         err.print(told, markup=False)
 
 
-def arguments(
+def asked_for(
     *,
     ops: tuple[str, ...],
     edges: str | None,
     axes: tuple[str, ...],
     ddof: float,
-    skipna: bool,
-    where: str | None,
-    by: str | None,
     by_axes: tuple[str, ...],
-    mask_and_scale: bool,
-    mode: str,
-    dtype: str | None,
     selection: str | None,
-    memory: str | None,
-) -> dict[str, Any]:
-    """Turn the options of a reduction into the library's arguments; labels are read."""
-    return {
-        "op": with_edges(words(ops) or ["sum"], edges),
-        "axis": [axis(word) for word in words(axes)] if axes else None,
-        "ddof": int(ddof) if ddof.is_integer() else ddof,
-        "skipna": skipna,
-        "where": where,
-        "by": None if by is None else read_labels(by, mask_and_scale=mask_and_scale),
-        "by_axis": [axis(word) for word in words(by_axes)] if by_axes else None,
-        "mask_and_scale": mask_and_scale,
-        "mode": mode,
-        "dtype": dtype,
-        "selection": parse_selection(selection),
-        "memory": memory,
-    }
+    **others: Any,
+) -> Options:
+    """Turn what a command line says of a reduction into the library's options."""
+    return Options(
+        with_edges(words(ops) or ["sum"], edges),
+        axis=[axis(word) for word in words(axes)] if axes else None,
+        ddof=int(ddof) if ddof.is_integer() else ddof,
+        by_axis=[axis(word) for word in words(by_axes)] if by_axes else None,
+        selection=parse_selection(selection),
+        **others,
+    )
 
 
 def hold(out: str | None) -> None:

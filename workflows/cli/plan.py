@@ -9,8 +9,8 @@ import click
 from chunkfold.api import plan
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.local_cluster import chosen_devices
+from chunkfold.planning.asking import asked
 from chunkfold.planning.staffing import THREADS, posts
-from chunkfold.sources.opening import open_source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import lines, out
@@ -31,7 +31,6 @@ def command(
     specs: tuple[str, ...],
     scheduler: str | None,
     *,
-    variant: str | None,
     lists: bool,
     explain: bool,
     as_json: bool,
@@ -53,16 +52,15 @@ def command(
       chunkfold plan store.zarr/temperature --op std --explain
       chunkfold plan store.zarr/temperature --op std --source --device pocl > std.cl
     """
-    opened = [open_source(source) for source in sources]
-    given = options.arguments(**reduction)
+    request = asked(sources, options.asked_for(**reduction))
     if scheduler is None:
         hands = posts(chosen_devices(list(specs) or None))
-        made = plan(opened, workers=len(hands), threads=THREADS, device=hands[0].device, **given)
+        made = plan(request, workers=len(hands), threads=THREADS, device=hands[0].device)
     else:
         with connect(scheduler) as client:
-            made = plan(opened, client=client, **given)
-    reasons = made.explain(variant=variant) if explain else []
-    source = made.source(variant=variant) if lists else ""
+            made = plan(request, client=client)
+    reasons = made.explain() if explain else []
+    source = made.source() if lists else ""
     if as_json:
         told = {"explained": [reason._asdict() for reason in reasons]} if explain else {}
         listed = {"source": source} if lists else {}

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from chunkfold.api import check, submit
+from chunkfold.api import submit
 from chunkfold.errors import MissingWarning
+from chunkfold.planning.asking import asked
 from chunkfold.running.run import Run
-from chunkfold.sources.opening import open_source
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
 from chunkfold.workflows.cli import EXIT_SKIPPED, options
@@ -52,14 +52,11 @@ def command(
     sources: tuple[str, ...],
     specs: tuple[str, ...],
     scheduler: str | None,
-    variant: str | None,
-    on_bad_chunk: str,
     output: str | None,
     manifest: str | None,
     report: str | None,
     performance: str | None,
     *,
-    keepdims: bool,
     overwrite: bool,
     as_json: bool,
     profile: bool,
@@ -93,15 +90,12 @@ def command(
       chunkfold reduce s3://bucket/store.zarr/temperature --memory 2GiB --on-bad-chunk skip
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
-    opened = [open_source(source) for source in sources]
-    given = options.arguments(**reduction)
     # Bad input is found before a cluster is started for it.
-    check(opened, **given)
+    request = asked(sources, options.asked_for(**reduction))
+    opened, on_bad_chunk = request.sources, request.options.on_bad_chunk
     if output is not None:
-        check_writing(output, given["op"], given["dtype"], overwrite=overwrite)
-        names = {"axis": given["axis"], "selection": given["selection"], "keepdims": keepdims}
-        names["by"] = given["by"]
-        refuse_taken_names(output, opened[0], given["op"], **names)
+        check_writing(output, request.options, overwrite=overwrite)
+        refuse_taken_names(output, request)
     options.hold(output)
     _check_beside(manifest, report, performance)
     refuse_equal(output, manifest, report, performance)
@@ -110,8 +104,8 @@ def command(
     quiet = quiet or json_lines
     # Beside the results it is told anyway.
     warnings.simplefilter("default" if quiet else "ignore", MissingWarning)
-    options.tell_packed(opened, mask_and_scale=given["mask_and_scale"], quiet=quiet)
-    record = Record(" and ".join(source.name for source in opened), _settings())
+    options.tell_packed(request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet)
+    record = Record(request.name, _settings())
     with (
         reported(record, report),
         recorded(record, manifest),
@@ -121,15 +115,7 @@ def command(
             performance_reported(client, performance),
             run_progress(err, quiet=quiet, json_lines=json_lines) as watch,
         ):
-            run = submit(
-                opened,
-                keepdims=keepdims,
-                variant=variant,
-                on_bad_chunk=on_bad_chunk,
-                client=client,
-                on_event=watch,
-                **given,
-            )
+            run = submit(request, client=client, on_event=watch)
             record.runs[opened[0].name] = run
             with options.or_skipped(on_bad_chunk):
                 run.result()

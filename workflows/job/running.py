@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from distributed import Client
 
-from chunkfold.api import check, plan, submit
+from chunkfold.api import plan, submit
 from chunkfold.bad_chunks import Skipped, together
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
-from chunkfold.kernels import as_monoid
+from chunkfold.planning.asking import asked
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.request import Request
 from chunkfold.printable import printable
 from chunkfold.results.results import Results
 from chunkfold.running.run import Run
@@ -55,8 +55,8 @@ def manifest_path(job: Job) -> str:
     return job.output.manifest or f"{job.output.path.rstrip('/')}.manifest.json"
 
 
-def check_job(job: Job) -> dict[str, Source]:
-    """Find out everything that can be known to be wrong; return the arrays by their names.
+def check_job(job: Job) -> dict[str, Request]:
+    """Find out everything that can be known to be wrong; return what is asked, by arrays' names.
 
     Raises
     ------
@@ -64,7 +64,13 @@ def check_job(job: Job) -> dict[str, Source]:
         If anything is.
     """
     sources = job_sources(job.sources, job.exclude or (), job.output.path)
-    wrong = [why for key, source in sources.items() if (why := _why_not(job, key, source))]
+    wrong, requests = [], {}
+    for key, source in sources.items():
+        try:
+            requests[key] = asked(source, job.options)
+        except PlanError as error:
+            name = "" if source.name in str(error) else f"{source.name}: "
+            wrong.append(f"{name}{error}; or leave it out: exclude = [{key!r}]")
     if wrong:
         refused = PlanError("\n".join(map(printable, wrong)))
         refused.several = True  # type: ignore[attr-defined] # who prints it keeps its lines
@@ -75,49 +81,30 @@ def check_job(job: Job) -> dict[str, Source]:
     refuse_equal(*beside)
     _refuse_clashes(job, sources)
     check_cluster(job.cluster)
-    check_writing(job.output.path, job.reduce.ops, job.reduce.dtype, overwrite=job.output.overwrite)
-    asked = job.reduce
-    for source in sources.values():
-        refuse_taken_names(
-            job.output.path,
-            source,
-            asked.ops,
-            axis=asked.axes,
-            selection=asked.selection,
-            keepdims=asked.keepdims,
-        )
+    check_writing(job.output.path, job.options, overwrite=job.output.overwrite)
+    for request in requests.values():
+        refuse_taken_names(job.output.path, request)
     check_output(manifest_path(job), (".json",), overwrite=True)
     if job.output.report is not None:
         check_report(job.output.report)
-    return sources
+    return requests
 
 
 def _refuse_clashes(job: Job, sources: Mapping[str, Source]) -> None:
     """Refuse results that would stand where those of another source do, in a Zarr."""
-    ops = [as_monoid(op).name for op in job.reduce.ops]
     below: dict[str, str] = {}
     for key in sources:
         parts = key.split("/")
         for depth in range(1, len(parts) + 1):
             below.setdefault("/".join(parts[:depth]), key)
     for key in sources:
-        for op in ops:
+        for op in job.options.names:
             other = below.get(f"{key}/{op}")
             if other is not None:
                 raise JobError(
                     f"the {op} of {key!r} would stand where results of {other!r} do; "
                     "name the folder above them with a pattern, or run two jobs"
                 )
-
-
-def _why_not(job: Job, key: str, source: Source) -> str:
-    """Say why an array cannot be reduced as is asked, and how to do without it."""
-    try:
-        check(source, **_asked(job))
-    except PlanError as error:
-        name = "" if source.name in str(error) else f"{source.name}: "
-        return f"{name}{error}; or leave it out: exclude = [{key!r}]"
-    return ""
 
 
 def plan_job(job: Job) -> dict[str, Plan]:
@@ -129,7 +116,7 @@ def plan_job(job: Job) -> dict[str, Plan]:
         If anything is wrong.
     """
     terms = planned_workers(job.cluster)
-    return {key: plan(source, **_asked(job), **terms) for key, source in check_job(job).items()}
+    return {key: plan(request, **terms) for key, request in check_job(job).items()}
 
 
 def run_job(
@@ -156,7 +143,7 @@ def run_job(
     # Before the lock too: its folder may not be there.
     check_writable(job.output.path, overwrite=True)
     with locked(job.output.path):
-        sources = check_job(job)
+        requests = check_job(job)
         record = Record(job.name, job.model_dump(mode="json", by_alias=True))
         with reported(record, job.output.report), recorded(record, manifest_path(job)):
             reduced = {}
@@ -165,36 +152,14 @@ def run_job(
                     on_client(client)
                 limit = job.limits.time
                 deadline = None if limit is None else time.monotonic() + limit
-                for key, source in sources.items():
-                    given = _asked(job) | _limits(job)
-                    run = submit(source, client=client, on_event=on_event, **given)
+                for key, request in requests.items():
+                    run = submit(request, client=client, on_event=on_event)
                     record.runs[key] = run
                     _wait(run, job, deadline)
                     reduced[key] = run.results
                 # Before the cluster is closed, which takes longer than a small job.
                 write_results(job.output.path, reduced, overwrite=job.output.overwrite)
     return Outcome(reduced, record)
-
-
-def _asked(job: Job) -> dict[str, Any]:
-    """Return what `check`, `plan` and `submit` are all given."""
-    asked = job.reduce
-    return {
-        "op": asked.ops,
-        "axis": asked.axes,
-        "selection": asked.selection,
-        "ddof": asked.ddof,
-        "skipna": asked.skipna,
-        "where": asked.where,
-        "mask_and_scale": asked.mask_and_scale,
-        "mode": asked.mode,
-        "dtype": asked.dtype,
-        "memory": job.limits.memory,
-    }
-
-
-def _limits(job: Job) -> dict[str, Any]:
-    return {"keepdims": job.reduce.keepdims, "on_bad_chunk": job.limits.on_bad_chunk}
 
 
 def _wait(run: Run, job: Job, deadline: float | None) -> None:

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from functools import cached_property
+from typing import Annotated, Literal, TypeAlias
 
-import numpy as np
-from dask.utils import parse_timedelta
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    WithJsonSchema,
     model_validator,
 )
 
-from chunkfold.api import ON_BAD_CHUNK
-from chunkfold.errors import PlanError
-from chunkfold.grid import Selection
-from chunkfold.kernels import Monoid, as_monoid
-from chunkfold.kernels.expressions.parsed import parsed
-from chunkfold.planning.request import MODES
-from chunkfold.units import size_bytes
+from chunkfold.kernels import Monoid
+from chunkfold.planning.options import MODES, ON_BAD_CHUNK, Options
 from chunkfold.workflows.as_zarr import check_results
-from chunkfold.workflows.parsing import named, parse_selection, with_edges, words
+from chunkfold.workflows.job.values import (
+    Count,
+    KubeName,
+    Nbytes,
+    Seconds,
+    Text,
+    Texts,
+    Word,
+    apart,
+    condition,
+    dtype_name,
+    listed,
+    reductions,
+    scheduler,
+    selectable,
+    slurm_time,
+)
+from chunkfold.workflows.parsing import parse_selection, with_edges
 
-_SIZE = re.compile(r"\s*[0-9]{1,9}(\.[0-9]+)?\s*[kKMGTP]?i?B\s*")
-_TIME = re.compile(r"\s*[0-9]{1,6}(\.[0-9]+)?\s*(ms|s|m|h|d)\s*")
-_LONGEST_S = 10 * 365 * 86400.0
 VERSION = 1
 """Of job files: raised when an older chunkfold would misread one."""
 
@@ -43,117 +49,30 @@ class _Table(BaseModel):
     )
 
 
-def _selectable(text: str) -> str:
-    parse_selection(text)
-    return text
-
-
-def _condition(text: str) -> str:
-    parsed(text)
-    return text
-
-
-def _nbytes(text: Any) -> int:
-    """Read a size; never a bare number, which would leave its unit open."""
-    sound = isinstance(text, str) and re.fullmatch(
-        r"\s*[0-9]{1,9}(\.[0-9]+)?\s*[kKMGTP]?i?B\s*", text
-    )
-    nbytes = size_bytes(text) if sound else 0
-    if nbytes <= 0:
-        raise PlanError(f"give a size with its unit, such as '2 GiB', not {text!r}")
-    return nbytes
-
-
-def _seconds(text: Any) -> float:
-    sound = isinstance(text, str) and re.fullmatch(
-        r"\s*[0-9]{1,6}(\.[0-9]+)?\s*(ms|s|m|h|d)\s*", text
-    )
-    seconds = float(parse_timedelta(text, default=False)) if sound else 0.0
-    if not 0 < seconds < _LONGEST_S:
-        raise PlanError(f"give a time with its unit, such as '90 m' or '2 h', not {text!r}")
-    return seconds
-
-
-def _listed(value: Any) -> Any:
-    """Take one for a list of one."""
-    return value if isinstance(value, list) else [value]
-
-
-def _dtype(name: str) -> str:
-    try:
-        np.dtype(name)
-    except (TypeError, ValueError, SyntaxError):
-        raise PlanError(f"{name!r} is no dtype") from None
-    return name
-
-
-_TEXT = {"type": "string"}
-Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
-Word = Annotated[str, Field(pattern=r"^[\w.:/@+-]+$")]
-Texts = Annotated[
-    list[Text],
-    BeforeValidator(_listed),
-    Field(min_length=1),
-    WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}),
-]
-KubeName = Annotated[str, Field(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Nbytes = Annotated[int, BeforeValidator(_nbytes), WithJsonSchema(_TEXT)]
-Seconds = Annotated[float, BeforeValidator(_seconds), WithJsonSchema(_TEXT)]
-
-
-def _reductions(given: list[str]) -> list[str]:
-    """Take apart what is joined by commas, and look every name up."""
-    names = words(tuple(given))
-    for name in names:
-        found = as_monoid(named(name))
-        if found.inputs != 1:
-            raise PlanError(f"{found.name} takes two arrays; a job reduces one at a time")
-    return names
-
-
-def _apart(claims: dict[str, str]) -> dict[str, str]:
-    if len(set(claims.values())) < len(claims):
-        raise PlanError("two claims cannot be at one path")
-    return claims
-
-
-def _scheduler(text: str) -> str:
-    if not re.fullmatch(r"(\w+://)?[^\s/]+:[0-9]+/?", text):
-        raise PlanError(f"give a scheduler's address, such as 'tcp://10.0.0.1:8786', not {text!r}")
-    return text
-
-
-def _slurm_time(text: str) -> str:
-    if not re.fullmatch(r"([0-9]+-)?[0-9]+(:[0-9]+){0,2}", text):
-        raise PlanError(f"give a time as Slurm writes it, such as '02:00:00', not {text!r}")
-    return text
-
-
 class Reduction(_Table):
     """What is computed of every array."""
 
-    statistics: Annotated[Texts, AfterValidator(_reductions)]
+    statistics: Annotated[Texts, AfterValidator(reductions)]
     """Names of reductions, as `chunkfold reduce --op` has them; all in one read."""
-    axes: Annotated[list[int | str], BeforeValidator(_listed), Field(min_length=1)] | None = None
+    axes: Annotated[list[int | str], BeforeValidator(listed), Field(min_length=1)] | None = None
     """Axes to reduce, by number or name; all of them without it."""
-    keepdims: bool = False
+    keepdims: bool = Options.keepdims
     """Keep reduced axes with size one."""
-    select: Annotated[str, AfterValidator(_selectable)] | None = None
+    select: Annotated[str, AfterValidator(selectable)] | None = None
     """Part of each array, as in NumPy's brackets: "0:100, ..., 3"."""
     edges: Text | None = None
     """Of a histogram's bins: "0,10,100", or LOW:HIGH:BINS."""
-    ddof: int | float = 0
+    ddof: int | float = Options.ddof
     """Variances divide by count - ddof."""
     skipna: bool = False
     """Take elements that are NaN or NaT for absent."""
-    where: Annotated[str, AfterValidator(_condition)] | None = None
+    where: Annotated[str, AfterValidator(condition)] | None = None
     """Take elements for absent of which this does not hold: "x > 300"."""
-    mask_and_scale: bool = False
+    mask_and_scale: bool = Options.mask_and_scale
     """Unpack values by `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, as xarray."""
-    mode: Literal[MODES] = MODES[0]  # type: ignore[valid-type] # one list of modes for all
+    mode: Literal[MODES] = Options.mode  # type: ignore[valid-type] # one list of modes for all
     """"exact" or "fast"."""
-    dtype: Annotated[str, AfterValidator(_dtype)] | None = None
+    dtype: Annotated[str, AfterValidator(dtype_name)] | None = None
     """Cast elements to this first, and the result to it."""
 
     @property
@@ -161,15 +80,14 @@ class Reduction(_Table):
         """The statistics as the library has them."""
         return with_edges(self.statistics, self.edges)
 
-    @property
-    def selection(self) -> Selection:
-        """The selection as the library has it."""
-        return parse_selection(self.select)
-
     @model_validator(mode="after")
     def _known(self) -> Reduction:
         _ = self.ops
         return self
+
+
+_SAME = ("keepdims", "ddof", "skipna", "where", "mask_and_scale", "mode", "dtype")
+"""Keys of `reduce` that are called as the library's options."""
 
 
 class Output(_Table):
@@ -199,7 +117,7 @@ class Address(_Table):
     """A cluster that is there: `dask scheduler`, and `chunkfold worker` on each host."""
 
     kind: Literal["address"]
-    address: Annotated[str, AfterValidator(_scheduler)]
+    address: Annotated[str, AfterValidator(scheduler)]
     """Of the scheduler: "tcp://10.0.0.1:8786", or "tls://..."."""
     tls_ca_file: Text | None = None
     """Certificates of the authority, as PEM: a path, relative to the job file's folder. Dask's
@@ -224,7 +142,7 @@ class Slurm(_Table):
     """Of each."""
     memory: Nbytes
     """Of each."""
-    time: Annotated[str, AfterValidator(_slurm_time)] = "01:00:00"
+    time: Annotated[str, AfterValidator(slurm_time)] = "01:00:00"
     """Wall time of each, as sbatch has it."""
     partition: Word | None = None
     account: Word | None = None
@@ -259,7 +177,7 @@ class Kubernetes(_Table):
     namespace: KubeName | None = None
     """That of the context, or of this pod, without it."""
     claims: Annotated[
-        dict[KubeName, Annotated[str, Field(pattern=r"^/[^:\x00-\x1f]+$")]], AfterValidator(_apart)
+        dict[KubeName, Annotated[str, Field(pattern=r"^/[^:\x00-\x1f]+$")]], AfterValidator(apart)
     ] = {}
     """Persistent volume claims that workers read, and where sources say that they are."""
     secrets: list[KubeName] = []
@@ -285,7 +203,7 @@ class Limits(_Table):
     """Of a worker, above an idle one: "2 GiB"."""
     time: Seconds | None = None
     """Of its runs together, once its workers are there: "2 h"."""
-    on_bad_chunk: Literal[ON_BAD_CHUNK] = ON_BAD_CHUNK[0]  # type: ignore[valid-type] # as above
+    on_bad_chunk: Literal[ON_BAD_CHUNK] = Options.on_bad_chunk  # type: ignore[valid-type] # as above
     """"stop", or "skip": chunks that cannot be read are left out, and told."""
 
 
@@ -308,5 +226,18 @@ class Job(_Table):
 
     @model_validator(mode="after")
     def _fits(self) -> Job:
-        check_results(self.output.path, self.reduce.ops, self.reduce.dtype)
+        check_results(self.output.path, self.options)
         return self
+
+    @cached_property
+    def options(self) -> Options:
+        """What is asked of each array, as the library has it."""
+        asked, limits = self.reduce, self.limits
+        return Options(
+            asked.ops,
+            axis=asked.axes,
+            selection=parse_selection(asked.select),
+            memory=limits.memory,
+            on_bad_chunk=limits.on_bad_chunk,
+            **{name: getattr(asked, name) for name in _SAME},
+        )

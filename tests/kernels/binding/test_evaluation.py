@@ -17,12 +17,15 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.accumulator.sums import any_lost
+from tests.conftest import some
 from tests.kernels.fold.test_fold import upload
 
 pytestmark = pytest.mark.unoptimised
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint16", "int32", "int64", "uint64", "bool",
           "complex64", "datetime64[s]", "timedelta64[ms]")  # fmt: skip
+LAYOUTS = (((257,), (0,)), ((5, 70), (1,)), ((70, 5), (0,)))
+"""Shapes, and axes that are reduced: each for other kernels."""
 ROUNDED = 1e-5
 """Relative difference of sums in one order and another, and of OpenCL's functions."""
 
@@ -58,35 +61,39 @@ def defined(inputs: int, dtype: str, *, exact: bool) -> list[Monoid]:
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("inputs", [1, 2])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("dtype", "layout"), some(DTYPES, LAYOUTS, of=3))
 def test_devices_give_what_numpy_evaluates(
-    opened: DeviceContext, dtype: str, inputs: int, exact: bool
+    opened: DeviceContext,
+    dtype: str,
+    layout: tuple[tuple[int, ...], tuple[int, ...]],
+    inputs: int,
+    exact: bool,
 ) -> None:
+    shape, axes = layout
     monoids = defined(inputs, dtype, exact=exact)
     if exact and np.dtype(dtype).kind not in "fc":
         return  # integers are exact in either mode
     assert monoids
-    for shape, axes in (((257,), (0,)), ((5, 70), (1,)), ((70, 5), (0,))):
-        arrays = [elements(dtype, shape, seed) for seed in range(inputs)]
-        bound = bind(monoids, [array.dtype for array in arrays], exact=exact)
-        whole = box(shape, axes)
-        accumulator = bound.accumulator.for_outputs(whole.outputs)
-        tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
-        fold = Fold(opened, accumulator, tuning, outputs=whole.outputs)
-        fold.add([upload(opened, array) for array in arrays], whole)
-        partial = fold.finish()
-        assert not any_lost(accumulator, partial).any()
-        for one, monoid in zip(bound.statistics, monoids, strict=True):
-            got = one.finish(partial, shape, axes)
-            want = np.atleast_1d(monoid.evaluate(*arrays, axis=axes, exact=exact))
-            want = want[None] if got.ndim > 1 and want.ndim < got.ndim else want
-            assert got.dtype == want.dtype, monoid.name
-            if one.rounds:
-                close = np.isclose(got.astype(complex), want.astype(complex), rtol=ROUNDED,
-                                   atol=ROUNDED, equal_nan=True)  # fmt: skip
-                assert close.all(), (monoid.name, got, want)
-            else:
-                assert got.tobytes() == want.tobytes(), (monoid.name, got, want)
+    arrays = [elements(dtype, shape, seed) for seed in range(inputs)]
+    bound = bind(monoids, [array.dtype for array in arrays], exact=exact)
+    whole = box(shape, axes)
+    accumulator = bound.accumulator.for_outputs(whole.outputs)
+    tuning = choose(opened.device, accumulator, kernels=(whole.kernel,))
+    fold = Fold(opened, accumulator, tuning, outputs=whole.outputs)
+    fold.add([upload(opened, array) for array in arrays], whole)
+    partial = fold.finish()
+    assert not any_lost(accumulator, partial).any()
+    for one, monoid in zip(bound.statistics, monoids, strict=True):
+        got = one.finish(partial, shape, axes)
+        want = np.atleast_1d(monoid.evaluate(*arrays, axis=axes, exact=exact))
+        want = want[None] if got.ndim > 1 and want.ndim < got.ndim else want
+        assert got.dtype == want.dtype, monoid.name
+        if one.rounds:
+            close = np.isclose(got.astype(complex), want.astype(complex), rtol=ROUNDED,
+                               atol=ROUNDED, equal_nan=True)  # fmt: skip
+            assert close.all(), (monoid.name, got, want)
+        else:
+            assert got.tobytes() == want.tobytes(), (monoid.name, got, want)
 
 
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])

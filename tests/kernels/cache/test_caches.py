@@ -137,6 +137,22 @@ def test_caches_hold_neither_pickles_nor_lists_of_drivers(used: tuple[Path, str]
 
 
 @pytest.mark.cpu_runtime
+def test_what_one_process_built_is_there_for_the_next_in_whichever_slot(
+    used: tuple[Path, str], tmp_path: Path
+):
+    cache = tmp_path / "cache"
+    shutil.copytree(used[0], cache)
+    holder = start(cache)
+    assert holder.stdout.readline().strip() == "0"  # where all was kept before
+    built = {path: path.stat().st_ino for path in cache.rglob("programs/*")}
+    done = folded(cache)
+    holder.communicate("\n", timeout=30)
+    assert done.stdout == used[1], done.stderr
+    assert (cache / "slots" / "1").is_dir()
+    assert built == {path: path.stat().st_ino for path in cache.rglob("programs/*")} != {}
+
+
+@pytest.mark.cpu_runtime
 def test_a_cache_of_which_no_file_is_whole_is_made_again_and_said_once(
     used: tuple[Path, str], tmp_path: Path
 ):

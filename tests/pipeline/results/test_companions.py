@@ -12,9 +12,10 @@ import xarray
 import zarr
 
 import chunkfold as cf
+from chunkfold.planning.asking import asked
+from chunkfold.planning.options import Options
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Kept
-from chunkfold.sources.opening import open_source
 from chunkfold.workflows.project import project
 from chunkfold.workflows.writing import write_results
 
@@ -129,7 +130,7 @@ def test_records_have_their_own(store: Path, tmp_path: Path):
 )
 def test_a_grid_mapping_stays_where_its_coordinates_do(store: Path, mapping, axis, left):
     zarr.open_array(store / "a").attrs["grid_mapping"] = mapping
-    found = Companions(Kept.of(open_source(store / "a"), axis, None), read=False)
+    found = Companions(Kept.of(asked(store / "a", Options(axis=axis))), read=False)
     assert found.attributes.get("grid_mapping") == left
     assert ("crs" in {one.name for one in found.all}) == (left is not None)
 

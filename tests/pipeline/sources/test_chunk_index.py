@@ -20,22 +20,22 @@ import chunkfold as cf
 from chunkfold.decoding.direct import Direct
 from chunkfold.errors import ChunkError
 from chunkfold.grid import Cells, select
-from chunkfold.kernels import Combiner, as_monoid, bind
+from chunkfold.kernels import Combiner
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import cut_blocks, even_runs
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import (
     SPARSE,
-    Holdings,
     ListingTerms,
+    StoredLeaves,
     expected_objects,
     with_objects,
 )
-from chunkfold.planning.planner import make_plan
 from chunkfold.reading import parts
 from chunkfold.sources import chunk_index
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.opening import open_source
+from tests.plans import planned
 
 pytestmark = pytest.mark.unoptimised
 
@@ -526,8 +526,7 @@ def test_blocks_share_stored_bytes_not_leaves(tmp_path: Path):
     kept[100:200] = True
     made, _ = sparse(tmp_path / "s.zarr", array, kept, chunks=(1, 64), compressors=None)
     source = open_source(made)
-    bound = bind([as_monoid("sum")], [source.dtype])
-    plan = make_plan((source,), bound, listings=[source.listing()], workers=4)
+    plan = planned(source, "sum", listings=[source.listing()], workers=4)
     held = [int((~block.absent_parts(0)).sum()) for block in plan.blocks]
     assert sum(held) == 100
     assert len(held) >= 16
@@ -566,8 +565,8 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
     assert source.remote == remote
     listing = Listing(sizes.astype(np.uint32), 0)
     terms = [ListingTerms.of(listing)]
-    holdings = Holdings.of(layout, [source], [listing])
-    made = cut_blocks(np.full(holdings.absent.shape, 900), holdings.absent, 2, 0)
+    stored = StoredLeaves.of(layout, [source], [listing])
+    made = cut_blocks(np.full(stored.absent.shape, 900), stored.absent, 2, 0)
     for block in made:
         sent = with_objects(block, layout, [source], [listing], terms)
         for tile in range(*block.tiles):
@@ -577,9 +576,9 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
                 if there.any():
                     (known,) = expected_objects(layout, [source], terms, sent, tile, part, [set()])
                     np.testing.assert_array_equal(known.sizes, sizes[box])
-                assert holdings.absent[tile, part] == (not there.any())
+                assert stored.absent[tile, part] == (not there.any())
                 left_out = remote or there.mean() <= SPARSE
-                assert holdings.decoded[tile, part] == pytest.approx(
+                assert stored.decoded[tile, part] == pytest.approx(
                     8 * layout.leaf_elements()[tile, part] * (there.mean() if left_out else 1)
                 )
                 rows = [piece.source for piece in layout.leaf(tile, part)]

@@ -19,12 +19,11 @@ from zarr.storage import ObjectStore
 import chunkfold as cf
 from chunkfold.errors import ChangedError
 from chunkfold.events import BlockProgress
-from chunkfold.kernels import as_monoid, bind
 from chunkfold.planning import blocks, planner
-from chunkfold.planning.planner import make_plan
 from chunkfold.sources import chunk_index
 from chunkfold.sources.opening import open_source
 from chunkfold.stores.expected import Listed, State
+from tests.plans import planned
 from tests.web import served
 
 pytestmark = pytest.mark.unoptimised
@@ -192,13 +191,14 @@ def test_an_object_is_compared_with_its_entry(size: int, found: State | None, to
 def test_ten_million_chunks_are_planned_in_little_memory(shape, chunks, axis):
     """With what was listed of each, and with what is noted of a block."""
     source = open_source(zarr.create_array({}, shape=shape, chunks=chunks, dtype="f4"))
-    bound = bind([as_monoid("mean")], [source.dtype], exact=True)
     tracemalloc.start()
     try:
         sizes = np.full(source.object_grid, 10**6, np.uint32)
         sizes.reshape(-1)[::1001] = 0
         sizes.reshape(-1)[::7] = np.arange(0, sizes.size, 7)
-        plan = make_plan((source,), bound, axis=axis, listings=[chunk_index.Listing(sizes, 5)])
+        plan = planned(
+            source, "mean", mode="exact", axis=axis, listings=[chunk_index.Listing(sizes, 5)]
+        )
         sent = plan.sent(plan.blocks[len(plan.blocks) // 2])
         missing, objects = plan.missing[source.name]
         assert tracemalloc.get_traced_memory()[1] < 200e6

@@ -1,4 +1,4 @@
-"""What a store holds is listed whole, in lots or not."""
+"""What a store holds is listed whole, in ranges or not."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def sizes_of(array: zarr.Array) -> np.ndarray:
 
 
 @pytest.fixture
-def lots(monkeypatch: pytest.MonkeyPatch) -> list:
-    """The lots that are listed."""
+def ranges(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The ranges that are listed."""
     seen, between = [], listing._between
 
     def noted(*given: object) -> list:
@@ -62,7 +62,7 @@ def test_marks_change_nothing_of_what_is_listed(path: str, keys: set[str], data:
     assert sorted(found) == [(key, n + 1) for n, key in enumerate(sorted(keys))]
 
 
-def test_a_large_array_is_listed_in_lots_that_are_alike(lots: list):
+def test_a_large_array_is_listed_in_lots_that_are_alike(ranges: list):
     store = MemoryStore()
     array = zarr.create_array(
         ObjectStore(store), name="a", shape=(20, 30), chunks=(1, 1), dtype="i1", compressors=None
@@ -70,13 +70,13 @@ def test_a_large_array_is_listed_in_lots_that_are_alike(lots: list):
     array[...] = 1
     array[3, 4:9] = 0  # what is fill is not stored
     assert (sizes_of(array) == array[...]).all()
-    assert len(lots) == chunk_index._LOTS
+    assert len(ranges) == chunk_index._RANGES
     keys = sorted(key for key, *_ in listed(store, "a"))
-    sizes = [sum(behind < key <= (last or "~") for key in keys) for behind, last in lots]
-    assert max(sizes) <= 3 * len(keys) / len(lots)
+    sizes = [sum(behind < key <= (last or "~") for key in keys) for behind, last in ranges]
+    assert max(sizes) <= 3 * len(keys) / len(ranges)
 
 
-def test_a_store_that_lists_in_no_order_is_listed_at_one_go(tmp_path: Path, lots: list):
+def test_a_store_that_lists_in_no_order_is_listed_at_one_go(tmp_path: Path, ranges: list):
     array = zarr.create_array(
         str(tmp_path / "a"), shape=(40, 40), chunks=(1, 1), dtype="i1", compressors=None
     )
@@ -85,10 +85,10 @@ def test_a_store_that_lists_in_no_order_is_listed_at_one_go(tmp_path: Path, lots
     first = [key for key, *_ in listed(store.store, "a")][:PAGE]
     assert first != sorted(first), "folders are in order here, so this shows nothing"
     assert np.all(sizes_of(zarr.open_array(store, path="a")) == 1)
-    assert not lots
+    assert not ranges
 
 
-def test_a_listing_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch, lots: list):
+def test_a_listing_that_takes_too_long_ends(monkeypatch: pytest.MonkeyPatch, ranges: list):
     store = MemoryStore()
     for number in range(100):
         obstore.put(store, f"a/{number}", b"x")

@@ -78,8 +78,8 @@ def test_a_device_of_another_host_is_refused_in_a_sentence(array: str):
 
 
 def test_a_variant_that_cannot_be_is_refused(array: str):
-    with pytest.raises(DeviceError, match="no variant is called 'trees'"):
-        cf.plan(array, "max").explain(variant="trees")
+    with pytest.raises(cf.PlanError, match="variant is 'trees'; there are: 'tree', 'work_group'"):
+        cf.plan(array, "max", variant="trees")
 
 
 def test_without_float64_programs_have_none(array: str):

@@ -24,7 +24,7 @@ from chunkfold.reading import staging, work_shares
 from chunkfold.running import backend
 from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.worker import per_thread, totals, worker_device
-from chunkfold.worker.per_thread import InTurnStrand, Strand, Strands
+from chunkfold.worker.per_thread import FoldInTurn, PerThread, ThreadFold
 
 SHAPE, CHUNKS = (40, 60, 50), (8, 60, 50)
 OPS = ["sum", "std", "max"]
@@ -43,11 +43,11 @@ def _small_pieces(monkeypatch, device):
 
 
 @pytest.fixture
-def ran(monkeypatch) -> list[Strand]:
-    """The strands that ran."""
-    seen: list[Strand] = []
-    run = Strand.run
-    monkeypatch.setattr(Strand, "run", lambda self: (seen.append(self), run(self))[1])
+def ran(monkeypatch) -> list[ThreadFold]:
+    """The threads that ran."""
+    seen: list[ThreadFold] = []
+    run = ThreadFold.run
+    monkeypatch.setattr(ThreadFold, "run", lambda self: (seen.append(self), run(self))[1])
     return seen
 
 
@@ -62,8 +62,8 @@ def wild(dtype: str = "f4") -> np.ndarray:
     return (np.random.default_rng(0).normal(size=SHAPE) * 100).astype(dtype)
 
 
-def without_strands(monkeypatch) -> None:
-    monkeypatch.setattr(Strands, "suit", lambda *_: False)
+def without_thread_folds(monkeypatch) -> None:
+    monkeypatch.setattr(PerThread, "suit", lambda *_: False)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, l
     exact, fast = (cf.submit(path, OPS, mode=mode) for mode in ("exact", "fast"))
     found, near = exact.result(), fast.result()
     assert ran
-    without_strands(monkeypatch)
+    without_thread_folds(monkeypatch)
     assert cf.reduce(path, OPS) == found
     for name, value in cf.reduce(path, OPS, mode="fast").items():
         np.testing.assert_allclose(near[name], value, rtol=1e-4)
@@ -97,7 +97,7 @@ def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, l
 
 def test_no_other_thread_folds_if_the_device_can_do_without(tmp_path: Path, device, ran):
     cf.reduce(stored(tmp_path / "a", wild()), "sum")
-    queues = {type(strand._fold.launcher.queue) for strand in ran}
+    queues = {type(thread._fold.launcher.queue) for thread in ran}
     assert queues == {CallersQueue if runs_here(device) else cl.CommandQueue}
 
 
@@ -137,7 +137,7 @@ def test_bits_do_not_depend_on_who_folds_the_last_leaves(
 ):
     monkeypatch.setattr("chunkfold.planning.planner.LEAF_BYTES", 4 * 2 * 60 * 50)
     path = stored(tmp_path / "a", wild(), chunks=(2, 60, 50), compressors=compressors)
-    plain, finish, found, took = Strand._add, Fold.finish, [], []
+    plain, finish, found, took = ThreadFold._add, Fold.finish, [], []
     monkeypatch.setattr(Fold, "finish", lambda fold: (took.append(fold), finish(fold))[1])
     for slow in (0, 1):
 
@@ -146,11 +146,11 @@ def test_bits_do_not_depend_on_who_folds_the_last_leaves(
             return plain(self, *given)
 
         ran.clear(), took.clear()
-        monkeypatch.setattr(Strand, "_add", add)
+        monkeypatch.setattr(ThreadFold, "_add", add)
         found.append(cf.reduce(path, ["sum", "std"], mode="fast"))
-        shares = [sum(fold is strand._fold for fold in took) for strand in ran]
+        shares = [sum(fold is thread._fold for fold in took) for thread in ran]
         assert shares[slow] < shares[1 - slow]
-        assert sum(shares) == 2 * (work_shares._LAST_LEAVES + work_shares._LAST_LOTS)
+        assert sum(shares) == 2 * (work_shares._LAST_LEAVES + work_shares._LAST_SHARES)
     assert found[0] == found[1]
 
 
@@ -169,7 +169,7 @@ def test_small_chunks_of_two_inputs_stay_aligned(tmp_path: Path, monkeypatch, ra
     chosen = np.s_[1:, 3:58, 1:]
     expected = (one[chosen] * two[chosen]).sum()
     np.testing.assert_allclose(cf.reduce(paths, "dot", selection=chosen), expected)
-    assert {type(strand) for strand in ran} == {InTurnStrand}
+    assert {type(thread) for thread in ran} == {FoldInTurn}
 
 
 def test_of_small_chunks_a_damaged_one_is_named_and_skipped(tmp_path: Path, ran):
@@ -179,7 +179,7 @@ def test_of_small_chunks_a_damaged_one_is_named_and_skipped(tmp_path: Path, ran)
     bad.write_bytes(bad.read_bytes()[:-7])
     with pytest.raises(cf.ChunkError, match=r"a: cannot read chunk 'c/3/4/0'"):
         cf.reduce(path)
-    assert {type(strand) for strand in ran} == {InTurnStrand}
+    assert {type(thread) for thread in ran} == {FoldInTurn}
     run = cf.submit(path, on_bad_chunk="skip")
     assert run.result() == array.sum() - array[15:20, 24:30].sum()
     assert list(run.skipped.values()) == [5 * 6 * 50]
@@ -217,7 +217,7 @@ def test_others_go_through_the_ring(tmp_path: Path, ran, layout: dict, given: di
 def test_many_readers_would_wait_for_each_other(tmp_path: Path, monkeypatch, device, ran):
     path = stored(tmp_path / "a", wild())
     owned = worker_device.process_device(device.spec)
-    for readers, many in ((per_thread.MOST_STRANDS, 1), (per_thread.MOST_STRANDS + 1, 0)):
+    for readers, many in ((per_thread.MOST_THREADS, 1), (per_thread.MOST_THREADS + 1, 0)):
         monkeypatch.setattr(owned, "readers", readers)
         monkeypatch.setattr(per_thread, "PIECE_BYTES", 20_000)
         cf.reduce(path)

@@ -45,7 +45,7 @@ Decode = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Held:
+class DataArrays:
     """One or two DataArrays, aligned, as the arrays of a store and a selection of them."""
 
     arrays: tuple[xarray.DataArray, ...]
@@ -110,7 +110,7 @@ def is_held(given: Any, kind: str = "DataArray") -> bool:
     return xarray is not None and isinstance(given, getattr(xarray, kind))
 
 
-def held_by(given: Any, selection: Selection = None) -> Held | None:
+def data_arrays(given: Any, selection: Selection = None) -> DataArrays | None:
     """Return what stands behind one DataArray, or two; None if that is not what was given.
 
     `selection` is made of these. Nothing is read.
@@ -135,7 +135,9 @@ def held_by(given: Any, selection: Selection = None) -> Held | None:
     if any(cut != first for _, cut, _ in found):
         why = "the two are other places of their stores"
         found, first = [(_otherwise(one, why), None, False) for one in arrays], None
-    return Held(arrays, tuple(one for one, _, _ in found), first, tuple(one for _, _, one in found))
+    return DataArrays(
+        arrays, tuple(one for one, _, _ in found), first, tuple(one for _, _, one in found)
+    )
 
 
 def _selected(array: xarray.DataArray, selection: Selection) -> xarray.DataArray:

@@ -1,0 +1,195 @@
+"""Inputs that lack axes of the data, as weights and masks do: each worker holds them whole."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.errors import DeviceError, PlanError
+from chunkfold.grid import Axis, Piece
+from chunkfold.kernels import DeviceContext, Monoid, as_monoid
+from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.kernels.dtypes import stored_name
+from chunkfold.kernels.geometry import c_strides
+from chunkfold.kernels.program.device_context import device_errors
+from chunkfold.settings import StorageOptions
+from chunkfold.sources.axis_names import Named, axis_names
+from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.opening import open_any
+from chunkfold.stores.addresses import NO_OPTIONS
+from chunkfold.units import size_text
+
+MOST_BYTES = 256 << 20
+"""Of one such input."""
+WEIGHTED = ("sum", "mean", "var", "std")
+"""Reductions that weigh elements, by the names that they have without weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldInput:
+    """An input with some of the data's axes, the same along all others."""
+
+    name: str
+    """How messages call it."""
+    axes: tuple[int, ...]
+    """Of the data, ascending."""
+    values: np.ndarray
+    """Over what is selected of these axes, C-contiguous."""
+
+    @cached_property
+    def _own(self) -> dict[int, int]:
+        return dict(zip(self.axes, c_strides(self.values.shape), strict=True))
+
+    def strides(self, ndim: int) -> tuple[int, ...]:
+        """Return the distance of neighbours along each axis of the data; 0 along those it lacks."""
+        return tuple(self._own.get(axis, 0) for axis in range(ndim))
+
+    def first(self, pieces: Sequence[Piece], within: Sequence[slice]) -> int:
+        """Return where the first element of a part of a leaf is."""
+        return sum(
+            (pieces[axis].position + within[axis].start) * stride
+            for axis, stride in self._own.items()
+        )
+
+    def at(self, pieces: Sequence[slice]) -> np.ndarray:
+        """Return a region of the selection, broadcast to all of its axes."""
+        shape = [len(range(cut.start, cut.stop, cut.step or 1)) for cut in pieces]
+        part = self.values[tuple(pieces[axis] for axis in self.axes)]
+        lacking = [n for n in range(len(shape)) if n not in self.axes]
+        return np.broadcast_to(np.expand_dims(part, lacking), shape)
+
+    def upload(self, opened: DeviceContext) -> cl.Buffer:
+        """Return it on a device.
+
+        Raises
+        ------
+        DeviceError
+            If there is no room for it.
+        """
+        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+        held = np.ascontiguousarray(self.values)  # which makes one number an array of it
+        with device_errors(opened.device, f"uploading {held.nbytes:,} bytes of {self.name}"):
+            return cl.Buffer(opened.context, flags, hostbuf=held)
+
+
+def weights_of(
+    given: Any, source: Named, chosen: Sequence[Axis], options: StorageOptions | None = None
+) -> HeldInput:
+    """Read weights, and lay them along axes of the data of which something is chosen.
+
+    Raises
+    ------
+    PlanError
+        If they fit no axes, are no numbers, or are too many.
+    ChunkfoldError
+        If they cannot be read.
+    """
+    held = _held(given, "weights", source, chosen, options)
+    if held.values.dtype.kind not in "biuf":
+        raise PlanError(f"{held.name} are {held.values.dtype}; weights are numbers")
+    return held
+
+
+def mask_of(
+    given: Any, source: Named, chosen: Sequence[Axis], options: StorageOptions | None = None
+) -> HeldInput:
+    """Read which elements are there; parameters and what is raised as `weights_of`."""
+    held = _held(given, "where", source, chosen, options)
+    if held.values.dtype.kind != "b":
+        raise PlanError(
+            f"{held.name} is {held.values.dtype}; a mask has bools, True where an element counts: "
+            "make it one, as where=mask > 0"
+        )
+    return held
+
+
+def weighted(monoid: Monoid) -> Monoid:
+    """Return the form of a reduction that weighs elements by an input more.
+
+    Raises
+    ------
+    PlanError
+        If it has none.
+    """
+    if monoid.weights:
+        return monoid
+    plain = monoid.name.removeprefix("nan")
+    if plain not in WEIGHTED or not is_known(monoid):
+        raise PlanError(
+            f"{monoid.name!r} takes no weights; {', '.join(WEIGHTED)} do, and monoids that have "
+            "an input for them, with weights=1"
+        )
+    found = as_monoid(f"weighted_{plain}").called(monoid.name)
+    return found.skipping() if monoid.skipna else found
+
+
+def _held(
+    given: Any, what: str, source: Named, chosen: Sequence[Axis], options: StorageOptions | None
+) -> HeldInput:
+    named = hasattr(given, "shape") or _is_address(given)
+    array = open_any(given if named else np.asarray(given), options or NO_OPTIONS)
+    name = what if array.local_path is None and not _is_address(given) else array.name
+    if array.nbytes > MOST_BYTES:
+        raise PlanError(
+            f"{name}: {size_text(array.nbytes)} are more than the {size_text(MOST_BYTES)} that "
+            "each worker holds of it: give it as a second source, with an op of two inputs such "
+            "as 'weighted_mean'"
+        )
+    try:
+        stored_name(array.dtype)
+    except (DeviceError, TypeError) as error:
+        raise PlanError(f"{name}: {error}") from None
+    values = np.empty(array.shape, array.dtype)
+    if values.size:
+        array.read([slice(0, size, 1) for size in array.shape], values)
+    packing = packing_of(array)
+    values = values if packing is None else packing.values(values)
+    along = _along(name, values.shape, array.dims, source)
+    # Axes of one element that the data have more of are none.
+    lacks = [n for n, axis in enumerate(along) if values.shape[n] == 1 != source.shape[axis]]
+    values = np.squeeze(values, tuple(lacks))
+    along = [axis for n, axis in enumerate(along) if n not in lacks]
+    order = sorted(range(len(along)), key=lambda n: along[n])
+    values, along = values.transpose(order), sorted(along)
+    cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
+    native = values.dtype.newbyteorder("=")
+    return HeldInput(name, tuple(along), np.array(values[cut], native, order="C"))
+
+
+def _is_address(given: Any) -> bool:
+    return isinstance(given, (str, os.PathLike))
+
+
+def _along(
+    name: str, shape: tuple[int, ...], dims: Sequence[str | None] | None, source: Named
+) -> list[int]:
+    """Return which of the data's axes each axis is: by names, or else as NumPy broadcasts."""
+    names = axis_names(source, range(len(source.shape))) or []
+    if dims and names and all(dim is not None and names.count(dim) == 1 for dim in dims):
+        along = [names.index(str(dim)) for dim in dims]
+    else:
+        along = list(range(len(source.shape) - len(shape), len(source.shape)))
+    fits = along[:1] >= [0] and all(
+        size in (1, source.shape[axis]) for size, axis in zip(shape, along, strict=True)
+    )
+    if shape and not fits:
+        told = f" along {', '.join(map(str, dims))}" if dims else ""
+        axes = f" along {', '.join(map(str, names))}" if names else ""
+        raise PlanError(
+            f"{name}: shape {shape}{told} does not fit {source.name} of shape {source.shape}{axes}"
+            "; name the axes as xarray does, or give a shape that NumPy broadcasts, before any "
+            "selection"
+        )
+    return along
+
+
+def held_bytes(held: Sequence[HeldInput], threads: int) -> int:
+    """Return what a worker holds of such inputs, and its blocks on the device."""
+    return (1 + threads) * sum(math.prod(one.values.shape) * one.values.itemsize for one in held)

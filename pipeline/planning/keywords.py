@@ -1,0 +1,123 @@
+"""Options as functions take them, by keyword, and what `help` shows of that."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from textwrap import indent
+from typing import Any, TypedDict, TypeVar
+
+from chunkfold.grid import Selection
+from chunkfold.planning.options import Op, Options, Where
+from chunkfold.settings import StorageOptions
+from chunkfold.sources.axis_names import Axis
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MARK = re.compile(r"^op, options\n(?: {4}.*\n)+", re.MULTILINE)
+"""What stands in a docstring where the options are told."""
+
+
+class Keywords(TypedDict, total=False):
+    """The fields of `Options` but `op`, for those who check types: a test sees that they agree."""
+
+    axis: Axis
+    keepdims: bool
+    dtype: Any
+    ddof: float
+    skipna: bool | None
+    where: Where
+    weights: Any
+    mask_and_scale: bool
+    selection: Selection
+    mode: str
+    variant: str | None
+    memory: int | str | None
+    on_bad_chunk: str
+    storage_options: StorageOptions | None
+    by: Any
+    by_axis: Axis
+    groups: Any
+
+
+class _Unsaid(str):
+    """A name that nobody gave."""
+
+    __slots__ = ()
+
+
+DEFAULT: Op = _Unsaid("sum")
+"""The op of `Options` where none is named, told apart from the same one that is."""
+
+
+def options_of(op: Op | Sequence[Op], keywords: Keywords) -> Options:
+    """Return the options that a function was given.
+
+    Raises
+    ------
+    TypeError
+        If there is none of a name.
+    ChunkfoldError
+        As `Options`.
+    """
+    for name in keywords:
+        if name not in Keywords.__annotations__:
+            raise TypeError(
+                f"there is no option {name!r}; there are: {', '.join(Keywords.__annotations__)}"
+            )
+    return Options(**keywords) if op is DEFAULT else Options(op, **keywords)
+
+
+def with_options(function: F) -> F:
+    """Show `help` and editors what a function's `op` and `**options` are.
+
+    Its signature gets the fields of `Options`, and its docstring their meanings, where it has an
+    entry `op, options`.
+    """
+    own, shown = inspect.signature(function), []
+    options = {one.name: _parameter(one.name, one.type, one.default) for one in fields(Options)}
+    for name, parameter in own.parameters.items():
+        if name in options:
+            shown.append(options.pop(name))
+        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            shown.append(parameter)
+    by_keyword = inspect.Parameter.KEYWORD_ONLY
+    first = [one for one in shown if one.kind is not by_keyword]
+    others = [one for one in shown if one.kind is by_keyword]
+    keywords = [one.replace(kind=by_keyword) for one in options.values()]
+    parameters = [*first, *keywords, *others]
+    setattr(function, "__signature__", own.replace(parameters=parameters))  # noqa: B010
+    if function.__doc__:  # which Python leaves out where it is told to
+        told = "".join(f"{name}\n{indent(doc, '    ')}\n" for name, doc in meanings().items())
+        function.__doc__ = _MARK.sub(lambda _: told, inspect.cleandoc(function.__doc__))
+    return function
+
+
+def meanings() -> dict[str, str]:
+    """Return what each field of `Options` means: the text under it; none where there is no source.
+
+    >>> meanings()["keepdims"]
+    'Keep reduced axes with size one.'
+    """
+    try:
+        (declared,) = ast.parse(inspect.getsource(Options)).body
+    except OSError:
+        return {}
+    assert isinstance(declared, ast.ClassDef)
+    names = {one.name for one in fields(Options)}
+    found = {}
+    for field, below in zip(declared.body, declared.body[1:], strict=False):
+        match field, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ) if name in names:
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
+def _parameter(name: str, of: Any, default: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, default=default, annotation=of)

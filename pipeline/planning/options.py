@@ -1,0 +1,301 @@
+"""What is asked of a reduction, beside its source: one value, from the caller to the blocks."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from enum import Enum
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import DeviceError, PlanError
+from chunkfold.grid import Selection
+from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
+from chunkfold.kernels.dtypes import SUPPORTED, stored_name
+from chunkfold.kernels.expressions.parsed import parsed
+from chunkfold.kernels.program.options import VARIANTS
+from chunkfold.planning.held_inputs import weighted
+from chunkfold.redaction import shown_address
+from chunkfold.settings import StorageOptions
+from chunkfold.sources.axis_names import Axis
+from chunkfold.units import size_bytes
+
+MODES = ("exact", "fast")
+ON_BAD_CHUNK = ("stop", "skip")
+_FLAGS = ("keepdims", "mask_and_scale")
+_WITH_DDOF = ("var", "std", "nanvar", "nanstd")
+"""Reductions of the catalogue that ddof changes."""
+Op = str | Monoid
+Where = Any
+"""A condition of elements: a function of symbols, or its text; or a mask, an array of bools."""
+
+
+class _Read(Enum):
+    """Stands for an array that was read."""
+
+    READ = "read"
+
+
+READ = _Read.READ
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is asked of a reduction, beside its source.
+
+    Raises
+    ------
+    ChunkfoldError
+        If a value is none that there is, or two do not go together, whatever the source.
+    """
+
+    op: Op | Sequence[Op] = "sum"
+    """A reduction, by name or as a `Monoid`; or several, which share one read of the data."""
+    _: KW_ONLY
+    axis: Axis = None
+    """Axes to reduce: by the names that the array gives them, or by number, counted after the
+    selection as NumPy does, whose integers leave nothing of an axis; None for all."""
+    keepdims: bool = False
+    """Keep reduced axes with size one."""
+    dtype: Any = None
+    """Cast elements to this before, and the result after. `object` gives the sum or product of
+    integers as Python's: sums of any size, products of up to 64 bits."""
+    ddof: float = 0
+    """Delta degrees of freedom: variances divide by count - ddof."""
+    skipna: bool | None = None
+    """Take elements that are NaN or NaT for absent. None: only floats of xarray's, as xarray does,
+    and those in all reductions but `any` and `all`."""
+    where: Where = None
+    """A condition: elements of which it does not hold count as absent. A function of the elements,
+    as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300". Or a
+    mask: an array of bools (NumPy's, xarray's, or Zarr's, or its path as `pathlib.Path`) that has
+    some of the source's axes, by their names, or as NumPy broadcasts, before any selection."""
+    weights: Any = None
+    """Of elements, in sums, means, variances and deviations: an array of numbers, or its path, that
+    has some of the source's axes, as a mask has. A mean is sum(weights * x) / sum(weights)."""
+    mask_and_scale: bool = False
+    """Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
+    `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
+    the fill value is missing too): float64 ones, or float32 where narrow integers are masked
+    only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. A
+    `chunkfold.errors.PackedWarning` says which attributes are not applied."""
+    selection: Selection = None
+    """Integers, slices with positive steps, Ellipsis: as in `array[selection]`."""
+    mode: str = MODES[0]
+    """"exact": sums, means, variances and norms of floats are computed without rounding and
+    rounded once: the same bits for any chunks, devices and workers. "fast": they are off by no
+    more than `docs/numerics.md` says, and arithmetic takes less time."""
+    variant: str | None = None
+    """Use this kernel variant ("tree", "work_group", "sub_group") instead of the best one."""
+    memory: int | str | None = None
+    """Most that a worker may take above an idle one: bytes, or a text such as "2 GiB"."""
+    on_bad_chunk: str = ON_BAD_CHUNK[0]
+    """"stop": a chunk that cannot be read ends the run. "skip": its elements count as absent, and
+    `Run.skipped` says which they are; exact results are then those of the rest."""
+    storage_options: StorageOptions | None = None
+    """Of sources that are URLs: `absent_status` is one or several statuses (403, 410) by which a
+    server answers for chunks that it does not have; all else is obstore's, such as
+    `skip_signature` or `region`."""
+    by: Any = None
+    """Labels: elements of the same label are a group, and each group has its own results. An array
+    of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with the
+    extents of some axes of the source, before any selection. What is negative, NaN, NaT or
+    masked is in no group. In results the groups are an axis, in the place of the first axis
+    that has labels, in ascending order of their labels, which `Result.labels` has."""
+    by_axis: Axis = None
+    """The axes that labels are along, as `axis`; if it is not given, those that have the names of
+    the labels' axes, or else their extents: the only ones, or the last ones."""
+    groups: Any = None
+    """The labels of the groups, in the order of the results: also of those that have no elements.
+    Other labels are in no group. None: those that there are."""
+
+    def __post_init__(self) -> None:
+        for name in _FLAGS:
+            _check_flag(name, getattr(self, name))
+        _check_flag("skipna", self.skipna or False)
+        for name, allowed in (("mode", MODES), ("on_bad_chunk", ON_BAD_CHUNK)):
+            _check_one_of(name, getattr(self, name), allowed)
+        if self.variant is not None:
+            _check_one_of("variant", self.variant, VARIANTS)
+        _check_mapping("storage_options", self.storage_options)
+        for name in ("by_axis", "groups") if self.by is None else ():
+            if (value := getattr(self, name)) is not None:
+                raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
+        if self.by is not None and (self.weights is not None or self.masked):
+            raise PlanError(
+                "by= takes no weights and no mask of its own yet: reduce the parts of a mask one "
+                "by one, or give labels that are negative where elements do not count"
+            )
+        op: Any = self.op
+        if isinstance(op, Iterable) and not isinstance(op, (str, bytes)):
+            object.__setattr__(self, "op", tuple(op))
+        object.__setattr__(self, "ddof", _number(self.ddof))
+        _ = self.memory_bytes, self.cast
+        _check_names(self.names)
+        _refuse_ddof(self.ddof, self.monoids)
+
+    @property
+    def single(self) -> bool:
+        """Whether one reduction is named by itself, whose result is no mapping then."""
+        return isinstance(self.op, (str, Monoid))
+
+    @property
+    def skips(self) -> bool:
+        """Whether chunks that cannot be read are left out, rather than end the run."""
+        return self.on_bad_chunk == "skip"
+
+    @property
+    def masked(self) -> bool:
+        """Whether an array says which elements are there."""
+        where = self.where
+        return where is not None and not isinstance(where, str) and not callable(where)
+
+    @property
+    def exact(self) -> bool:
+        """Whether sums of floats are exact and rounded once."""
+        return self.mode == "exact"
+
+    @cached_property
+    def monoids(self) -> tuple[Monoid, ...]:
+        """The reductions, which take for absent what is asked to be."""
+        monoids = [as_monoid(one) for one in self.ops]
+        if self.weights is not None:
+            monoids = [weighted(monoid) for monoid in monoids]
+        if self.skipna:
+            monoids = [monoid.skipping() for monoid in monoids]
+        if self.masked:
+            monoids = [monoid.among_input() for monoid in monoids]
+        elif self.where is not None:
+            condition = _condition(self.where)
+            monoids = [monoid.among(condition) for monoid in monoids]
+        return tuple(monoids)
+
+    def alone(self) -> Options:
+        """Return them without arrays that were given, once these are read."""
+        weights = None if self.weights is None else READ
+        where = READ if self.masked else self.where
+        return replace(self, by=None, by_axis=None, groups=None, weights=weights, where=where)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What results go by."""
+        return tuple(monoid.name for monoid in self.monoids)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """`memory` in bytes."""
+        return None if self.memory is None else _nbytes(self.memory)
+
+    @property
+    def cast(self) -> np.dtype | None:
+        """`dtype` as NumPy has it."""
+        return None if self.dtype is None else _dtype(self.dtype)
+
+    def __repr__(self) -> str:
+        """Name what differs from the defaults, without data and secrets of stores."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        shown = (
+            f"{name}={_shown(name, value)}"
+            for name, value in given.items()
+            if name == "op" or not _alike(value, getattr(Options, name))
+        )
+        return f"Options({', '.join(shown)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave what follows from fields out, and name the catalogue's reductions."""
+        ops = tuple(map(_named, self.ops))
+        kept = {one.name: getattr(self, one.name) for one in fields(self)}
+        return kept | {"op": ops[0] if self.single else ops}
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The reductions as they were given."""
+        return self.op if isinstance(self.op, tuple) else (self.op,)
+
+
+def _named(op: Op) -> Op:
+    return op.name if isinstance(op, Monoid) and CATALOGUE.get(op.name) is op else op
+
+
+def _alike(value: Any, default: Any) -> bool:
+    """Whether a value, which may be an array, is a default."""
+    return value is default or (isinstance(value, (str, float, int)) and value == default)
+
+
+def _shown(name: str, value: Any) -> str:
+    if name == "storage_options":
+        return f"<{', '.join(value)}>"
+    if name == "op":
+        alone = isinstance(value, (str, Monoid))
+        ops = [value] if alone else value
+        names = [one.name if isinstance(one, Monoid) else one for one in ops]
+        return repr(names[0] if alone else names)
+    return repr(shown_address(value)) if isinstance(value, str) else reprlib.repr(value)
+
+
+def _check_flag(name: str, given: Any) -> None:
+    if not isinstance(given, (bool, np.bool_)):
+        raise PlanError(f"{name} is {given!r}; give True or False")
+
+
+def _check_one_of(name: str, given: Any, allowed: Sequence[str]) -> None:
+    if not isinstance(given, str) or given not in allowed:
+        raise PlanError(f"{name} is {given!r}; there are: {', '.join(map(repr, allowed))}")
+
+
+def _check_mapping(name: str, given: Any) -> None:
+    if given is not None and not isinstance(given, Mapping):
+        raise PlanError(f"{name} is a mapping of names, not {type(given).__name__}")
+
+
+def _condition(where: Any) -> Callable[..., Any]:
+    return parsed(where) if isinstance(where, str) else where
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if not names:
+        raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PlanError(f"results go by name, but {', '.join(twice)} is named more than once")
+
+
+def _nbytes(memory: Any) -> int:
+    plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
+    try:
+        nbytes = int(memory) if plain else size_bytes(memory) if isinstance(memory, str) else 0
+    except (ValueError, OverflowError):
+        nbytes = 0
+    if nbytes <= 0:
+        raise PlanError(f"memory is {memory!r}; give bytes, or a text such as '2 GiB'")
+    return nbytes
+
+
+def _dtype(given: Any) -> np.dtype:
+    try:
+        cast: np.dtype = np.dtype(given)
+        if cast.kind != "O":
+            stored_name(cast)
+    except TypeError as error:
+        raise PlanError(f"dtype={given!r}: {error}; supported are {SUPPORTED}") from None
+    except (ValueError, DeviceError) as error:
+        raise PlanError(f"dtype={given!r}: {error}") from None
+    return cast
+
+
+def _number(ddof: Any) -> float:
+    plain = isinstance(ddof, Real) and not isinstance(ddof, bool)
+    if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
+        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
+    return int(ddof) if isinstance(ddof, Integral) else float(ddof)
+
+
+def _refuse_ddof(ddof: float, monoids: Sequence[Monoid]) -> None:
+    """Refuse it where no reduction takes it, as far as is known."""
+    if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
+        named = ", ".join(monoid.name for monoid in monoids)
+        raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")

@@ -1,0 +1,139 @@
+"""How a plan is told: lines for people, and the same as a table for notebooks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING
+
+from chunkfold.kernels.accumulator.indices import reads_index, takes_first
+from chunkfold.planning.leaves import repeats
+from chunkfold.printable import printable
+from chunkfold.units import size_text
+
+if TYPE_CHECKING:
+    from chunkfold.planning.plan import Plan
+
+_MENTIONED = 1.05
+"""How many times chunks are decoded, at least, if that is said."""
+_INDENT = 10
+"""Columns that headings take."""
+
+
+def lines_of(plan: Plan) -> list[str]:
+    """Say what a plan is: lines of a heading, or of none, and what stands beside it."""
+    told = itertools.chain(
+        *_described(plan),
+        _reduced(plan),
+        _held(plan),
+        _grouped(plan),
+        _cut(plan),
+        _beside(_one_by_one(plan)),
+        _beside(plan.remarks()),
+        _beside(_repeated(plan)),
+        _work(plan),
+    )
+    return list(map(printable, told))
+
+
+def html_of(plan: Plan) -> str:
+    """Return the same lines as rows of a table."""
+    rows = (
+        f"<tr><th style='text-align:left'>{escape(line[:_INDENT].strip())}</th>"
+        f"<td style='text-align:left'>{escape(line[_INDENT:])}</td></tr>"
+        for line in lines_of(plan)
+    )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _work(plan: Plan) -> Iterator[str]:
+    """Say who does how much of it, and in how much memory."""
+    memory = plan.memory
+    yield (
+        f"blocks    {len(plan.blocks):,} task(s) on {plan.workers} worker(s), "
+        f"{plan.threads} at once on each, {plan.readers} threads reading"
+        + (f", {plan.requests} requests in flight" if memory.fetching else "")
+    )
+    yield (
+        f"tree      {plan.levels} level(s) of combines, {plan.tree.fan_in} partials each; "
+        f"{plan.layout.tiles:,} root(s)"
+    )
+    yield (
+        f"memory    at most {size_text(memory.total)} a worker: "
+        f"staging {size_text(memory.staging)}, decoding {size_text(memory.decoding)}, "
+        + (f"fetching {size_text(memory.fetching)}, " if memory.fetching else "")
+        + f"accumulators {size_text(memory.accumulators)}"
+    )
+
+
+def _beside(told: Iterator[str]) -> Iterator[str]:
+    return (" " * _INDENT + one for one in told)
+
+
+def _described(plan: Plan) -> Iterator[list[str]]:
+    """Say of each input what it is, and what its elements stand for."""
+    for source, packing, value in plan.unpacked:
+        told = plan.unapplied(source)
+        if packing is not None:
+            read = f"unpacked to {value}: {packing}"
+            told.insert(0, read if packing.makes_floats else f"read as {packing}")
+        yield [*source.described(), *_beside(iter(told))]
+
+
+def _reduced(plan: Plan) -> Iterator[str]:
+    """Say what is made of how much."""
+    layout = plan.layout
+    reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
+    yield (
+        f"reduce    {', '.join(plan.ops)} over {reduced} of {layout.shape}: "
+        f"{layout.elements:,} elements, {size_text(plan.nbytes)}"
+    )
+
+
+def _cut(plan: Plan) -> Iterator[str]:
+    """Say what may be expected of the answer, and into what the work is cut."""
+    absent = f"; nothing is stored of {plan.absent:,}" if plan.absent else ""
+    yield f"answer    {plan.answer}"
+    yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.leaf_bytes)}{absent}"
+
+
+def _held(plan: Plan) -> Iterator[str]:
+    """Say which inputs lack axes."""
+    for one in plan.held:
+        axes = "axis" if len(one.axes) == 1 else "axes"
+        along = f"along {axes} {', '.join(map(str, one.axes))}" if one.axes else "one for all"
+        yield f"beside    {one.name}, {one.values.dtype}, {along}: {size_text(one.values.nbytes)}"
+
+
+def _grouped(plan: Plan) -> Iterator[str]:
+    """Say which groups there are."""
+    if plan.grouping is None:
+        return
+    first, last = plan.grouping.groups[0], plan.grouping.groups[-1]
+    along = plan.grouping.keys.axes
+    yield (
+        f"groups    {plan.groups:,}, from {first} to {last}, by labels along "
+        f"{'axis' if len(along) == 1 else 'axes'} {', '.join(map(str, along))}: "
+        f"{plan.groups * plan.layout.outputs:,} accumulators"
+    )
+
+
+def _one_by_one(plan: Plan) -> Iterator[str]:
+    """Say what is made and folded although it is not stored: it takes as long as if it were."""
+    parts = plan.accumulator.components
+    ready = (lambda part: not reads_index(part)) if plan.grouping else takes_first
+    names = dict.fromkeys(part.origin for part in parts if not ready(part))
+    if names and plan.absent:
+        yield (
+            f"fill values of {plan.absent:,} of them are made and folded one by one: "
+            f"{', '.join(names)} may read each index"
+        )
+
+
+def _repeated(plan: Plan) -> Iterator[str]:
+    """Say which inputs are decoded more than once, since their chunks do not meet."""
+    for source in plan.sources:
+        times = repeats(source, plan.layout)
+        if times >= _MENTIONED:
+            yield f"chunks of {source.name} are decoded {times:.1f} times: they cross leaves"

@@ -1,0 +1,113 @@
+"""Start a run: whoever is there is asked, and a reduction is planned for them, once."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from distributed import Client, get_client
+
+from chunkfold.deadline import beside
+from chunkfold.errors import PlaceWarning, PlanError
+from chunkfold.events import OnEvent
+from chunkfold.kernels.tuning.variant import forced
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.planner import fitted, make_plan
+from chunkfold.planning.request import Request
+from chunkfold.planning.workers import Terms
+from chunkfold.running.backend import Backend, InProcess
+from chunkfold.running.on_cluster import OnCluster
+from chunkfold.running.run import Run
+from chunkfold.settings import WAITS, wait_seconds
+
+
+def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None) -> Run:
+    """Plan what was asked for those who will do it, unless it is planned for such, and start it.
+
+    Of a plan nothing is listed again: where it is for other workers than those that are there, it
+    is made anew of what was listed for it.
+
+    Raises
+    ------
+    ChunkfoldError
+        If there is no worker, or not enough memory, or a device cannot do it.
+    """
+    chosen = check_terms(client)
+    request = asked.request if isinstance(asked, Plan) else asked
+    if client is None and chosen is not None and (here := in_this_process(request)):
+        warnings.warn(here, PlaceWarning, stacklevel=4)
+        chosen = None
+    backend: Backend = InProcess() if chosen is None else OnCluster(chosen)
+    run, planned = uuid.uuid4().hex[:12], _planning(asked)
+    try:
+        backend.listen(run)
+        workers = backend.workers()
+        plan = replace(planned(workers.terms), device=workers.devices[0])
+        if plan.options.variant is not None:  # that workers would refuse, each by itself
+            for device in workers.devices:
+                forced(device, plan.accumulator, plan.options.variant)
+        return Run(run, plan, backend, workers.devices, on_event)
+    except BaseException:
+        backend.stop()
+        raise
+
+
+def in_this_process(request: Request) -> str:
+    """Say which sources are in this process and stay here, unless a client is named; else ""."""
+    here = [source.name for source in request.sources if not source.travels]
+    if not here:
+        return ""
+    return (
+        f"{' and '.join(here)}: is in this process and is reduced here, not on the cluster; "
+        "client= sends it there, block by block"
+    )
+
+
+def _planning(asked: Request | Plan) -> Callable[[Terms], Plan]:
+    """Return what plans for those who are there; what is stored is listed meanwhile."""
+    if isinstance(asked, Plan):
+        return partial(fitted, asked)
+    listings = beside(asked.listings)
+    return lambda terms: make_plan(asked, listings.result(), terms)
+
+
+def check_terms(client: Client | None) -> Client | None:
+    """Return the client to run on, as `chosen_client`, once all settings are seen to be sound.
+
+    Raises
+    ------
+    PlanError
+        If anything is wrong, whatever is reduced.
+    """
+    for name in WAITS:
+        wait_seconds(name)
+    return chosen_client(client)
+
+
+def chosen_client(client: Client | None) -> Client | None:
+    """Return the client to run on: the one given, else the current one; None if there is none.
+
+    Raises
+    ------
+    PlanError
+        If it is none that can be waited for.
+    """
+    if client is not None and not isinstance(client, Client):
+        raise PlanError(f"client is a distributed.Client, not {type(client).__name__}")
+    client = client or _current_client()
+    if client is not None and client.asynchronous:
+        raise PlanError(
+            "client is asynchronous, but a reduction is waited for: call it in a thread, "
+            "await asyncio.to_thread(chunkfold.reduce, ...), or give it Client(address)"
+        )
+    return client
+
+
+def _current_client() -> Client | None:
+    try:
+        return get_client()
+    except ValueError:
+        return None

@@ -1,0 +1,230 @@
+"""Weights and masks that lack axes of the data: NumPy's values, exact, whatever holds the data."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray
+import zarr
+from distributed import Client
+from hypothesis import given
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold.planning import held_inputs
+from chunkfold.running import on_cluster
+from tests.conftest import DEVICES
+
+SHAPE = (6, 5, 8)
+DIMS = ("time", "lat", "lon")
+
+
+def data(dtype: str = "float32", *, nans: bool = False) -> np.ndarray:
+    """Return numbers of many magnitudes."""
+    rng = np.random.default_rng(0)
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(0, 100, SHAPE).astype(dtype)
+    values = rng.standard_normal(SHAPE) * 10.0 ** rng.integers(-8, 9, SHAPE)
+    if nans:
+        values[rng.random(SHAPE) < 0.2] = np.nan
+    return values.astype(dtype)
+
+
+def stored(folder: Path, values: np.ndarray, *, fill: float = 0, **given: Any) -> str:
+    """Store data with names of axes in chunks of which some are absent."""
+    path = folder / "a.zarr"
+    made = zarr.create_array(
+        path, shape=values.shape, chunks=(2, 3, 8), dtype=values.dtype, fill_value=fill,
+        dimension_names=DIMS, overwrite=True, **given,
+    )  # fmt: skip
+    made[...] = values
+    return str(path)
+
+
+def exactly(values: np.ndarray, weights: np.ndarray, axis: int | None) -> np.ndarray:
+    """Return weighted means, each rounded once."""
+    weights = np.broadcast_to(weights, values.shape)
+    x, w = (
+        np.moveaxis(a, axis, -1) if axis is not None else a.reshape(-1) for a in (values, weights)
+    )
+    if not x.size:
+        return np.full(x.shape[:-1], np.nan)
+    means = []
+    for row, by in zip(x.reshape(-1, x.shape[-1]), w.reshape(-1, x.shape[-1]), strict=True):
+        total = sum(map(Fraction, map(float, by)), Fraction())
+        parts = (Fraction(float(a)) * Fraction(float(b)) for a, b in zip(row, by, strict=True))
+        means.append(float(sum(parts, Fraction()) / total) if total else np.nan)
+    return np.array(means).reshape(x.shape[:-1])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.cos(np.linspace(-1, 1, 5))[:, None],
+        np.linspace(0.5, 3, 8),
+        np.random.default_rng(1).random((5, 8)),
+        np.random.default_rng(2).random((6, 1, 8)),
+        np.random.default_rng(3).random(SHAPE),
+        np.float64(2.5),
+    ],
+    ids=["lat", "lon", "lat-lon", "time-lon", "all", "one"],
+)
+def test_means_are_exact_and_rounded_once(tmp_path: Path, axis: int | None, weights: np.ndarray):
+    values = data("float64")
+    got = cf.reduce(stored(tmp_path, values), "mean", axis=axis, weights=weights)
+    assert np.array_equal(got, exactly(values, weights, axis))
+
+
+def test_names_of_axes_say_what_weights_are_along(tmp_path: Path):
+    values = data()
+    weights = xarray.DataArray(np.arange(1.0, 6), dims="lat")
+    found = cf.reduce(stored(tmp_path, values), ["sum", "std"], axis="lat", weights=weights)
+    wanted = xarray.DataArray(values.astype("f8"), dims=DIMS).weighted(weights)
+    np.testing.assert_allclose(found["sum"], wanted.sum("lat"), rtol=1e-6)
+    np.testing.assert_allclose(found["std"], wanted.std("lat"), rtol=1e-6)
+    turned = xarray.DataArray(np.random.default_rng(0).random((8, 5)), dims=("lon", "lat"))
+    got = cf.reduce(stored(tmp_path, values), "mean", axis=("lat", "lon"), weights=turned)
+    mean = xarray.DataArray(values.astype("f8"), dims=DIMS).weighted(turned).mean(("lat", "lon"))
+    np.testing.assert_allclose(got, mean, rtol=1e-6)
+
+
+MASKS = {
+    "a map": np.random.default_rng(5).random((5, 8)) < 0.5,
+    "times": (np.random.default_rng(6).random(6) < 0.5)[:, None, None],
+    "all": np.random.default_rng(7).random(SHAPE) < 0.3,
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint64"])
+@pytest.mark.parametrize("axis", [None, 0, (1, 2)])
+def test_masks_leave_out_what_numpy_leaves_out(tmp_path: Path, mask: str, dtype: str, axis: Any):
+    values, there = data(dtype), np.broadcast_to(MASKS[mask], SHAPE)
+    some = there.any(axis=axis).all()
+    path = stored(tmp_path, values)
+    found = cf.reduce(path, ["sum", "count", "mean"], axis=axis, where=MASKS[mask])
+    assert np.array_equal(found["count"], there.sum(axis))
+    if np.dtype(dtype).kind in "iu":
+        assert np.array_equal(found["sum"], values.sum(axis, where=there))
+    if some:
+        most = cf.reduce(path, "max", axis=axis, where=MASKS[mask])
+        lowest = np.iinfo(dtype).min if np.dtype(dtype).kind in "iu" else -np.inf
+        assert np.array_equal(most, values.max(axis, where=there, initial=lowest))
+        wide = values.astype("f8").mean(axis, where=there)
+        np.testing.assert_allclose(found["mean"], wide, rtol=1e-5)
+
+
+def test_weights_and_a_mask_and_missing_numbers_together(tmp_path: Path):
+    values, weights = data("float64", nans=True), np.arange(1.0, 9)
+    got = cf.reduce(
+        stored(tmp_path, values), "mean", axis=(0, 2), weights=weights, where=MASKS["a map"],
+        skipna=True,
+    )  # fmt: skip
+    there = np.broadcast_to(MASKS["a map"], SHAPE) & ~np.isnan(values)
+    wanted = exactly(
+        np.where(there, values, 0).transpose(1, 0, 2).reshape(5, -1),
+        np.where(there, np.broadcast_to(weights, SHAPE), 0).transpose(1, 0, 2).reshape(5, -1),
+        1,
+    )
+    assert np.array_equal(got, wanted)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_selections_take_the_same_of_both(seed: int, tmp_path_factory):
+    rng = np.random.default_rng(seed)
+    starts, extents, steps = (rng.integers(*ends, 3).tolist() for ends in ((0, 3), (1, 6), (1, 4)))
+    cuts = [slice(a, a + n, step) for a, n, step in zip(starts, extents, steps, strict=True)]
+    selection: tuple[Any, ...] = tuple(cuts)
+    if rng.random() < 0.3:
+        selection = (cuts[0], int(rng.integers(0, 5)), cuts[2])
+    values, weights, mask = data("float64"), rng.random((5, 8)), rng.random((6, 1, 1)) < 0.7
+    path = stored(tmp_path_factory.mktemp("a"), values)
+    got = cf.reduce(path, "mean", weights=weights, where=mask, selection=selection)
+    there = np.broadcast_to(mask, SHAPE)[selection].ravel()
+    parts = (a[selection].ravel()[there] for a in (values, np.broadcast_to(weights, SHAPE)))
+    assert np.array_equal(got, exactly(*parts, None), equal_nan=True)
+
+
+def test_what_is_not_stored_is_weighed_too(tmp_path: Path):
+    values = data("float64")
+    values[2:4, :3] = 7.5
+    path = stored(tmp_path, values, fill=7.5, config={"write_empty_chunks": False})
+    weights = np.random.default_rng(3).random((5, 8))
+    assert cf.plan(path).absent or len(list(Path(path).rglob("c/*/*/*"))) < 6
+    got = cf.reduce(path, "mean", weights=weights)
+    assert got == exactly(values, weights, None)
+
+
+@pytest.mark.parametrize("most", [8, on_cluster.CONSTANT_BYTES])
+def test_workers_give_the_same_bits(tmp_path: Path, monkeypatch, client: Client, most: int):
+    monkeypatch.setattr(on_cluster, "CONSTANT_BYTES", most)
+    values, weights = data("float64"), np.random.default_rng(3).random((5, 8))
+    given: dict[str, Any] = {"axis": 0, "weights": weights, "where": MASKS["all"]}
+    path = stored(tmp_path, values)
+    here = cf.reduce(path, "mean", **given)
+    assert np.array_equal(cf.reduce(path, "mean", client=client, **given), here, equal_nan=True)
+    there = cf.reduce(values, "mean", client=client, **given)
+    assert np.array_equal(there, here, equal_nan=True)
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
+    with made as cluster, Client(cluster) as connected:
+        yield connected
+
+
+def test_a_path_and_zarrs_array_are_read(tmp_path: Path):
+    values, mask = data(), MASKS["a map"]
+    zarr.save(tmp_path / "mask.zarr", mask)
+    path = stored(tmp_path, values)
+    plain = cf.reduce(path, where=mask)
+    assert cf.reduce(path, where=tmp_path / "mask.zarr") == plain
+    assert cf.reduce(path, where=zarr.open_array(tmp_path / "mask.zarr")) == plain
+
+
+def test_conditions_of_elements_and_users_monoids_go_with_weights(tmp_path: Path):
+    values, weights = data("float64"), np.arange(1.0, 9)
+    heavy = cf.Monoid(
+        "heavy", inputs=2, weights=1, zero="lowest", lift=lambda x, w: x * w, op="max", rtol=1e-12
+    )
+    path = stored(tmp_path, values)
+    assert cf.reduce(path, heavy, weights=weights) == max(0, (values * weights).max())
+    got = cf.reduce(path, "mean", weights=weights, where=lambda x, w: (x > 0) & (w > 2))
+    there = (values > 0) & (weights > 2)
+    assert got == exactly(values[there], np.broadcast_to(weights, SHAPE)[there], None)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"weights": np.ones(4)}, r"weights: shape \(4,\) does not fit"),
+        ({"weights": xarray.DataArray(np.ones(8), dims="lat")}, "along lat does not fit"),
+        ({"weights": np.ones((1, 6, 5, 8))}, "does not fit"),
+        ({"where": np.ones(8)}, "where is float64; a mask has bools"),
+        ({"weights": np.ones(8, complex)}, "weights are complex128; weights are numbers"),
+        ({"weights": np.array(["a"] * 8)}, "weights: dtype"),
+        ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std do"),
+        ({"weights": np.ones(8), "by": np.zeros(6, int), "by_axis": 0}, "by= takes no weights"),
+        ({"weights": "nowhere.zarr"}, "nowhere.zarr: no such path"),
+        ({"where": {"a": 1}}, "where"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, given: dict[str, Any], told: str):
+    with pytest.raises(cf.ChunkfoldError, match=told):
+        cf.reduce(stored(tmp_path, data()), **{"op": "sum", **given})
+
+
+def test_too_large_ones_are_refused_and_the_plan_tells_what_is_held(tmp_path: Path, monkeypatch):
+    path, mask = stored(tmp_path, data()), MASKS["a map"]
+    plan = cf.plan(path, where=mask)
+    assert "beside    where, bool, along axes 1, 2: 40 B" in str(plan)
+    assert plan.memory.accumulators > cf.plan(path).memory.accumulators
+    monkeypatch.setattr(held_inputs, "MOST_BYTES", 39)
+    with pytest.raises(cf.PlanError, match="40 B are more than the 39 B"):
+        cf.reduce(path, where=mask)

@@ -14,6 +14,7 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.grid import Cells, Selection
 from chunkfold.sources.array_source import ArraySource, cells_of_chunks
 from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.dask_selections import read_by
 from chunkfold.sources.opening import check_dtype, open_source
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray
@@ -44,7 +45,7 @@ _NEVER_SKIP = ("any", "all")
 Decode = Callable[[np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DataArrays:
     """One or two DataArrays, aligned, as the arrays of a store and a selection of them."""
 
@@ -175,11 +176,14 @@ def _behind(array: xarray.DataArray) -> tuple[Source, Selection, bool]:
     data: Any = array.variable._data
     if array.variable._in_memory:
         return open_source(array.data), None, False
-    lazy = _unread(data) if is_dask(data) else data
-    if lazy is None:
+    read = read_by(data) if is_dask(data) else (data, None)
+    if read is None:
         return open_source(data), None, False
+    lazy, cuts = read
     try:
         stored, key, decodes = _unwrapped(lazy)
+        if cuts is not None:
+            key = _once(key, cuts)
         selection = _selection(key, stored.shape)
         source = open_source(stored)
         if decodes and not _decodes_alike(source, decodes, array.dtype):
@@ -221,19 +225,6 @@ def is_dask(data: Any) -> bool:
     return type(data).__module__.startswith("dask.array")
 
 
-def _unread(data: Any) -> Any:
-    """Return what an array of Dask's reads, if that is all that it does; else None.
-
-    Dask keeps what it was made of under its own name with "original-" before it.
-    """
-    layers, name = data.dask.layers, f"original-{data.name}"
-    if data.dask.dependencies.get(data.name) != {name} or len(layers.get(name, ())) != 1:
-        return None
-    lazy = layers[name][name]
-    fits = getattr(lazy, "shape", None) == data.shape and lazy.dtype == data.dtype
-    return lazy if fits and type(lazy).__name__ in _TRANSPARENT else None
-
-
 def _unwrapped(data: Any) -> tuple[AnyArray, tuple[Any, ...], list[Decode]]:
     """Take xarray's layers from an array that is not read yet.
 
@@ -252,6 +243,13 @@ def _unwrapped(data: Any) -> tuple[AnyArray, tuple[Any, ...], list[Decode]]:
         data = data.array
     stored = data.get_array()
     return stored, (slice(None),) * stored.ndim if key is None else key, decodes
+
+
+def _once(key: tuple[Any, ...], cuts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what Dask selects of what xarray does, if that is all."""
+    if any(one != slice(None) for one in key):
+        raise SourceError("places are selected by xarray, and then by Dask")
+    return cuts
 
 
 def _selection(key: Sequence[Any], shape: Sequence[int]) -> Selection:

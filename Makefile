@@ -40,7 +40,7 @@ demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compar
 test: $(TESTED) ## The whole suite, without root
 	@$(BIN)/python -m pytest -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile
 
-test-shapes: $(TESTED) ## Every shape of kernel with every dtype, all optimised; the suite takes some
+test-shapes: $(TESTED) ## Every shape of kernel, dtype and device, all optimised; the suite takes some
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2 --dist loadfile
 
 test-memory: $(TESTED) ## Memory of workers with arrays of 2, 8 and 32 GiB, of which the suite takes less

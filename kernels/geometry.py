@@ -13,6 +13,10 @@ import numpy as np
 FOLDS = ("flat", "rows", "columns", "short_rows")
 """The kernels that fold boxes, each for boxes of its own kind: `Box.kernel`."""
 
+BY_KEY = ("by_key", "by_key_alone")
+"""What stands beside these for kernels that fold by key: into tables that work-items share, where
+they can; into accumulators of each work-item's own."""
+
 SHORT_RUN = 64
 """Elements of a short run, at most ..."""
 SHORT_RUNS = 8

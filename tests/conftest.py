@@ -40,7 +40,8 @@ settings.register_profile(
 )
 settings.load_profile("suite")
 
-DEVICES = all_devices()
+DEVICES = sorted(all_devices(), key=lambda device: device not in default_devices()[0])
+"""Those that users have unless they ask for another come first: any test that needs one has it."""
 SHAPES = (*VARIANTS, "tree-64", "tree-stride", "work_group-odd", "sub_group-odd", "vectors")
 """Kernel shapes that the contract suites run: each variant as chosen, and as other devices
 would have it."""

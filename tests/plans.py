@@ -17,7 +17,7 @@ from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.workers import Terms
 from chunkfold.running import start
-from chunkfold.sources import source
+from chunkfold.sources import zarr_source
 from chunkfold.sources.chunk_index import Listing
 
 OPS = ("sum", "mean")
@@ -48,8 +48,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         return called
 
-    plans, lists = count("plans", make_plan), count("listings", source.list_objects)
+    plans, lists = count("plans", make_plan), count("listings", zarr_source.list_objects)
     for module in (api, planner, start):
         monkeypatch.setattr(module, "make_plan", plans)
-    monkeypatch.setattr(source, "list_objects", lists)
+    monkeypatch.setattr(zarr_source, "list_objects", lists)
     return calls

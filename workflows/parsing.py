@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import reprlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any
 
@@ -15,6 +16,7 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
 from chunkfold.kernels.catalogue.histograms import MOST_BINS
+from chunkfold.redaction import shown_address
 from chunkfold.units import integer, number
 
 MONOIDS = "chunkfold.monoids"
@@ -147,3 +149,22 @@ def named(op: str) -> str | Monoid:
     if not isinstance(found, Monoid):
         raise PlanError(f"reduction {op!r}: {point.value} is a {type(found).__name__}, no Monoid")
     return replace(found, name=op)
+
+
+def wheres(condition: str | None, mask: str | None) -> tuple[str | Located, ...] | None:
+    """Return what says which elements count: a condition, the address of a mask, or both."""
+    found = ([condition] if condition else []) + ([Located(mask)] if mask else [])
+    return tuple(found) or None
+
+
+@dataclass(frozen=True, repr=False)
+class Located(os.PathLike[str]):
+    """An address, which is no condition, though it is a text."""
+
+    address: str
+
+    def __fspath__(self) -> str:
+        return self.address
+
+    def __repr__(self) -> str:
+        return shown_address(self.address)

@@ -16,9 +16,9 @@ from chunkfold.worker.report import DeviceReport
 from chunkfold.workflows.as_json import jsonable
 
 if TYPE_CHECKING:
+    from chunkfold.workflows.channels import Normalization
     from chunkfold.workflows.describe import Description
     from chunkfold.workflows.diff import Difference
-    from chunkfold.workflows.normalize import Normalization
 
 
 def run_json(run: Run) -> dict[str, Any]:

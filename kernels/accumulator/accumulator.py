@@ -222,7 +222,7 @@ class Accumulator:
 
 
 def _without_elements(field: BoundField) -> BoundField:
-    return replace(field, lift=constant(0, np.dtype(field.dtype)))
+    return replace(field, lift=constant(0, np.dtype(field.dtype)), adds=())
 
 
 _ONE = constant(1, np.dtype(np.int64))

@@ -35,6 +35,8 @@ class BoundField:
     """Doubles whose sum is the exact one, of an exact sum that has no table."""
     polynomial: Polynomial = ()
     """Of an exact sum what is added."""
+    adds: tuple[tuple[Node, Node], ...] = ()
+    """Of a table to which elements add integers: counters' numbers, and what is added to them."""
 
     @property
     def factors(self) -> tuple[Node, ...]:
@@ -127,6 +129,7 @@ class Component:
         """Every tree that it is made of."""
         trees = [tree for f in self.fields for tree in (f.lift, f.op) if isinstance(tree, Node)]
         trees += [factor for field in self.fields for factor in field.factors]
+        trees += [tree for field in self.fields for pair in field.adds for tree in pair]
         trees += [] if self.absent is None else [self.absent]
         if self.state is not None:
             parts = (self.state.end, self.state.join, self.state.join_alike)
@@ -138,6 +141,7 @@ class Component:
         """The trees of what takes in elements: `lift`, and a state's."""
         lifts = tuple(tree for field in self.fields for tree in (field.lift, *field.factors))
         masks = () if self.absent is None else (self.absent,)
+        lifts += tuple(tree for field in self.fields for pair in field.adds for tree in pair)
         return (*lifts, *masks, *(self.state.of_elements if self.state else ()))
 
     @property

@@ -149,7 +149,9 @@ def bind(
         rounds = any(_rounds(field, fp64=fp64) for field in fields)
         present = Slot(own[-1], _PRESENT).name if may_be_nothing else None
         statistics.append(
-            Statistic(monoid, slots, limbs, counted, value, result, ddof, rounds, present)
+            Statistic(
+                monoid, slots, limbs, counted, value, result, ddof, rounds, present, tuple(native)
+            )
         )
     if masked:
         if mask != _MASK:
@@ -299,6 +301,7 @@ def _field(
         guarded(lift) if compares or op in ("min", "max") else lift,
         op,
         table_entries(rule) or None,
+        adds=trees.adds.get(name, ()),
     )
 
 

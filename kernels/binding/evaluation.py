@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.accumulator import Slot
+from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
 from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.binding.binding import bind
@@ -51,14 +51,22 @@ def evaluate(
     flat = [_as_in_memory(np.broadcast_to(array, shape)) for array in arrays]
     elements = {leaf: in_rows(held) for leaf, held in elements_of(accumulator, flat).items()}
     with np.errstate(all="ignore"):
-        found = {
-            Slot(number, field).name: column
-            for number, part in enumerate(accumulator.components)
-            for field, column in _folded(part, elements).items()
-        }
+        found = evaluated(accumulator, elements)
     partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
     done = bound.statistics[0].finish(partial, shape, axes)
     return done.reshape((*(shape[n] for n in kept), *done.shape[1:]))
+
+
+def evaluated(accumulator: Accumulator, elements: Elements) -> dict[str, np.ndarray]:
+    """Return an array for each slot of an accumulator, in the form with limbs, of rows of elements.
+
+    They are of shape (outputs,), or (outputs, entries) of tables.
+    """
+    return {
+        Slot(number, field).name: column
+        for number, part in enumerate(accumulator.components)
+        for field, column in _folded(part, elements).items()
+    }
 
 
 def _as_in_memory(array: np.ndarray) -> np.ndarray:
@@ -92,6 +100,8 @@ def _folded(part: Component, elements: Elements) -> dict[BoundField, np.ndarray]
         rows = zip(lifted[table], there, strict=True)
         if table.limbs is not None:
             return {table: _summed(table, table.limbs, lifted[table], elements, there)}
+        if table.adds:
+            return {table: _added(table, elements, there)}
         return {table: np.array([_counts(row[held], table) for row, held in rows])}
     return _combined(part, lifted, there)
 
@@ -100,6 +110,19 @@ def _counts(numbers: np.ndarray, table: BoundField) -> np.ndarray:
     assert table.entries is not None
     inside = numbers[(numbers >= 0) & (numbers < table.entries)]
     return np.bincount(inside, minlength=table.entries)
+
+
+def _added(table: BoundField, elements: Elements, there: np.ndarray) -> np.ndarray:
+    """Add to counters what elements add."""
+    assert table.entries is not None
+    out = np.zeros((len(there), table.entries), np.int64)
+    trees = [tree for pair in table.adds for tree in pair]
+    made = compiled(trees, list(elements))(*elements.values())
+    wide = [np.broadcast_to(array, there.shape) for array in made]
+    for numbers, amounts in zip(wide[::2], wide[1::2], strict=True):
+        inside = there & (numbers >= 0) & (numbers < table.entries)
+        np.add.at(out, (np.nonzero(inside)[0], numbers[inside]), amounts[inside])
+    return out
 
 
 def _summed(

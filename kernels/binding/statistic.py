@@ -37,6 +37,8 @@ class Statistic:
     """Whether folding rounds: any field is a float that is not a minimum or a maximum."""
     present: str | None = None
     """Slot that counts elements which are there, where none may be and no result tells of it."""
+    inputs: tuple[np.dtype, ...] = ()
+    """Dtype of each input, in the machine's byte order."""
 
     @property
     def name(self) -> str:
@@ -70,7 +72,7 @@ class Statistic:
         counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
         fields |= dict.fromkeys(self.counted, counts)
         try:
-            context = Context(self.value, shape, axes, self.ddof, self.result)
+            context = Context(self.value, shape, axes, self.ddof, self.result, self.inputs)
             found = self.monoid.finish(fields, context)
             if isinstance(found, ExactArray):
                 found = found.rounded(context.floats)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -178,9 +178,32 @@ def _bins(left: np.ndarray, right: np.ndarray, counts: np.ndarray) -> np.ndarray
     return records
 
 
-def between(edges: np.ndarray, fields: Fields, _context: Context) -> np.ndarray:
-    """Put counts between their edges."""
-    return _bins(edges[:-1], edges[1:], fields["counts"])
+Ends = tuple[np.ndarray, np.ndarray, "slice | np.ndarray"]
+"""The edges of bins, left and right, and which bins they are of."""
+
+
+def all_ends(edges: np.ndarray, _held: np.ndarray) -> Ends:
+    """Return the ends of all bins between edges."""
+    return edges[:-1], edges[1:], slice(None)
+
+
+def with_shares(left: np.ndarray, right: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Put shares of all that bins hold, divided by their width, beside their ends."""
+    records = np.empty(sums.shape, [("left", "f8"), ("right", "f8"), ("density", "f8")])
+    wide = sums.astype(np.float64)
+    records["left"], records["right"] = left, right
+    with np.errstate(invalid="ignore", divide="ignore"):
+        records["density"] = wide / (right - left) / wide.sum(axis=1, keepdims=True)
+    return records
+
+
+def counted(
+    ends: Callable[[np.ndarray], Ends], fields: Fields, _context: Context, *, density: bool
+) -> np.ndarray:
+    """Put counts between the ends of their bins."""
+    left, right, held = ends(np.asarray(fields["counts"].any(axis=0)))
+    counts = fields["counts"][:, held]
+    return (with_shares if density else _bins)(left, right, counts)
 
 
 def _sixteenth_bins() -> tuple[np.ndarray, np.ndarray]:
@@ -194,8 +217,8 @@ def _sixteenth_bins() -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def sixteenths(fields: Fields, _context: Context) -> np.ndarray:
-    """Give the bins with elements in any output."""
+def sixteenth_ends(held: np.ndarray) -> Ends:
+    """Return the ends of the bins with elements in any output."""
     left, right = _sixteenth_bins()
-    held = np.flatnonzero(fields["counts"].any(axis=0))
-    return _bins(left[held], right[held], fields["counts"][:, held])
+    at = np.flatnonzero(held)
+    return left[at], right[at], at

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue.weighted_bins import weighing
 from chunkfold.kernels.dtypes import kind_of, to_order
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import (
@@ -32,8 +33,13 @@ _MOST_SLACK = 0.25
 """Bins that a guess may be off, to be of use."""
 
 
-def histogram(edges: Sequence[float] | np.ndarray | None = None) -> Monoid:
-    """Return the reduction that counts the elements of each bin.
+def histogram(
+    edges: Sequence[float] | np.ndarray | None = None,
+    *,
+    weights: bool = False,
+    density: bool = False,
+) -> Monoid:
+    """Return the reduction that counts the elements of each bin, or adds their weights up.
 
     Parameters
     ----------
@@ -41,30 +47,43 @@ def histogram(edges: Sequence[float] | np.ndarray | None = None) -> Monoid:
         Bin j of n holds elements from edges[j] to below edges[j + 1], the last one up to its end,
         as `numpy.histogram` has it; others, and NaN, count nowhere. None lets bins follow the
         data: sixteen of equal width from each power of two to the next, of each sign.
+    weights
+        Whether there is a second input, the weights of elements: `count` is then `weight`, their
+        sum, exact and rounded once to the weights' dtype; of integers it is int64 or uint64.
+    density
+        Give `density` instead: that share of all which bins hold, divided by their width, float64.
 
     Returns
     -------
-    A monoid whose results are arrays of records `left`, `right` (float64) and `count` (int64), in
-    order: all n bins between edges; without edges those that hold anything. Of these, bins above
-    zero hold elements from left to below right, and those below zero are their mirror; infinities
-    have bins of their own, what is closer to zero than 2**-126 is in that of zero, and what is
-    beyond float32's range is in that of its greatest.
+    A monoid, called `histogram`, `weighted_histogram`, `density` or `weighted_density`, whose
+    results are arrays of records `left`, `right` (float64) and `count` (int64), in order: all n
+    bins between edges; without edges those that hold anything. Of these, bins above zero hold
+    elements from left to below right, and those below zero are their mirror; infinities have bins
+    of their own, what is closer to zero than 2**-126 is in that of zero, and what is beyond
+    float32's range is in that of its greatest.
 
     Raises
     ------
     MonoidError
         If edges are not at least two increasing numbers.
     """
+    bin_of: Part
+    ends: Any
     if edges is None:
-        return _counting(8131, sixteenths, finishes.sixteenths)
-    given = _checked(edges)
-    finish = partial(finishes.between, np.array(given, np.float64))
-    return _counting(len(given) - 1, partial(_bin, given), finish)
+        bins, bin_of, ends = 8131, sixteenths, finishes.sixteenth_ends
+    else:
+        given = _checked(edges)
+        bins, bin_of = len(given) - 1, partial(_bin, given)
+        ends = partial(finishes.all_ends, np.array(given, np.float64))
+    if weights:
+        return weighing(bins, bin_of, ends, density=density)
+    name = "density" if density else "histogram"
+    return _counting(name, bins, bin_of, partial(finishes.counted, ends, density=density))
 
 
-def _counting(bins: int, lift: Part | int, finish: Finish) -> Monoid:
+def _counting(name: str, bins: int, lift: Part | int, finish: Finish) -> Monoid:
     return Monoid(
-        "histogram",
+        name,
         fields={"counts": f"int64[{bins}]"},
         zero=0,
         lift=lift,

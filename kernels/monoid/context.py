@@ -30,6 +30,8 @@ class Context:
     """Delta degrees of freedom, as NumPy's `var` takes it."""
     result: np.dtype | None = None
     """Dtype that results will be cast to, if one was asked for."""
+    inputs: tuple[np.dtype, ...] = ()
+    """Of each input, before they were cast to one."""
 
     @property
     def floats(self) -> np.dtype:

@@ -12,7 +12,7 @@ import operator
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -91,6 +91,8 @@ class Traced:
     states: tuple[State, ...]
     absent: Node | None
     """Of an element whether it counts as absent; None if none does."""
+    adds: Mapping[str, tuple[tuple[Node, Node], ...]] = field(default_factory=dict)
+    """Of tables to which elements add other integers than 1: counters' numbers, what is added."""
 
     @property
     def trees(self) -> list[Node]:
@@ -102,6 +104,7 @@ class Traced:
         )
         found = [tree for part in (self.lift, *states) for tree in part.values()]
         found += [op for op in self.op.values() if isinstance(op, Node)]
+        found += [tree for pairs in self.adds.values() for pair in pairs for tree in pair]
         return found if self.absent is None else [*found, self.absent]
 
 
@@ -185,7 +188,8 @@ class _Trace:
 
     def traced(self) -> Traced:
         ways = tuple(self._state(one) for one in self._monoid.accumulates)
-        found = Traced(self.dtypes, self._lift(), self._op(), ways, self._absent())
+        lift, adds = self._lift()
+        found = Traced(self.dtypes, lift, self._op(), ways, self._absent(), adds)
         verify(found.trees)
         return found
 
@@ -205,13 +209,34 @@ class _Trace:
         absent = functools.reduce(operator.or_, masks).node if masks else None
         return None if absent is constant(False, BOOL) else absent
 
-    def _lift(self) -> Trees:
+    def _lift(self) -> tuple[Trees, Mapping[str, tuple[tuple[Node, Node], ...]]]:
         lift = self._monoid.lift
         if isinstance(lift, Mapping):
-            made = {name: self._of_element("lift", one) for name, one in lift.items()}
+            made: Any = {name: self._of_element("lift", one) for name, one in lift.items()}
         else:
             made = self._of_element("lift", lift)
-        return self._trees("lift", made, self.dtypes, bare=True)
+        if len(self.dtypes) == 1 and not isinstance(made, Mapping):
+            made = {next(iter(self.dtypes)): made}
+        adds = {}
+        for name, given in made.items() if isinstance(made, Mapping) else ():
+            if isinstance(given, list) and is_table(self._monoid.fields.get(name, "")):
+                adds[name] = self._adds(name, given)
+        firsts = {name: pairs[0][0] for name, pairs in adds.items()}
+        plain = made | {n: Symbol(one) for n, one in firsts.items()} if adds else made
+        return self._trees("lift", plain, self.dtypes, bare=True), adds
+
+    def _adds(self, name: str, given: list[Any]) -> tuple[tuple[Node, Node], ...]:
+        """Return the pairs of a counter's number and what is added to it."""
+        if not given or not all(isinstance(one, tuple) and len(one) == 2 for one in given):
+            raise self._error(
+                f"lift gives table {name!r} {given!r}; give a counter's number, or a list of "
+                "pairs: a counter's number, and the integer that is added to it"
+            )
+        with self._errors(f"lift of {name!r}"):
+            return tuple(
+                (_converted(number, "int64").node, _converted(amount, "int64").node)
+                for number, amount in given
+            )
 
     def _op(self) -> Mapping[str, str | Node]:
         op, names = self._monoid.op, self._monoid.fields

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
-from chunkfold.kernels.accumulator.component import Component, Trees
+from chunkfold.kernels.accumulator.component import BoundField, Component, Trees
 from chunkfold.kernels.dtypes import FIELD, STORED, literal
 from chunkfold.kernels.expressions.style import ONE
 from chunkfold.kernels.program.ends import ended_lanes
@@ -52,11 +52,33 @@ def _table(c: str, part: Component, accumulator: Accumulator) -> str:
 typedef struct {{ CHF_TABLE table; }} {c}_state;
 static void {c}_begin({c}_state *state) {{ state->table = 0; }}
 {head(c, part, accumulator)}
+{_counted(field)}
+}}"""
+
+
+def _counted(field: BoundField) -> str:
+    """Count an element, or add to the counters that it names."""
+    if not field.adds:
+        return f"""\
     long counter;
 {assigned([("counter", field.lift)], ONE)}
     if (counter >= 0 && counter < {field.entries})
-        chf_count(state->table + counter);
-}}"""
+        chf_count(state->table + counter);"""
+    numbers = range(len(field.adds))
+    pairs = [
+        (f"{what}{n}", tree)
+        for n, pair in enumerate(field.adds)
+        for what, tree in zip(("counter", "amount"), pair, strict=True)
+    ]
+    adds = "\n".join(
+        f"    if (counter{n} >= 0 && counter{n} < {field.entries})\n"
+        f"        chf_add_to(state->table + counter{n}, amount{n});"
+        for n in numbers
+    )
+    return f"""\
+    long {", ".join(name for name, _ in pairs)};
+{assigned(pairs, ONE)}
+{adds}"""
 
 
 def names(accumulator: Accumulator) -> str:

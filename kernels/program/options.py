@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from chunkfold.kernels.geometry import FOLDS, Box
+from chunkfold.kernels.geometry import BY_KEY, FOLDS, Box
 
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/cl/group.clh."""
@@ -76,6 +76,8 @@ class Tuning:
     """Rows that it folds of one of them before the next; all, if there is no other."""
     local_tables: bool
     """Work-groups that fold a run count in local memory."""
+    shared_by: int | None = None
+    """Work-items of a group that share tables by key; None: as many as of `rows`."""
     strided: bool = False
     """Inputs behind the first have strides of their own."""
     long_run: int | None = None
@@ -101,7 +103,7 @@ class Tuning:
             "columns.cl": replace(self.columns, local_size=1),
             "short_rows.cl": self.short_rows or TURNED,
             "passes.cl": Loads(self.rows.local_size, lanes=1, width=1, unroll=1),
-            **{file: Loads(self.rows.local_size, lanes=1, width=1, unroll=1) for file in KEYED},
+            **{file: Loads(self.sharing, lanes=1, width=1, unroll=1) for file in KEYED},
             "keyed/columns.cl": replace(self.columns, width=self.columns.lanes, local_size=1),
         }.get(kernel_file, self.flat)
         values = {
@@ -122,15 +124,23 @@ class Tuning:
         }
         return tuple(f"-DCHF_{name}={value}" for name, value in values.items())
 
+    @property
+    def sharing(self) -> int:
+        """Work-items of a group that share tables by key."""
+        return self.rows.local_size if self.shared_by is None else self.shared_by
+
     def fold(self, kernel: str) -> str:
         """Return which of `kernels.geometry.FOLDS` folds boxes that are for `kernel`."""
         as_rows = self.short_rows is None or self.strided
         return "rows" if kernel == "short_rows" and as_rows else kernel
 
     def folds(self, kernels: Collection[str]) -> tuple[str, ...]:
-        """Return those that fold boxes that are for any of `kernels`, in the order of `FOLDS`."""
+        """Return those that fold boxes that are for any of `kernels`, in the order of `FOLDS`.
+
+        Behind them those of `BY_KEY`.
+        """
         used = {self.fold(kernel) for kernel in kernels}
-        return tuple(kernel for kernel in FOLDS if kernel in used)
+        return tuple(kernel for kernel in (*FOLDS, *BY_KEY) if kernel in used)
 
     def for_box(self, box: Box) -> Tuning:
         """Return the tuning for a box, whose inputs may have strides of their own."""
@@ -170,6 +180,7 @@ class Tuning:
                 else loads
             )
         )
+        fewer = replace(fewer, shared_by=self.shared_by and min(self.shared_by, work_items))
         if self.short_rows is None or self.short_rows.local_size <= work_items:
             return fewer
         return replace(fewer, short_rows=None).because(short_rows=limit)

@@ -11,9 +11,10 @@ from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
 from chunkfold.kernels.expressions.nodes import constant_value
+from chunkfold.kernels.program.texts import defined
 
-MOST_DIGITS = 3
-"""Digits of an exact sum, at most: CHF_MOST_DIGITS in kernels/cl/keyed/digits.clh."""
+MOST_DIGITS = defined("keyed/digits.clh", "CHF_MOST_DIGITS")
+"""Digits of an exact sum, at most."""
 _BITS = 34
 """Bits that a digit has at least where up to 2**28 elements are added."""
 FieldAt = tuple[int, int]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from importlib import resources
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
@@ -17,6 +19,18 @@ def library(name: str) -> str:
     """Return a kernel header, behind a directive that names it."""
     text = resources.files("chunkfold.kernels").joinpath("cl", name).read_text()
     return f'#line 1 "{name}"\n{text}'
+
+
+@cache
+def defined(name: str, macro: str) -> int:
+    """Return the number that a kernel file defines a macro as.
+
+    >>> defined("keyed/digits.clh", "CHF_MOST_DIGITS")
+    3
+    """
+    found = re.search(rf"^#define {macro} \(?(-?\d+)\)?$", library(name), re.MULTILINE)
+    assert found is not None, (name, macro)
+    return int(found[1])
 
 
 def generated(what: str) -> str:

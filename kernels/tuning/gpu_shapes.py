@@ -10,6 +10,7 @@ from chunkfold.kernels.fold.shapes import MOST_GROUPS
 from chunkfold.kernels.program.inputs import lanes_readable
 from chunkfold.kernels.program.options import Loads, Tuning
 from chunkfold.kernels.program.positions import has_positions
+from chunkfold.kernels.program.texts import defined
 from chunkfold.kernels.tuning.work_groups import local_tables, work_group_size
 
 _FLAT = {1: (16, 4), 2: (8, 8), 4: (4, 8), 8: (4, 4)}
@@ -30,9 +31,11 @@ _BYTES_IN_FLIGHT = 64
 """Of columns whose sums are exact, for each work-item."""
 _FLAT_LOCAL, _ROWS_LOCAL = 512, 256
 """Work-items of a group; with `_FEW` loads in flight twice the first."""
-_STAGED_RUNS, _STAGED = 128, 32
-"""Runs that a group stages, and elements of each at a time (kernels/cl/tiling.clh): all of them are
-in flight, with which variances were up to 1.6 times as fast on an H100 as with a fourth."""
+_STAGED_RUNS, _STAGED = 128, defined("tiling.clh", "CHF_STAGED")
+"""Runs that a group stages, and elements of each at a time: all of them are in flight, with which
+variances were up to 1.6 times as fast on an H100 as with a fourth."""
+_SHARING = 512
+"""Work-items of a group that share tables by key."""
 _STAGED_STATE_BYTES = 16
 """State of an element above which short runs of 2 and 4 bytes an element are staged. On an H100
 variances of rows of 64 float32 were 2.4 times as fast so, ten statistics 5 times; sums and extremes
@@ -74,6 +77,7 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
         tile=1,
         height=1,
         local_tables=local_tables(device, accumulator),
+        shared_by=min(_SHARING, device.max_work_group_size),
     ).because(
         groups=f"8 for each of {device.compute_units} compute units",
         strip="neighbouring work-items of a GPU read neighbouring memory",

@@ -24,10 +24,11 @@ from chunkfold.kernels.cache.entries import read_entry, write_entry
 from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.expressions.nodes import flat
-from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.fold.keyed.programs import keyed_programs
+from chunkfold.kernels.geometry import BY_KEY, FOLDS
 from chunkfold.kernels.program.build_options import build_options
 from chunkfold.kernels.program.device_context import program_source
-from chunkfold.kernels.program.options import Tuning
+from chunkfold.kernels.program.options import KEYED, Tuning
 from chunkfold.kernels.tuning.trial_process import ChildEndedError, TrialProcesses
 
 TRIAL_DEADLINE_S = 120.0
@@ -38,12 +39,13 @@ processes = TrialProcesses()
 
 
 def kernel_files(kernels: Collection[str]) -> tuple[str, ...]:
-    """Return the files that hold these of `FOLDS`, and what follows them.
+    """Return the files that hold these of `FOLDS` and `BY_KEY`, and what follows them.
 
     >>> kernel_files({"rows"})
     ('rows.cl', 'passes.cl')
     """
-    return (*(f"{kernel}.cl" for kernel in FOLDS if kernel in kernels), "passes.cl")
+    keyed = KEYED if set(BY_KEY).intersection(kernels) else ()
+    return (*(f"{kernel}.cl" for kernel in FOLDS if kernel in kernels), *keyed, "passes.cl")
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,21 @@ class Request:
     accumulator: Accumulator
     tunings: tuple[Tuning, ...]
     kernels: tuple[str, ...] = FOLDS
-    """Those of `FOLDS` that will be launched: others are not tried."""
+    """Those of `FOLDS` and `BY_KEY` that will be launched: others are not tried."""
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """Kernel files that are tried."""
-        return kernel_files(self.kernels)
+    def programs(self) -> list[tuple[str, Accumulator]]:
+        """Kernel files that are tried, and what each folds into."""
+        plain = [name for name in self.kernels if name not in BY_KEY]
+        keyed = [
+            one
+            for way in BY_KEY
+            if way in self.kernels
+            for one in keyed_programs(self.device, self.accumulator, way)
+        ]
+        files = kernel_files(plain)
+        return [*((file, self.accumulator) for file in files[:-1]), *keyed,
+                (files[-1], self.accumulator)]  # fmt: skip
 
     @property
     def key(self) -> str:
@@ -68,8 +79,8 @@ class Request:
         parts = [
             (device.platform, device.name, device.driver, device.version, device.compute_units),
             [
-                program_source(device, file, self.accumulator, self.tunings[0])
-                for file in self.files
+                program_source(device, file, accumulator, self.tunings[0])
+                for file, accumulator in self.programs
             ],
             (build_options(device), self.tunings),
             [component.rtol for component in self.accumulator.components],

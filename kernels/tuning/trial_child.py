@@ -17,31 +17,32 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
+from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.binding.laws import try_laws
-from chunkfold.kernels.binding.reference import elements_of
 from chunkfold.kernels.binding.samples import inputs_of
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.errors import BuildError, DeviceError
-from chunkfold.kernels.expressions.evaluate import evaluate
-from chunkfold.kernels.expressions.nodes import BOOL, Node
 from chunkfold.kernels.fold.combine import Combiner
 from chunkfold.kernels.fold.fold import Fold
-from chunkfold.kernels.geometry import Box, box
+from chunkfold.kernels.fold.keyed.fold import KeyedFold
+from chunkfold.kernels.fold.keyed.layout import keyed_box
+from chunkfold.kernels.geometry import BY_KEY, Box, box
 from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.tuning.autotuning import fastest_first, race
 from chunkfold.kernels.tuning.trial import TRIAL_DEADLINE_S, Request, Verdict
+from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, Rows, samples
 
-_COUNT = 1031
-"""A prime, so that no stage divides it."""
+_BY_KEY = (((COUNT,), (0,)), ((206, 5), (0,)), ((5, 206), (1,)))
+"""Shapes and what is reduced by key."""
+_KEYS = 3
 _GAPS = (8, 1)
 """Index strides that let rows of 7 or fewer not merge: they are folded one after another."""
 _WAYS = {
     "flat": (
-        [box((_COUNT,), (0,))],
-        [box((386,), (0,)), box((_COUNT - 386,), (0,), offset=386, index=386)],
+        [box((COUNT,), (0,))],
+        [box((386,), (0,)), box((COUNT - 386,), (0,), offset=386, index=386)],
     ),
     "rows": (
         [box((7, 143), (1,)), box((2, 15), (1,), offset=1001, index=1001)],
@@ -139,8 +140,8 @@ def _local_limit(opened: DeviceContext, request: Request, tuning: Tuning) -> int
     limits: list[int] = []
     # Those behind one that failed may not build.
     with contextlib.suppress(DeviceError, cl.Error):
-        for file in request.files:
-            program = opened.program(file, request.accumulator, tuning)
+        for file, accumulator in request.programs:
+            program = opened.program(file, accumulator, tuning)
             for kernel in program.all_kernels():
                 fixed: Any = kernel.get_work_group_info(info.COMPILE_WORK_GROUP_SIZE, opened.handle)
                 limit: Any = kernel.get_work_group_info(info.WORK_GROUP_SIZE, opened.handle)
@@ -151,35 +152,90 @@ def _local_limit(opened: DeviceContext, request: Request, tuning: Tuning) -> int
 
 def _compare(opened: DeviceContext, request: Request, tuning: Tuning) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
+    for values, rounds in samples(request.accumulator):
+        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+        buffers = [
+            cl.Buffer(opened.context, flags, hostbuf=array)
+            for array in inputs_of(request.accumulator, values)
+        ]
+        wrong = _wrong(opened, request, tuning, buffers, values, rounds=rounds) or _wrong_by_key(
+            opened, request, tuning, buffers, values, rounds=rounds
+        )
+        if wrong:
+            return Verdict(usable=False, reason=wrong)
+    return Verdict(usable=True, reason="it built and ran right")
+
+
+def _wrong(
+    opened: DeviceContext,
+    request: Request,
+    tuning: Tuning,
+    buffers: list[cl.Buffer],
+    values: Rows,
+    *,
+    rounds: bool,
+) -> str:
+    """Fold all elements into one output; say what is wrong with it, if anything is."""
     accumulator = request.accumulator
-    ways = [boxes for kernel in request.kernels for boxes in _WAYS[kernel]]
+    ways = [boxes for kernel in request.kernels for boxes in _WAYS.get(kernel, ())]
     if accumulator.uses_index:  # which gaps move
         ways = [
             boxes
             for boxes in ways
             if all(dim.index_stride == dim.stride for part in boxes for dim in part.reduced)
         ]
+    if not ways:
+        return ""
+    answers = Answers(accumulator, values)
+    first = done = _folded(opened, accumulator, tuning, buffers, ways[0])
+    for boxes in ways:
+        done = first if boxes is ways[0] else _folded(opened, accumulator, tuning, buffers, boxes)
+        wrong = answers.wrong(done, first, rounds=rounds)
+        if wrong:
+            return wrong
+    if "flat" not in request.kernels:
+        return ""
+    # As threads that read do, too.
+    queue, boxes = opened.queue(here=True), _WAYS["flat"][0]
+    done = _folded(opened, accumulator, tuning, buffers, boxes, queue)
+    return answers.wrong(done, first, rounds=rounds)
+
+
+def _wrong_by_key(
+    opened: DeviceContext,
+    request: Request,
+    tuning: Tuning,
+    buffers: list[cl.Buffer],
+    values: Rows,
+    *,
+    rounds: bool,
+) -> str:
+    """Fold elements by key, a few outputs of each; say what is wrong, if anything is."""
+    accumulator = request.accumulator
+    ways = [(way, local) for way in BY_KEY for local in (True, False) if way in request.kernels]
+    ways = [(way, local) for way, local in ways if local or way == BY_KEY[0]]
     flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-    spilling = _spilling(accumulator)
-    for values in (*_samples(accumulator), *([spilling] if accumulator.exact else [])):
-        buffers = [
-            cl.Buffer(opened.context, flags, hostbuf=array)
-            for array in inputs_of(accumulator, values)
-        ]
-        done = [_folded(opened, accumulator, tuning, buffers, boxes) for boxes in ways]
-        if "flat" in request.kernels:  # as threads that read do, too
-            queue, boxes = opened.queue(here=True), _WAYS["flat"][0]
-            done.append(_folded(opened, accumulator, tuning, buffers, boxes, queue))
-        for slot in accumulator.slots if values is not spilling else _exact_slots(accumulator):
-            known = _known(slot, accumulator, values)
-            answers = [way.arrays[slot.name] for way in done] + ([] if known is None else [known])
-            want = answers[0]
-            for got in answers:
-                if not _same(want, got, exact=slot.field.limbs is not None):
-                    return Verdict(
-                        usable=False, reason=f"it is wrong: {slot.name} is {want[0]} or {got[0]}"
-                    )
-    return Verdict(usable=True, reason="it built and ran right")
+    for shape, axes in _BY_KEY if ways else ():
+        layout = keyed_box(shape, axes, axes)
+        kept = [axis for axis in range(len(shape)) if axis not in axes]
+        rows = np.arange(math.prod(shape)).reshape(shape).transpose(*kept, *axes)
+        rows = rows.reshape(layout.outputs, -1)
+        # Runs of a key, neighbours of several, and some that have none.
+        number = np.arange(rows.shape[1])
+        keys = np.where(number % 64 < 40, number // 64, number) % (_KEYS + 1) - (number % 101 == 0)
+        buffer = cl.Buffer(opened.context, flags, hostbuf=keys.astype(np.int32))
+        groups = [row[keys == key] for key in range(_KEYS) for row in rows]
+        answers = Answers(accumulator, values, groups)
+        for way, local in ways:
+            fold = KeyedFold(
+                opened, accumulator, tuning, _KEYS, layout.outputs, way=way, local=local
+            )
+            fold.add(buffers, buffer, layout)
+            done = fold.finish()
+            wrong = answers.wrong(done, done, rounds=rounds)
+            if wrong:
+                return f"{wrong}, of {shape} by key along {axes}"
+    return ""
 
 
 def _folded(
@@ -199,66 +255,6 @@ def _folded(
     several = [fold.finish() for fold in folds.values()]
     outputs = [one.part(slice(n, n + 1)) for one in several for n in range(one.outputs)]
     return Combiner(opened, accumulator, tuning).combine(outputs)
-
-
-def _exact_slots(accumulator: Accumulator) -> list[Slot]:
-    return [slot for slot in accumulator.slots if slot.field.limbs is not None]
-
-
-def _same(want: np.ndarray, got: np.ndarray, *, exact: bool) -> bool:
-    """Whether two ways agree: all bits of exact sums, and others but for the order of additions."""
-    if want.dtype.kind == "f" and not exact:
-        return np.allclose(want, got, rtol=1e-4, atol=0, equal_nan=True)
-    # Terms of a packed array's sum are NaN where one of the samples stands for a missing value.
-    return np.array_equal(want, got, equal_nan=want.dtype.kind == "f")
-
-
-def _samples(accumulator: Accumulator) -> list[list[np.ndarray]]:
-    """Small integers of both signs, and factors whose product stays finite; one row per input."""
-    counts = np.arange(_COUNT)
-    patterns = [counts * 37 % 101 - 50, 1 + (counts % 97 == 0)]
-    return [[pattern + number for number in range(len(accumulator.stored))] for pattern in patterns]
-
-
-def _spilling(accumulator: Accumulator) -> list[np.ndarray]:
-    """Numbers so far apart that exact sums do not fit the terms that most data do; as above."""
-    counts, rng = np.arange(_COUNT), np.random.default_rng(4)
-    double = accumulator.value[0] in ("float64", "complex128")
-    most = 12 if accumulator.value[0] == "float16" else 200 if double else 45
-    if not accumulator.in_limbs:  # expansions hold 159 bits, and of squares twice as many are taken
-        most = 12 if double else min(most, 24)
-    far = np.ldexp(1 + counts % 7 / 8, rng.integers(-most, most, _COUNT))
-    signed = np.where(counts % 3 == 0, -far, far)
-    return [np.roll(signed, number) for number in range(len(accumulator.stored))]
-
-
-def _element_of(tree: Node) -> Node | None:
-    """Return the element of the first input if a tree is that, in whichever dtype."""
-    while tree.op == "cast" and (tree.sources[0].dtype != BOOL or tree.sources[0].op == "input"):
-        (tree,) = tree.sources
-    return tree if tree.op == "input" and tree.arg == (0, "") else None
-
-
-def _known(slot: Slot, accumulator: Accumulator, values: list[np.ndarray]) -> np.ndarray | None:
-    """Return what NumPy makes of a plain sum, minimum or maximum of the first input."""
-    value, element = accumulator.value[0], _element_of(slot.field.lift)
-    plain = (
-        slot.field.entries is None
-        and not slot.term
-        and (slot.field.limbs is None or slot.field.limbs.power == 1)
-        and isinstance(slot.field.op, str)
-    )
-    if element is None or not plain or value in ("time", "bfloat16"):
-        return None
-    fold: Any = {"add": np.sum, "min": np.min, "max": np.max}[str(slot.field.op)]
-    if slot.field.limbs is not None:
-        fold = math.fsum
-    if accumulator.components[slot.component].absent is not None:
-        return None
-    elements = elements_of(accumulator, inputs_of(accumulator, values))
-    (lifted,) = evaluate([slot.field.lift], {element: elements[element]})
-    known: np.ndarray = np.atleast_1d(fold(lifted.astype(slot.dtype)))
-    return known.astype(slot.dtype)
 
 
 if __name__ == "__main__":

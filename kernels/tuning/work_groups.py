@@ -15,7 +15,8 @@ def local_tables(device: Device, accumulator: Accumulator) -> bool:
     Limbs stay in global memory: little is deposited in them.
     """
     size = _COUNTER_BYTES * accumulator.entries
-    return not accumulator.exact and 0 < size <= device.local_bytes // 4 * 3
+    adds = any(slot.field.adds for slot in accumulator.tables)  # of more bits
+    return not accumulator.exact and not adds and 0 < size <= device.local_bytes // 4 * 3
 
 
 def work_group_size(

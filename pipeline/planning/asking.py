@@ -118,8 +118,8 @@ def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Held
     found, stores = [], options.storage_options
     if options.weights is not None:
         found.append(weights_of(options.weights, source, chosen, stores))
-    if options.masked:
-        found.append(mask_of(options.where, source, chosen, stores))
+    if options.mask is not None:
+        found.append(mask_of(options.mask, source, chosen, stores))
     return tuple(found)
 
 

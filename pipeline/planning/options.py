@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
@@ -31,7 +33,8 @@ _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
 """Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
 Where = Any
-"""A condition of elements: a function of symbols, or its text; or a mask, an array of bools."""
+"""A condition of elements: a function of symbols, or its text; or a mask, an array of bools; or a
+tuple of these."""
 
 
 class _Read(Enum):
@@ -73,7 +76,8 @@ class Options:
     """A condition: elements of which it does not hold count as absent. A function of the elements,
     as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300". Or a
     mask: an array of bools (NumPy's, xarray's, or Zarr's, or its path as `pathlib.Path`) that has
-    some of the source's axes, by their names, or as NumPy broadcasts, before any selection."""
+    some of the source's axes, by their names, or as NumPy broadcasts, before any selection. Or a
+    tuple of a mask and conditions, which must all hold."""
     weights: Any = None
     """Of elements, in sums, means, variances and deviations: an array of numbers, or its path, that
     has some of the source's axes, as a mask has. A mean is sum(weights * x) / sum(weights)."""
@@ -125,11 +129,13 @@ class Options:
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
-        if self.by is not None and (self.weights is not None or self.masked):
+        if self.by is not None and (self.weights is not None or self.mask is not None):
             raise PlanError(
                 "by= takes no weights and no mask of its own yet: reduce the parts of a mask one "
                 "by one, or give labels that are negative where elements do not count"
             )
+        if sum(not _is_condition(one) for one in self._wheres) > 1:
+            raise PlanError("where has several masks: give one, as where=land & near")
         op: Any = self.op
         if isinstance(op, Iterable) and not isinstance(op, (str, bytes)):
             object.__setattr__(self, "op", tuple(op))
@@ -149,10 +155,21 @@ class Options:
         return self.on_bad_chunk == "skip"
 
     @property
-    def masked(self) -> bool:
-        """Whether an array says which elements are there."""
-        where = self.where
-        return where is not None and not isinstance(where, str) and not callable(where)
+    def mask(self) -> Any:
+        """The array that says which elements are there; None if there is none."""
+        return next((one for one in self._wheres if not _is_condition(one)), None)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What `where` says in words."""
+        return tuple(one if isinstance(one, str) else "a function"
+                     for one in self._wheres if _is_condition(one))  # fmt: skip
+
+    @property
+    def _wheres(self) -> tuple[Any, ...]:
+        if self.where is None:
+            return ()
+        return self.where if isinstance(self.where, tuple) else (self.where,)
 
     @property
     def exact(self) -> bool:
@@ -167,17 +184,19 @@ class Options:
             monoids = [weighted(monoid) for monoid in monoids]
         if self.skipna:
             monoids = [monoid.skipping() for monoid in monoids]
-        if self.masked:
-            monoids = [monoid.among_input() for monoid in monoids]
-        elif self.where is not None:
-            condition = _condition(self.where)
+        if conditions := [one for one in self._wheres if _is_condition(one)]:
+            condition = _all_of(
+                [parsed(one) if isinstance(one, str) else one for one in conditions]
+            )
             monoids = [monoid.among(condition) for monoid in monoids]
+        if self.mask is not None:
+            monoids = [monoid.among_input() for monoid in monoids]
         return tuple(monoids)
 
     def alone(self) -> Options:
         """Return them without arrays that were given, once these are read."""
         weights = None if self.weights is None else READ
-        where = READ if self.masked else self.where
+        where = tuple(one if _is_condition(one) else READ for one in self._wheres) or None
         return replace(self, by=None, by_axis=None, groups=None, weights=weights, where=where)
 
     @property
@@ -252,8 +271,15 @@ def _check_mapping(name: str, given: Any) -> None:
         raise PlanError(f"{name} is a mapping of names, not {type(given).__name__}")
 
 
-def _condition(where: Any) -> Callable[..., Any]:
-    return parsed(where) if isinstance(where, str) else where
+def _is_condition(where: Any) -> bool:
+    return isinstance(where, str) or callable(where)
+
+
+def _all_of(conditions: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a condition that holds where all of these do."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return lambda *elements: functools.reduce(operator.and_, (one(*elements) for one in conditions))
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from chunkfold.decoding.decode_units import elements_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Box, KeyedBox
+from chunkfold.kernels.fold.keyed.plan import way_of
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
@@ -176,7 +177,9 @@ def _keyed(
 
 
 def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
-    """Return which kernels fold what is read for a window: of `kernels.geometry.FOLDS`."""
+    """Return which kernels fold what is read for a window: of `FOLDS`, or of `BY_KEY`."""
+    if work.keys is not None:
+        return frozenset({way_of(window.outputs)})
     boxes = boxes_of(work, window, buffer_bytes)
     return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
 """Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")
-_TOLD = ("selection", "ddof", "skipna", "where", "mask_and_scale", "dtype", "mode")
+_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
 
@@ -107,7 +107,11 @@ class Results(Mapping[str, Result]):
     def made_of(self) -> Mapping[str, Any]:
         """What was done, but for the op."""
         reduced = self._reduced()
-        told = {key: value for key in _TOLD if (value := getattr(self.plan.options, key))}
+        options = self.plan.options
+        told = {key: value for key in _TOLD if (value := getattr(options, key))}
+        wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
+        told |= {"where": " and ".join(wheres)} if wheres else {}
+        told |= {"weights": self.plan.held[0].name} if options.weights is not None else {}
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
         said = {key: value if value is True else str(value) for key, value in told.items()}
         names = self.names_of(reduced) if reduced else []

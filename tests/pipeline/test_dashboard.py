@@ -14,6 +14,8 @@ import pytest
 import chunkfold as cf
 from tests.conftest import DEVICES
 
+pytestmark = pytest.mark.unoptimised
+
 
 def listening() -> set[tuple[str, int]]:
     """Where this process and those that it started listen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ import chunkfold as cf
 from chunkfold.planning import held_inputs
 from chunkfold.running import on_cluster
 from tests.conftest import DEVICES
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.unoptimised
 
 SHAPE = (6, 5, 8)
 DIMS = ("time", "lat", "lon")
@@ -186,6 +190,12 @@ def test_a_path_and_zarrs_array_are_read(tmp_path: Path):
     plain = cf.reduce(path, where=mask)
     assert cf.reduce(path, where=tmp_path / "mask.zarr") == plain
     assert cf.reduce(path, where=zarr.open_array(tmp_path / "mask.zarr")) == plain
+    zarr.save(tmp_path / "weights.zarr", np.arange(1.0, 9))
+    asked = ["--op", "mean", "--where", "x > 0", "--json"]
+    told = chunkfold("reduce", path, *asked, "--mask", tmp_path / "mask.zarr", "--weights",
+                     tmp_path / "weights.zarr")  # fmt: skip
+    wanted = cf.reduce(path, "mean", weights=np.arange(1.0, 9), where=(mask, "x > 0"))
+    assert json.loads(told.stdout)["results"]["mean"] == float(wanted)
 
 
 def test_conditions_of_elements_and_users_monoids_go_with_weights(tmp_path: Path):
@@ -198,6 +208,14 @@ def test_conditions_of_elements_and_users_monoids_go_with_weights(tmp_path: Path
     got = cf.reduce(path, "mean", weights=weights, where=lambda x, w: (x > 0) & (w > 2))
     there = (values > 0) & (weights > 2)
     assert got == exactly(values[there], np.broadcast_to(weights, SHAPE)[there], None)
+
+
+def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
+    values, mask = data(), MASKS["a map"]
+    got = cf.reduce(stored(tmp_path, values), "count", where=(mask, "x > 0", lambda x: x < 100))
+    assert got == ((values > 0) & (values < 100) & mask).sum()
+    with pytest.raises(cf.PlanError, match="several masks"):
+        cf.reduce(values, where=(mask, mask))
 
 
 @pytest.mark.parametrize(

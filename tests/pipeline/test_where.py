@@ -10,6 +10,8 @@ import chunkfold as cf
 from chunkfold.errors import MonoidError, PlanError
 from chunkfold.kernels import CATALOGUE
 
+pytestmark = pytest.mark.unoptimised
+
 OPS = ["sum", "mean", "std", "min", "max", "argmax", "count", "norm2", "any", "nansum"]
 
 

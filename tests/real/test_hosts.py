@@ -105,7 +105,7 @@ def test_hosts_of_one_model_of_cpu_join_with_the_same_device(hosts, data, tmp_pa
     """Drivers give it the same UUID on both; a second worker for it on one of them is refused."""
     one, two = hosts
     path, want = data
-    device, log = DEVICES[-1], tmp_path / "scheduler.log"  # Intel's, if it is there
+    device, log = DEVICES[0], tmp_path / "scheduler.log"
     with contextlib.ExitStack() as stack:
         words = [BIN / "dask", "scheduler", "--host", one.address, "--port", "8786"]
         scheduler = stack.enter_context(started(one.command(*words, "--no-dashboard"), log))

@@ -18,7 +18,7 @@ from distributed.core import Status
 import chunkfold as cf
 from chunkfold.cluster.joining import connect
 from chunkfold.workflows.cli import main, options
-from chunkfold.workflows.clients import QUIET, local_client
+from chunkfold.workflows.clients import QUIET
 
 
 def _inherited() -> tuple[object, ...]:
@@ -27,10 +27,10 @@ def _inherited() -> tuple[object, ...]:
 
 
 class Clusters:
-    """Local clusters of the default devices, each for all commands that would start one like it.
+    """Local clusters, each for all commands in a row that would start one like it.
 
     Workers have the environment and the settings of the process that starts them: a command that
-    has others gets workers of its own. The last cluster is kept; a test that ends it gets another.
+    has others gets workers of its own.
     """
 
     def __init__(self) -> None:
@@ -39,17 +39,20 @@ class Clusters:
 
     def client(self, devices: list[str] | None = None) -> AbstractContextManager[Client]:
         """Stand in for what starts a cluster for a command."""
-        if devices is not None:
-            return local_client(devices)
+        made = self.cluster(devices)
+        return connect(made.scheduler_address, security=made.security)
+
+    def cluster(self, devices: list[str] | None = None) -> cf.LocalOpenCLCluster:
+        """Return the last cluster, or another if it is not like what is asked for."""
         if (
             self._made is None
             or self._made.status != Status.running
-            or self._started_with != _inherited()
+            or self._started_with != (devices, *_inherited())
         ):
             self.close()
-            self._made = cf.LocalOpenCLCluster(silence_logs=QUIET)
-            self._started_with = _inherited()  # Dask adds to it as the first one starts
-        return connect(self._made.scheduler_address, security=self._made.security)
+            self._made = cf.LocalOpenCLCluster(devices, silence_logs=QUIET)
+            self._started_with = (devices, *_inherited())  # Dask adds to it as the first one starts
+        return self._made
 
     def close(self) -> None:
         if self._made is not None:
@@ -58,7 +61,7 @@ class Clusters:
 
 
 @pytest.fixture(scope="session")
-def _clusters() -> Iterator[Clusters]:
+def clusters() -> Iterator[Clusters]:
     made = Clusters()
     yield made
     made.close()
@@ -66,7 +69,7 @@ def _clusters() -> Iterator[Clusters]:
 
 @pytest.fixture
 def here(
-    capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, _clusters: Clusters
+    capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch, clusters: Clusters
 ) -> Callable[..., tuple[int, str, str]]:
     """Run a command in this process: importing everything anew would be most of the suite's time.
 
@@ -77,7 +80,7 @@ def here(
         monkeypatch.setattr(sys, "argv", ["chunkfold", *map(str, words)])
         monkeypatch.setattr(signal, "signal", lambda *_: None)  # pytest's own stay
         monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-        monkeypatch.setattr(options, "local_client", _clusters.client)
+        monkeypatch.setattr(options, "local_client", clusters.client)
         with pytest.raises(SystemExit) as ended:
             main()
         done = capfd.readouterr()

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from chunkfold.workflows.as_json import json_text
 
+pytestmark = pytest.mark.unoptimised
+
 TEXTS = st.text(st.characters())  # halves of letters among them
 VALUES = st.recursive(
     st.one_of(TEXTS, st.floats(), st.integers(), st.none(), st.booleans()),

@@ -17,6 +17,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.kernels import all_devices
 from chunkfold.workflows.cli import COMMANDS, main
 from chunkfold.workflows.results import device_json
 from tests.conftest import DEVICES
@@ -75,7 +76,7 @@ def test_devices_verbose_shows_limits_extensions_and_tried_variants(command: Cal
 
 def test_devices_for_machines(command: Callable):
     entries = json.loads(command("devices", "--json", "--verbose").stdout)
-    assert [entry["uuid"] for entry in entries] == [device.uuid for device in DEVICES]
+    assert [entry["uuid"] for entry in entries] == [device.uuid for device in all_devices()]
     assert sum(entry["default"] for entry in entries) == 1
     assert entries[0]["variants"]["tree"].startswith("ran right")
 
@@ -433,20 +434,27 @@ CLOSED = "OSError: [Errno 9] standard output is closed: results cannot be printe
     ("words", "streams", "code", "said"),
     [
         ("--version", ">&-", 4, CLOSED),
-        ("describe STORE/a -q", ">&-", 4, CLOSED),
+        ("describe STORE/a -q ON", ">&-", 4, CLOSED),
         ("reduce STORE/a -q", "<&- >&- 2>&-", 4, ""),
         ("reduce STORE/nothing", ">&- 2>&-", 2, ""),
         ("reduce STORE/a", "2>&-", 0, "sum 719400.0\n"),
         ("reduce STORE/a", "2>/dev/full", 0, "sum 719400.0\n"),
         ("reduce STORE/nothing", "2>/dev/full", 2, ""),
-        ("reduce STORE/a -q", ">/dev/full", 4, "OSError: [Errno 28] No space left on device\n"),
-        ("describe STORE/a -q", ">/dev/full", 4, "OSError: [Errno 28] No space left on device\n"),
-        ("reduce STORE/a -q", "| true", 141, ""),
+        ("reduce STORE/a -q ON", ">/dev/full", 4, "OSError: [Errno 28] No space left on device\n"),
+        (
+            "describe STORE/a -q ON",
+            ">/dev/full",
+            4,
+            "OSError: [Errno 28] No space left on device\n",
+        ),
+        ("reduce STORE/a -q ON", "| true", 141, ""),
         ("plan STORE/a", "| true", 141, ""),
         ("--help", "| true", 141, ""),
     ],
 )
-def test_a_stream_that_fails_is_told_by_the_exit_code(store, words, streams, code, said):
+def test_a_stream_that_fails_is_told_by_the_exit_code(store, clusters, words, streams, code, said):
+    if words.endswith("ON"):
+        words = words.replace("ON", f"--scheduler {clusters.cluster().scheduler_address}")
     line = f"{CHUNKFOLD} {words.replace('STORE', str(store))} {streams}; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False

@@ -13,6 +13,8 @@ from chunkfold.workflows.cli import demo
 from tests.conftest import DEVICES
 from tests.workflows.test_cli import chunkfold
 
+pytestmark = pytest.mark.unoptimised
+
 
 def test_the_demo_agrees_with_numpy(tmp_path: Path):
     words = ("demo", "--size", 0.06, "--folder", tmp_path, "--device", f"{DEVICES[0].spec}/2")

@@ -61,7 +61,8 @@ def test_a_job_file_is_read(written, tmp_path: Path):
     assert (job.name, job.version) == ("night", 1)
     assert job.sources == [str(tmp_path / "air.zarr"), "s3://bucket/*.zarr"]
     assert job.reduce.ops == ["mean", "std"]
-    assert job.reduce.selection == (slice(0, 10), Ellipsis)
+    assert (job.options.names, job.options.memory_bytes) == (("mean", "std"), 2 << 30)
+    assert job.options.selection == (slice(0, 10), Ellipsis)
     assert job.output.path == str(tmp_path / "out/none.zarr")
     assert isinstance(job.cluster, Slurm)
     assert (job.cluster.memory, job.cluster.wait) == (8 << 30, 600)

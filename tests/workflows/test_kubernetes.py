@@ -22,6 +22,8 @@ from tests.kubernetes import Api, serving, written_config
 from tests.processes import finished
 from tests.workflows.test_cli import chunkfold
 
+pytestmark = pytest.mark.unoptimised
+
 JOB = """
 schema = 1
 sources = "a.zarr"

@@ -26,6 +26,8 @@ from chunkfold.workflows.outputs import check_output, naming, staged
 from chunkfold.workflows.writing import write_results
 from tests.processes import BIN, finished
 
+pytestmark = pytest.mark.unoptimised
+
 
 def made_of(path: Path) -> str | None:
     """What a test's output holds, whether it is a file or a folder."""

@@ -27,6 +27,8 @@ from tests.certificates import DAY, Authority, Pair
 from tests.conftest import DEVICES
 from tests.processes import BIN, awaited, finished, started, worker_command
 
+pytestmark = pytest.mark.unoptimised
+
 CA, CERT, KEY = (
     f"distributed.comm.tls.{name}" for name in ("ca-file", "client.cert", "client.key")
 )

@@ -19,6 +19,8 @@ from chunkfold.workflows import window
 from chunkfold.workflows.window import in_window
 from tests.stops import scheduled
 
+pytestmark = pytest.mark.unoptimised
+
 ITEMS = 200
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from chunkfold.workflows.as_json import json_text
+from chunkfold.workflows.channels import MEASURES
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import err
-from chunkfold.workflows.normalize import MEASURES, apply, check_applied, measured, measuring
+from chunkfold.workflows.normalize import apply, check_applied, measured, measuring
 from chunkfold.workflows.parsing import axis as parse_axis
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import normalization_json

@@ -24,7 +24,7 @@ from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.outputs import shown
-from chunkfold.workflows.parsing import axis, parse_selection, with_edges, words
+from chunkfold.workflows.parsing import axis, parse_selection, wheres, with_edges, words
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -147,6 +147,17 @@ reduction = stacked(
         metavar="CONDITION",
         help="Take elements for absent of which this does not hold, as 'x > 300' or "
         "'0 < x < 1 and not isnan(x)'.",
+    ),
+    click.option(
+        "--mask",
+        metavar="ZARR",
+        help="Bools along some axes, by their names or the last ones: elements count where they "
+        "are true.",
+    ),
+    click.option(
+        "--weights",
+        metavar="ZARR",
+        help="Weights along some axes, as a mask's, in sums, means, variances and deviations.",
     ),
     click.option(
         "--by",
@@ -282,6 +293,8 @@ def asked_for(
     ddof: float,
     by_axes: tuple[str, ...],
     selection: str | None,
+    where: str | None,
+    mask: str | None,
     **others: Any,
 ) -> Options:
     """Turn what a command line says of a reduction into the library's options."""
@@ -291,6 +304,7 @@ def asked_for(
         ddof=int(ddof) if ddof.is_integer() else ddof,
         by_axis=[axis(word) for word in words(by_axes)] if by_axes else None,
         selection=parse_selection(selection),
+        where=wheres(where, mask),
         **others,
     )
 

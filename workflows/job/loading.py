@@ -220,6 +220,11 @@ def _anchored(job: Job, folder: Path) -> Job:
         given = getattr(job.output, name)
         if given is not None:
             output[name] = absolute(given)
+    held = {
+        name: absolute(given)
+        for name in ("mask", "weights")
+        if (given := getattr(job.reduce, name)) is not None
+    }
     cluster = {
         name: str(base / os.path.expanduser(given))  # noqa: PTH111 # as above
         for name in ("tls_ca_file", "tls_cert", "tls_key")
@@ -228,6 +233,7 @@ def _anchored(job: Job, folder: Path) -> Job:
     return job.model_copy(
         update={
             "sources": sources,
+            "reduce": job.reduce.model_copy(update=held),
             "output": job.output.model_copy(update=output),
             "cluster": job.cluster.model_copy(update=cluster),
         }

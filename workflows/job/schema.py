@@ -35,7 +35,7 @@ from chunkfold.workflows.job.values import (
     selectable,
     slurm_time,
 )
-from chunkfold.workflows.parsing import parse_selection, with_edges
+from chunkfold.workflows.parsing import Located, parse_selection, wheres, with_edges
 
 VERSION = 1
 """Of job files: raised when an older chunkfold would misread one."""
@@ -68,6 +68,11 @@ class Reduction(_Table):
     """Take elements that are NaN or NaT for absent."""
     where: Annotated[str, AfterValidator(condition)] | None = None
     """Take elements for absent of which this does not hold: "x > 300"."""
+    mask: Text | None = None
+    """Zarr of bools along some axes: elements count where they are true; an address or a path,
+    relative to the job file's folder."""
+    weights: Text | None = None
+    """Zarr of weights along some axes, in sums, means, variances and deviations."""
     mask_and_scale: bool = Options.mask_and_scale
     """Unpack values by `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, as xarray."""
     mode: Literal[MODES] = Options.mode  # type: ignore[valid-type] # one list of modes for all
@@ -86,7 +91,7 @@ class Reduction(_Table):
         return self
 
 
-_SAME = ("keepdims", "ddof", "skipna", "where", "mask_and_scale", "mode", "dtype")
+_SAME = ("keepdims", "ddof", "skipna", "mask_and_scale", "mode", "dtype")
 """Keys of `reduce` that are called as the library's options."""
 
 
@@ -239,5 +244,7 @@ class Job(_Table):
             selection=parse_selection(asked.select),
             memory=limits.memory,
             on_bad_chunk=limits.on_bad_chunk,
+            where=wheres(asked.where, asked.mask),
+            weights=None if asked.weights is None else Located(asked.weights),
             **{name: getattr(asked, name) for name in _SAME},
         )

@@ -10,8 +10,9 @@
 #include "monoid.clh"
 #include "place.clh"
 
+#define CHF_KEYED_CPU_TILE 4
 #if CHF_CPU
-#define CHF_KEYED_TILE 4
+#define CHF_KEYED_TILE CHF_KEYED_CPU_TILE
 #else
 #define CHF_KEYED_TILE 1
 #endif

@@ -12,14 +12,14 @@ from chunkfold.kernels.accumulator.partial import Partial, Wide
 from chunkfold.kernels.errors import DeviceError, MonoidError
 from chunkfold.kernels.fold.keyed.context import KeyedContext
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import shares_tables
+from chunkfold.kernels.fold.keyed.plan import way_of
 from chunkfold.kernels.fold.keyed.private import PrivateAccumulators
+from chunkfold.kernels.fold.keyed.programs import components_by_way
 from chunkfold.kernels.fold.keyed.tables import Tables
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
-from chunkfold.kernels.program.shared_layout import split_shareable
 
 
 class KeyedFold:
@@ -41,6 +41,10 @@ class KeyedFold:
         How many there are.
     outputs
         Outputs of each key.
+    way
+        One of `geometry.BY_KEY`; None: the outputs decide.
+    local
+        Whether tables are in local memory, where they fit.
     """
 
     def __init__(
@@ -51,16 +55,18 @@ class KeyedFold:
         keys: int,
         outputs: int = 1,
         queue: cl.CommandQueue | None = None,
+        *,
+        way: str | None = None,
+        local: bool = True,
     ) -> None:
         if not 0 < keys < 2**31:
             raise MonoidError(f"{keys:,} keys: there must be one at least, and fewer than 2**31")
         self._context = KeyedContext(opened, queue or opened.queue(), accumulator, keys, outputs)
-        shared, others = split_shareable(opened.device, accumulator)
-        if not shares_tables(outputs):
-            shared, others = (), tuple(range(len(accumulator.components)))
+        used = way or way_of(outputs)
+        shared, others = components_by_way(opened.device, accumulator, used)
         self._ways: list[Tables | PrivateAccumulators] = []
         if shared:
-            self._ways.append(Tables(self._context, tuning, shared))
+            self._ways.append(Tables(self._context, tuning, shared, local=local))
         if others:
             self._ways.append(PrivateAccumulators(self._context, tuning, others))
 
@@ -87,6 +93,8 @@ class KeyedFold:
         """
         if not layout.elements.elements:
             return None
+        if layout.elements.others:
+            raise DeviceError("inputs that are folded by key have the strides of the first")
         if layout.outputs != self._context.outputs:
             raise DeviceError(
                 f"a box of {layout.outputs} outputs cannot join {self._context.outputs}"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
 from chunkfold.kernels.fold.shapes import in_vectors
+from chunkfold.kernels.geometry import BY_KEY
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.shared_layout import MOST_DIGITS, SharedLayout
+from chunkfold.kernels.program.texts import defined
 
-_TOGETHER = 4
-"""Elements that a work-item takes together: CHF_TOGETHER in kernels/cl/keyed/span.clh."""
+_TOGETHER = defined("keyed/span.clh", "CHF_TOGETHER")
+"""Elements that a work-item takes together."""
 _MOST_SPAN = 1 << 21
 """Elements of a work-group at most, where it has a table of its own: fewer elements leave more
 bits for each digit."""
@@ -22,13 +24,10 @@ _CROWDED = 16 << 10
 GPU has few work-groups at a time."""
 _SPARE = 1 << 10
 """Bytes of local memory that are left to the compiler."""
-_CPU_TILE = 4
-"""Vectors of neighbouring outputs that a CPU's work-item folds, 1 on others: CHF_KEYED_TILE in
-kernels/cl/keyed/columns.cl."""
+_CPU_TILE = defined("keyed/columns.cl", "CHF_KEYED_CPU_TILE")
+"""Vectors of neighbouring outputs that a CPU's work-item folds; 1 on others."""
 _PRIVATE_BYTES = 256 << 20
 """Bytes of the accumulators that work-items have of their own."""
-_GPU_LOCAL = 512
-"""Work-items of a group on a GPU, which share a table."""
 MOST_OUTPUTS = 256
 """Outputs beyond which a table for each does not pay."""
 
@@ -50,11 +49,13 @@ class TablePlan:
 
 
 def table_plan(
-    device: Device, tuning: Tuning, shared: SharedLayout, keys: int, outputs: int, reduces: int
+    tuning: Tuning, shared: SharedLayout, digits: int, outputs: int, reduces: int
 ) -> TablePlan:
-    """Return how the sums of a box with `outputs` times `reduces` elements are added up by key."""
-    size = tuning.rows.local_size
-    digits = local_digits(device, shared, keys)
+    """Return how the sums of a box with `outputs` times `reduces` elements are added up by key.
+
+    `digits` fit local memory (`local_digits`).
+    """
+    size = tuning.sharing
     each = _TOGETHER * size
     wanted = max(1, tuning.groups // outputs, -(-reduces // _MOST_SPAN))
     span = -(-reduces // (wanted * each)) * each
@@ -69,12 +70,9 @@ def shares_tables(outputs: int) -> bool:
     return outputs <= MOST_OUTPUTS
 
 
-def table_tuning(device: Device, tuning: Tuning) -> Tuning:
-    """Return a tuning whose work-groups are as large as suits shared tables."""
-    if device.kind == "cpu":
-        return tuning
-    size = min(_GPU_LOCAL, device.max_work_group_size)
-    return replace(tuning, rows=replace(tuning.rows, local_size=size))
+def way_of(outputs: int) -> str:
+    """Return which of `geometry.BY_KEY` folds boxes of so many outputs."""
+    return BY_KEY[0] if shares_tables(outputs) else BY_KEY[1]
 
 
 def local_digits(device: Device, shared: SharedLayout, keys: int) -> int:

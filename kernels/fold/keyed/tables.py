@@ -13,29 +13,30 @@ from chunkfold.kernels.accumulator.sums import expanded
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
 from chunkfold.kernels.fold.keyed.layout import KeyedBox
-from chunkfold.kernels.fold.keyed.plan import table_plan, table_tuning
+from chunkfold.kernels.fold.keyed.plan import local_digits, table_plan
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.shared_layout import shared_of
+from chunkfold.kernels.program.texts import defined
 
 _SAMPLE = 1 << 16
 """Elements that are looked at to find out how large they are."""
 _SAMPLE_GROUPS = 64
 """Work-groups that look at them, at most."""
-_LEAST_EXPONENT = np.array([-900], np.int32)
-"""CHF_LEAST_EXPONENT in kernels/cl/keyed/digits.clh."""
+_LEAST_EXPONENT = np.array([defined("keyed/digits.clh", "CHF_LEAST_EXPONENT")], np.int32)
 
 
 class Tables:
     """Folds by key into tables that work-items share: sums as integers, and extremes."""
 
-    def __init__(self, of: KeyedContext, tuning: Tuning, numbers: Sequence[int]) -> None:
-        self._of, self._numbers = of, numbers
+    def __init__(
+        self, of: KeyedContext, tuning: Tuning, numbers: Sequence[int], *, local: bool
+    ) -> None:
+        self._of, self._numbers, self._local = of, numbers, local
         self._shared = shared_of(of.accumulator, numbers)
-        tuning = table_tuning(of.opened.device, tuning)
         self.fold = Fold(of.opened, self._shared.accumulator, tuning, of.entries, of.queue, 1)
         flags = cl.mem_flags.READ_WRITE
         nbytes = 8 * self._shared.words * of.entries
@@ -52,8 +53,9 @@ class Tables:
         """Enqueue the fold of a box: sample how large elements are, fold, settle."""
         of, fold, box = self._of, self.fold, layout.elements
         launcher, held = fold.launcher, fold.held(1)
-        device, size = of.opened.device, fold.tuning.rows.local_size
-        plan = table_plan(device, fold.tuning, self._shared, of.keys, box.outputs, box.reduces)
+        device, size = of.opened.device, fold.tuning.sharing
+        digits = local_digits(device, self._shared, of.keys) if self._local else 0
+        plan = table_plan(fold.tuning, self._shared, digits, box.outputs, box.reduces)
         elements: dict[str, Any] = {
             "geo": launcher.geometry(box),
             "outputs": box.outputs,

@@ -16,6 +16,7 @@ import pytest
 
 from chunkfold.kernels import (
     Accumulate,
+    Accumulator,
     BuildError,
     Device,
     DeviceContext,
@@ -25,11 +26,13 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.cache.entries import read_entry, write_entry
-from chunkfold.kernels.geometry import FOLDS
+from chunkfold.kernels.geometry import BY_KEY, FOLDS
+from chunkfold.kernels.program import device_context
 from chunkfold.kernels.tuning import trial, trial_child, trial_process
 from chunkfold.kernels.tuning.trial import Request, Verdict, verdict_of
 from chunkfold.kernels.tuning.trial_process import ChildEndedError, TrialProcesses
 from chunkfold.kernels.tuning.variant import tiers
+from tests.conftest import shaped
 from tests.processes import first_trial_dies
 
 SUM = bind([as_monoid("sum")], [np.dtype("float32")]).accumulator
@@ -111,6 +114,89 @@ def test_kernels_that_answer_wrongly_are_not_used(
     accumulator = bind([wrong], [np.dtype("int32")]).accumulator
     with pytest.raises(BuildError, match=r"no kernel for wrong works on .*it is wrong"):
         choose(device, accumulator, variant, kernels)
+
+
+def keyed(*ops: str | Monoid, dtype: str = "float32", exact: bool = True) -> Accumulator:
+    monoids = [as_monoid(op) for op in ops]
+    bound = bind(monoids, [np.dtype(dtype)], exact=exact, keyed=True)
+    return bound.accumulator.for_outputs(2)
+
+
+@pytest.mark.usefixtures("_private_cache")
+@pytest.mark.unoptimised
+def test_kernels_that_fold_by_key_are_tried_in_the_child(device: Device, monkeypatch):
+    """A compiler that crashes on them does not end the worker."""
+    deaths = first_trial_dies(monkeypatch)
+    accumulator = keyed("sum", "argmax")
+    tuning = choose(device, accumulator, kernels={"by_key"})
+    assert len(deaths) == 1
+    (first, *_) = next(iter(tiers(device, accumulator)))
+    assert tuning != first
+    built = {file for file, _ in Request(device, accumulator, (tuning,), ("by_key",)).programs}
+    assert {"keyed/local.cl", "keyed/global.cl", "keyed/private.cl", "keyed/columns.cl"} <= built
+
+
+def verdict_where(
+    device: Device, monkeypatch, request: Request, *changes: tuple[str, str]
+) -> Verdict:
+    """Try kernels of which a compiler made something else, in this process."""
+    source, seen = device_context.program_source, set()
+
+    def changed(*given) -> str:
+        text = source(*given)
+        for old, new in changes:
+            seen.update([old] if old in text else [])
+            text = text.replace(old, new)
+        return text
+
+    monkeypatch.setattr(device_context, "program_source", changed)
+    monkeypatch.setattr(trial_child, "_opened", DeviceContext)
+    verdict = trial_child._verdict(request)
+    assert seen == {old for old, _ in changes}
+    return verdict
+
+
+LOADS = ("CHF_LOAD({0}, p0, k)", "= ({0})(p0[k]);")
+"""How elements are read, many and one."""
+LOST: dict[str, tuple[str, str, str, str]] = {
+    "squares": ("sumsq", "float32", "float", "as_float(as_uint({}) & ~15u)"),
+    "sums": ("sum", "float32", "float", "as_float(as_uint({}) & ~15u)"),
+    "floats": ("min", "float64", "double", "as_double(as_ulong({}) & ~255ul)"),
+    "integers": ("sum", "int64", "long", "((long)(int){})"),
+    "unsigned": ("max", "uint32", "uint", "({} & 0xffff)"),
+}
+"""What may be lost of elements that nothing is lost of where they are small whole numbers."""
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("lost", LOST)
+def test_what_is_exact_is_so_to_the_last_bit(device: Device, monkeypatch, lost: str):
+    """Also where all kernels lose the same: they are compared with NumPy, not only one another."""
+    op, dtype, ctype, losing = LOST[lost]
+    accumulator = bind([as_monoid(op)], [np.dtype(dtype)], exact=True).accumulator
+    plain = list(itertools.chain.from_iterable(tiers(device, accumulator)))[-1]
+    request = Request(device, accumulator, (plain,), ("flat",))
+    load, one = (text.format(ctype) for text in LOADS)
+    changes = (load, losing.format(load)), (one, f"= {losing.format('p0[k]')};")
+    verdict = verdict_where(device, monkeypatch, request, *changes)
+    assert not verdict.usable
+    assert verdict.reason.startswith("it is wrong: c0_")
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("way", BY_KEY)
+def test_sums_by_key_are_tried_to_the_last_bit(device: Device, monkeypatch, way: str):
+    accumulator = keyed("sum", "min")
+    tuning = shaped(device, accumulator, "tree-64")
+    assert tuning is not None
+    request = Request(device, accumulator, (tuning,), (way,))
+    lossy = {
+        "by_key": ("+ (old + l < old);", ";"),  # a carry between halves of sums
+        "by_key_alone": ("if (one != now) {", "if (one > now) {"),
+    }[way]
+    verdict = verdict_where(device, monkeypatch, request, lossy)
+    assert not verdict.usable
+    assert "it is wrong: c" in verdict.reason
 
 
 @pytest.mark.usefixtures("_private_cache")

@@ -36,6 +36,8 @@ from chunkfold.worker.worker_device import RESOURCE
 from tests.conftest import DEVICES, workers_of
 from tests.processes import BIN, awaited, finished, started, worker_command
 
+pytestmark = pytest.mark.unoptimised
+
 OPS = ["sum", "min", "max", "mean"]
 _TICK = "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL"
 

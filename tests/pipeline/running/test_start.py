@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import dask
@@ -10,6 +11,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.cluster.joining import connect
 from chunkfold.planning import planner
 from chunkfold.running import backend
 from tests.conftest import DEVICES
@@ -39,6 +41,20 @@ def test_a_plan_for_those_who_are_there_is_carried_out_as_it_is(array: zarr.Arra
     assert calls == {"plans": 1, "listings": 1}
     cf.reduce(plan)
     assert calls == {"plans": 1, "listings": 1}
+
+
+def test_a_plan_for_a_cluster_is_carried_out_there_and_anew_elsewhere(array, monkeypatch):
+    calls = counted(monkeypatch)
+    with (
+        cf.LocalOpenCLCluster(DEVICES[0].spec, dashboard_address=None) as cluster,
+        connect(cluster.scheduler_address) as client,
+    ):
+        plan = pickle.loads(pickle.dumps(cf.plan(array, "sum", client=client)))
+        run = cf.submit(plan, client=client)
+        assert run.result() == VALUES.sum()
+        assert run.plan.blocks is plan.blocks
+    assert cf.reduce(replace(plan, terms=replace(plan.terms, readers=99))) == VALUES.sum()
+    assert calls == {"plans": 2, "listings": 1}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from chunkfold.sources.array_source import ArraySource, PartsSource, cells_of_ch
 from chunkfold.sources.opening import open_source
 from tests.conftest import DEVICES
 
+pytestmark = pytest.mark.unoptimised
+
 DTYPES = ("int16", "float32", "float64", ">i4", "bool", "complex64", "datetime64[s]")
 OPS = ("sum", "mean", "max", "count")
 

@@ -15,6 +15,8 @@ import chunkfold as cf
 from chunkfold import ChunkError, SourceError
 from chunkfold.sources.opening import open_source
 
+pytestmark = pytest.mark.unoptimised
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:

@@ -29,6 +29,7 @@ from chunkfold.kernels import (
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.keyed import plan as plan_module
+from chunkfold.kernels.fold.keyed import tables as tables_module
 from tests.conftest import shaped
 from tests.exactly import expected as nearest
 from tests.kernels.catalogue.test_exact_sums import KINDS, rows_of
@@ -46,7 +47,7 @@ def route(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all sums take one of the routes that device, labels and outputs choose between."""
     digits = {"one window": 1, "global": 0}
     if name in digits:
-        monkeypatch.setattr(plan_module, "local_digits", lambda *_: digits[name])
+        monkeypatch.setattr(tables_module, "local_digits", lambda *_: digits[name])
     if name == "private":
         monkeypatch.setattr(plan_module, "MOST_OUTPUTS", 0)
 

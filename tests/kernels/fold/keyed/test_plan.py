@@ -32,7 +32,8 @@ def test_no_sum_overflows_and_every_element_is_added(
     sums = sums_of(op, dtype=dtype)
     tuning = shaped(device, sums.accumulator, "tree")
     assert tuning is not None
-    plan = table_plan(replace(device, local_bytes=local), tuning, sums, keys, outputs, reduces)
+    digits = local_digits(replace(device, local_bytes=local), sums, keys)
+    plan = table_plan(tuning, sums, digits, outputs, reduces)
     in_one = plan.span if plan.local else reduces
     assert in_one * sums.doubles * 2**plan.bits < 2**63
     assert plan.work_groups * plan.span >= reduces > (plan.work_groups - 1) * plan.span

@@ -1,0 +1,50 @@
+"""What makes the channels of an array comparable: offsets and scales, as they were measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+MEASURES = {"mean-std": ("mean", "std"), "min-max": ("min", "max")}
+"""What is measured for each way to normalize."""
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """What makes values comparable: `(value - offset) / scale`, channel by channel."""
+
+    source: str
+    channels: int | None
+    """Their axis; None if all of the array is one."""
+    by: str
+    statistics: dict[str, np.ndarray]
+    """Mean and std, or min and max: float64, of shape (channels,)."""
+    mask_and_scale: bool = False
+    """Whether they are of the values that stored numbers stand for."""
+
+    @property
+    def offset(self) -> np.ndarray:
+        """What becomes 0: float64, (channels,)."""
+        return self.statistics[MEASURES[self.by][0]]
+
+    @property
+    def scale(self) -> np.ndarray:
+        """What becomes 1: float64, (channels,). 1 itself where a channel has one value only."""
+        low, high = (self.statistics[name] for name in MEASURES[self.by])
+        span = high if self.by == "mean-std" else high - low
+        return np.where(span == 0, 1.0, span)
+
+    @property
+    def why_not(self) -> str:
+        """Say why it cannot be applied; nothing if it can."""
+        for what, values in (("offset", self.offset), ("scale", self.scale)):
+            channels = np.flatnonzero(~np.isfinite(values))
+            if len(channels):
+                of = f" of {len(channels)} of {len(values)} channels"
+                cause = "there are NaN, which skipna takes for absent, infinities, or no elements"
+                if what == "scale":
+                    few = "no more values than ddof, or " if self.by == "mean-std" else ""
+                    cause = f"there are {few}infinities"
+                return f"the {what}{'' if self.channels is None else of} is not finite: {cause}"
+        return ""

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         wide,
     )
     from chunkfold.planning.plan import Plan
+    from chunkfold.results.result import Result
+    from chunkfold.results.results import Results
     from chunkfold.running.run import Run
 
 _HOMES = {
@@ -102,6 +104,8 @@ _HOMES = {
     ),
     "chunkfold.planning.plan": ("Plan",),
     "chunkfold.api": ("plan", "reduce", "submit"),
+    "chunkfold.results.result": ("Result",),
+    "chunkfold.results.results": ("Results",),
     "chunkfold.running.run": ("Run",),
 }
 __all__ = [
@@ -123,6 +127,8 @@ __all__ = [
     "Plan",
     "PlanError",
     "RangeError",
+    "Result",
+    "Results",
     "Run",
     "SourceError",
     "TimeLimitError",

@@ -27,9 +27,7 @@ from chunkfold.running.run import Run
 from chunkfold.running.start import chosen_client, in_this_process, start
 from chunkfold.settings import most_requests
 from chunkfold.sources.cf_packing import not_applied
-
-Result = Any
-"""A NumPy scalar or array; with a list of ops, a dict of them by name."""
+from chunkfold.sources.data_arrays import is_held
 
 
 @with_options
@@ -37,10 +35,11 @@ def reduce(
     source: Any,
     op: Op | Sequence[Op] = DEFAULT,
     *,
+    labels: bool = False,
     client: Client | None = None,
     on_event: OnEvent | None = None,
     **options: Unpack[Keywords],
-) -> Result:
+) -> Any:
     """Reduce an array over some or all axes, with NumPy's meaning.
 
     Parameters
@@ -48,9 +47,13 @@ def reduce(
     source
         Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; an array of
         NumPy's, or anything with a shape, a dtype and regions by slices, as datasets of h5py; a
-        pair of equal shape for reductions of two inputs. Or a `Plan`, which has its options.
+        DataArray or a Dataset of xarray's; a pair of equal shape for reductions of two inputs. Or
+        a `Plan`, which has its options.
     op, options
         The fields of `chunkfold.planning.options.Options`.
+    labels
+        Return a `Result`: values with the names of their axes, coordinates, attributes and units.
+        Results of groups are such anyway.
     client
         Cluster to run on: None takes the current distributed client if there is one, else this
         process and its first device.
@@ -59,14 +62,20 @@ def reduce(
 
     Returns
     -------
-    A NumPy scalar or array; with a list of ops, a dict of them by name.
+    What the source is: a NumPy scalar or array, or a DataArray or Dataset of xarray's; with
+    `labels`, or of groups, a `Result`. With a list of ops, a mapping of them by name.
 
     Raises
     ------
     ChunkfoldError
         See `chunkfold.errors`.
     """
-    return _started(source, op, options, client, on_event).result()
+    if is_held(source, "Dataset"):
+        from chunkfold.xarray import reduce_dataset
+
+        return reduce_dataset(source, op, client=client, on_event=on_event, **options)
+    run = _started(source, op, options, client, on_event)
+    return run.labelled() if labels else run.result()
 
 
 @with_options
@@ -184,7 +193,9 @@ def _started(
     found = _asked(source, op, options)
     request = found.request if isinstance(found, Plan) else found
     unpacks = bool(request.options.mask_and_scale)
-    for told in not_applied(request.sources, "mask_and_scale=True", mask_and_scale=unpacks):
+    # What xarray holds has the values that it was opened to have.
+    stored = request.sources if request.data_arrays is None else ()
+    for told in not_applied(stored, "mask_and_scale=True", mask_and_scale=unpacks):
         warnings.warn(told, PackedWarning, stacklevel=3)
     folded = request.bound().accumulator
     for told in (depends_on_order_of(folded, value) for value in (np.nan, -0.0)):

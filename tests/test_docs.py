@@ -118,16 +118,20 @@ def _write_a_sample() -> None:
     zarr.consolidate_metadata("sample.zarr")
 
 
-@pytest.mark.parametrize("name", ["groups", "weights"])
-def test_the_pages_on_groups_and_weights_print_what_they_say(
+@pytest.mark.parametrize("name", ["results", "groups", "weights"])
+def test_pages_print_what_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ):
     monkeypatch.chdir(tmp_path)
     _write_a_sample()
-    exec(shown(f"docs/{name}.md", "cf."), names := {})
+    exec(shown(f"docs/{name}.md", "cf"), names := {})
     page = (ROOT / "docs" / f"{name}.md").read_text()
     for line in capsys.readouterr().out.splitlines():
         assert f"\n    {line}\n" in page
+    if name == "results":
+        for line in str(names["warmest"]).splitlines():
+            assert line in page or line.startswith(" [")
+        return
     with xarray.open_zarr("sample.zarr") as sample:
         air = sample.temperature.astype("f8")
         if name == "groups":

@@ -26,6 +26,8 @@ def jsonable(value: Any) -> Any:
     """
     if isinstance(value, str):
         return _HALF.sub(lambda half: printable(half[0]), value)
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
     if isinstance(value, Mapping):
         return {jsonable(str(name)): jsonable(entry) for name, entry in value.items()}
     if isinstance(value, (np.ndarray, list, tuple)):

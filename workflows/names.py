@@ -1,4 +1,4 @@
-"""What results are called in a Zarr, where nothing else may be called so."""
+"""What results are called in a Zarr or a NetCDF, where nothing else may be called so."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from types import MappingProxyType
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.request import Request
-from chunkfold.workflows.companions import Companions
-from chunkfold.workflows.coordinates import Beside, Kept
+from chunkfold.results.companions import Companions
+from chunkfold.results.coordinates import Beside, Kept
+from chunkfold.results.results import OWN_AXES, Results
 from chunkfold.workflows.groups import refuse_unwritable
 from chunkfold.workflows.outputs import format_of
 
-OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
-"""Reductions whose results have an axis beside those that are left, and what it is called."""
 _FIELDS = MappingProxyType({"histogram": ("left", "right", "count")})
 """Reductions whose results are records, and the fields of these: each an array of its own."""
 
 
 def refuse_taken_names(out: str | Path, request: Request) -> None:
-    """Find out before the work starts whether results in a Zarr have names of their own there.
+    """Find out before the work starts whether results in a Zarr or a NetCDF have free names.
 
     Raises
     ------
     PlanError
         If one is called as an axis, or as an array that comes along, such as a coordinate.
     """
-    if format_of(out) != ".zarr":
+    if format_of(out) not in (".zarr", ".nc"):
         return
     kept, options = Kept.of(request), request.options
     alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
@@ -37,6 +36,20 @@ def refuse_taken_names(out: str | Path, request: Request) -> None:
         axes.append(request.grouping.axis)
     arrays = {name: _FIELDS.get(name, (name,)) for name in options.names}
     refuse_taken(request.sources[0].name, arrays, axes, Companions(kept, read=False).all)
+
+
+def refuse_taken_results(results: Results) -> None:
+    """Refuse results of which one has the name of something that comes along.
+
+    Raises
+    ------
+    PlanError
+        If there is one.
+    """
+    parts = {op: list(one.parts) or [op] for op, one in results.items()}
+    names = {op: [name.rpartition("/")[2] for name in each] for op, each in parts.items()}
+    axes = [name for name in results.dims or [] if name]
+    refuse_taken(results.source.name, names, axes, results.stored.along.all)
 
 
 def refuse_taken(
@@ -75,7 +88,7 @@ def refuse_taken(
 def _refuse(source: str, what: str, name: str, taken: Mapping[str, str]) -> None:
     if name in taken:
         raise PlanError(
-            f"{source}: {what} would be called {name!r} in a Zarr, as its {taken[name]} {name!r} "
-            f"is, and take its place: rename that {taken[name]}, or write the result by "
-            "reduce --out as .json or a table"
+            f"{source}: {what} would be called {name!r} in a Zarr or a NetCDF, as its "
+            f"{taken[name]} {name!r} is, and take its place: rename that {taken[name]}, or write "
+            "the result by reduce --out as .json or a table"
         )

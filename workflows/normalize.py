@@ -21,11 +21,12 @@ from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
+from chunkfold.results.attributes import carried_attributes
+from chunkfold.results.quantities import Quantity
 from chunkfold.sources.axis_names import axis_names, axis_numbers
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source, open_zarr
 from chunkfold.sources.source import Source
-from chunkfold.workflows.attributes import carried_attributes
 from chunkfold.workflows.channels import MEASURES, Normalization
 from chunkfold.workflows.outputs import (
     check_output,
@@ -35,7 +36,6 @@ from chunkfold.workflows.outputs import (
     shown,
     staged,
 )
-from chunkfold.workflows.quantities import Quantity
 from chunkfold.workflows.results import normalization_json
 from chunkfold.workflows.window import in_window
 

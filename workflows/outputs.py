@@ -23,10 +23,11 @@ FORMATS = {
     ".zarr": "Zarr",
     ".csv": "a table",
     ".parquet": "a table in columns",
+    ".nc": "NetCDF",
     ".html": "a page",
 }
 """By how an output's name ends; one that ends in nothing is a Zarr."""
-RESULTS = (".json", ".zarr", ".csv", ".parquet")
+RESULTS = (".json", ".zarr", ".csv", ".parquet", ".nc")
 _REMOVAL_DEADLINE_S = 20.0
 _STAYS_AWAY_S = 0.3
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,14 +16,13 @@ from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_opti
 from chunkfold.planning.options import Op, Options
 from chunkfold.planning.request import Request
 from chunkfold.sources.opening import open_node
-from chunkfold.workflows.names import refuse_taken_names
-from chunkfold.workflows.outputs import check_output, refuse_sources, staged
-from chunkfold.workflows.reduced import (
-    Reduced,
+from chunkfold.workflows.as_zarr import (
     check_results,
     refuse_own_axes,
     write_zarr,
 )
+from chunkfold.workflows.names import refuse_taken_names
+from chunkfold.workflows.outputs import check_output, refuse_sources, staged
 
 
 @with_options
@@ -106,8 +105,7 @@ def write_projection(
         If the reduction fails; nothing is then written.
     """
     run = submit(request, client=client, on_event=on_event)
-    results = run.result()
-    named = results if isinstance(results, Mapping) else {run.plan.ops[0]: results}
+    run.result()
     with staged(out, overwrite=overwrite) as made:
-        write_zarr(made, {"": Reduced(run.plan, named)})
+        write_zarr(made, {"": run.results})
     return open_node(out)

@@ -10,6 +10,7 @@ from chunkfold.events import Event, RunFinished
 from chunkfold.kernels import Device
 from chunkfold.kernels.device.capabilities import CAPABILITIES
 from chunkfold.planning.plan import Plan
+from chunkfold.results.results import Results
 from chunkfold.running.run import Run
 from chunkfold.worker.report import DeviceReport
 from chunkfold.workflows.as_json import jsonable
@@ -33,6 +34,21 @@ def run_json(run: Run) -> dict[str, Any]:
 def groups_json(plan: Plan) -> dict[str, Any]:
     """Name the groups that results are of, in their order; nothing if there are none."""
     return {} if plan.grouping is None else {"groups": jsonable(plan.grouping.groups)}
+
+
+def labels_json(results: Results) -> dict[str, Any]:
+    """Describe what results are called and measured by; nothing where no axis has a name."""
+    if not results.dims:
+        return {}
+    along = {name: one for result in results.values() for name, one in result.coordinates.items()}
+    named = {
+        name: {"dims": list(one.dims), "values": jsonable(one.values), "attrs": jsonable(one.attrs)}
+        for name, one in along.items()
+    }
+    each = {
+        op: {"dims": list(one.dims), "attrs": jsonable(one.attrs)} for op, one in results.items()
+    }
+    return {"labels": {"results": each, "coordinates": named}}
 
 
 def skipped_json(skipped: Skipped) -> list[dict[str, Any]]:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.workflows.coordinates import Kept, beside, read_or_left_out
+from chunkfold.results.coordinates import Kept, beside, read_or_left_out
+from chunkfold.results.decoded import decoded
+from chunkfold.results.results import Results
 from chunkfold.workflows.csv_cells import harmless
-from chunkfold.workflows.decoded import decoded
-from chunkfold.workflows.reduced import Reduced
 
 _TIMES = ("s", "ms", "us", "ns")
 """Units of time that Parquet has."""
@@ -37,7 +37,7 @@ def check_table(out: str | Path) -> None:
         )
 
 
-def columns(reduced: Mapping[str, Reduced]) -> dict[str, np.ndarray]:
+def columns(reduced: Mapping[str, Results]) -> dict[str, np.ndarray]:
     """Return one column for the source, one for each axis that is left, and one for each result.
 
     Those of axes have the axis's name and hold its coordinate: numbers, texts or dates, as xarray
@@ -61,7 +61,7 @@ def _utf8(name: str) -> str:
     return name.encode(errors="backslashreplace").decode()
 
 
-def write_csv(path: Path, reduced: Mapping[str, Reduced]) -> None:
+def write_csv(path: Path, reduced: Mapping[str, Results]) -> None:
     """Write a table as CSV: a header, then a row for each output; what is not there is empty."""
     made = columns(reduced)
     with path.open("w", newline="", encoding="utf-8") as file:
@@ -74,7 +74,7 @@ def _harmless(values: np.ndarray) -> Iterable[Any]:
     return values if values.dtype.kind in "biufcmM" else map(harmless, values)
 
 
-def write_parquet(path: Path, reduced: Mapping[str, Reduced]) -> None:
+def write_parquet(path: Path, reduced: Mapping[str, Results]) -> None:
     """Write a table as Parquet; complex numbers take two columns."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -104,8 +104,8 @@ class _Part:
         return np.full(self.rows, None, object) if found is None else found
 
 
-def _columns(key: str, one: Reduced) -> _Part:
-    layout, kept = one.plan.layout, one.kept
+def _columns(key: str, one: Results) -> _Part:
+    layout, kept = one.plan.layout, one.stored.kept
     shape, at = [layout.shape[n] for n in kept.kept], _place_of_groups(one)
     if one.plan.grouping is not None:
         shape.insert(at, one.plan.groups)
@@ -120,19 +120,19 @@ def _columns(key: str, one: Reduced) -> _Part:
         part.axes[name] = axis.start + axis.step * place if values is None else values[place]
     if one.plan.grouping is not None:
         own = one.plan.grouping.axis
-        own += "_" * (own in part.axes or own in one.results or own == "source")
+        own += "_" * (own in part.axes or own in one.found or own == "source")
         columns = list(part.axes.items())
         columns.insert(at, (own, one.plan.grouping.groups[groups]))
         part.axes = dict(columns)
-    for op, value in one.results.items():
+    for op, value in one.found.items():
         part.ops[op] = np.asarray(value).reshape(-1)
     return part
 
 
-def _place_of_groups(one: Reduced) -> int:
+def _place_of_groups(one: Results) -> int:
     """Return before which of the axes that are left groups stand."""
     grouping = one.plan.grouping
-    return 0 if grouping is None else sum(n < grouping.keys.axes[0] for n in one.kept.kept)
+    return 0 if grouping is None else sum(n < grouping.keys.axes[0] for n in one.stored.kept.kept)
 
 
 def _coordinate(kept: Kept, axis: int) -> np.ndarray | None:
@@ -143,10 +143,10 @@ def _coordinate(kept: Kept, axis: int) -> np.ndarray | None:
     return None if read is None else decoded(read)
 
 
-def _column_names(one: Reduced, axes: Sequence[int], valued: Sequence[bool]) -> list[str]:
+def _column_names(one: Results, axes: Sequence[int], valued: Sequence[bool]) -> list[str]:
     """Name the columns of axes: as they are named, where no other column is."""
     given = one.names_of(axes) or [None] * len(axes)
-    taken = ["source", *one.results]
+    taken = ["source", *one.found]
     names: list[str] = []
     for n, name, has_values in zip(axes, given, valued, strict=True):
         named = name if name is None or has_values else f"{name}_position"

@@ -1,4 +1,4 @@
-"""Results of reductions as files: JSON, a Zarr, or a table."""
+"""Results of reductions as files: JSON, a Zarr, a NetCDF, or a table."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold.planning.options import Options
+from chunkfold.results.results import Results
 from chunkfold.workflows.as_json import json_text, jsonable
+from chunkfold.workflows.as_netcdf import check_netcdf, write_netcdf
+from chunkfold.workflows.as_zarr import check_results, write_zarr
 from chunkfold.workflows.outputs import check_output, format_of, staged
-from chunkfold.workflows.reduced import Reduced, check_results, write_zarr
-from chunkfold.workflows.results import groups_json
+from chunkfold.workflows.results import groups_json, labels_json
 from chunkfold.workflows.tables import check_table, write_csv, write_parquet
 
-ByKey = Mapping[str, Reduced]
+ByKey = Mapping[str, Results]
 """What was reduced, by the name that an output has for it; the key of one alone may be empty: its
 results then stand at the top."""
 
@@ -29,6 +31,7 @@ def check_writing(out: str | Path, options: Options, *, overwrite: bool = False)
     check_output(out, overwrite=overwrite)
     check_results(out, options)
     check_table(out)
+    check_netcdf(out)
 
 
 def write_results(out: str | Path, reduced: ByKey, *, overwrite: bool = False) -> None:
@@ -45,7 +48,9 @@ def write_results(out: str | Path, reduced: ByKey, *, overwrite: bool = False) -
 
 def _write_json(path: Path, reduced: ByKey) -> None:
     found: Any = {
-        key: groups_json(one.plan) | {op: jsonable(value) for op, value in one.results.items()}
+        key: groups_json(one.plan)
+        | {op: jsonable(value) for op, value in one.found.items()}
+        | labels_json(one)
         for key, one in reduced.items()
     }
     path.write_text(json_text(found.get("", found), indent=2) + "\n")
@@ -56,4 +61,5 @@ _WRITERS: Mapping[str, Callable[[Path, ByKey], None]] = {
     ".zarr": write_zarr,
     ".csv": write_csv,
     ".parquet": write_parquet,
+    ".nc": write_netcdf,
 }

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, normalized_axes, select
+from chunkfold.kernels import as_monoid
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.request import Request
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import axis_numbers
+from chunkfold.sources.axis_names import Named, axis_numbers
 from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.data_arrays import DataArrays, data_arrays
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
@@ -32,26 +35,66 @@ def asked(source: Any, options: Options) -> Request:
     ChunkfoldError
         Whatever is wrong with it.
     """
-    sources = _sources(source, options.storage_options)
-    chosen = tuple(select(sources[0].grid, options.selection))
+    arrays = data_arrays(source, options.selection)
+    if arrays is None:
+        request = _of(_sources(source, options.storage_options), options)
+    else:
+        request = _of_arrays(arrays, _for_arrays(options, arrays))
+    refuse_many_leaves(request)
+    _refuse_empty(request)
+    return request
+
+
+def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None) -> Request:
+    """Return a reduction of sources, whose axes are named and counted as `seen`."""
+    first: Named = seen or sources[0]
+    chosen = tuple(select(first.grid, options.selection))
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
-    axis = axis_numbers(sources[0], options.axis, options.selection)
+    axis = axis_numbers(first, options.axis, options.selection)
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
-    request = Request(
+    return Request(
         sources,
         # What was given beside the source may be anything, such as files that are open.
         options.alone(),
         chosen,
         reduced,
         tuple(packing_of(one) if options.mask_and_scale else None for one in sources),
-        grouping_of(options, sources[0], chosen, reduced),
-        _held(options, sources[0], chosen),
+        grouping_of(options, first, chosen, reduced),
+        _held(options, first, chosen),
     )
-    refuse_many_leaves(request)
-    _refuse_empty(request)
-    return request
+
+
+def _of_arrays(arrays: DataArrays, options: Options) -> Request:
+    """Return a reduction of what xarray holds, by the axes of what it is read from."""
+    made, axes = _of(arrays.sources, replace(options, selection=None), arrays), arrays.axes
+    chosen = tuple(select(arrays.sources[0].grid, arrays.selection))
+    dropped = {n for n, entry in enumerate(chosen) if entry.dropped}
+    each = zip(arrays.sources, arrays.decoded, strict=True)
+    return replace(
+        made,
+        options=replace(made.options, selection=arrays.selection),
+        chosen=chosen,
+        reduced=tuple(sorted({*(axes[n] for n in made.reduced), *dropped})),
+        packings=tuple(packing_of(one) if packed else None for one, packed in each),
+        grouping=None if made.grouping is None else made.grouping.along(axes),
+        held=tuple(replace(one, axes=tuple(axes[n] for n in one.axes)) for one in made.held),
+        data_arrays=arrays,
+    )
+
+
+def _for_arrays(options: Options, arrays: DataArrays) -> Options:
+    """Say what xarray decides where nobody does: what is decoded, which NaN are left out."""
+    unpacked = arrays.unpacked(ask=bool(options.mask_and_scale))
+    options = replace(options, mask_and_scale=any(unpacked))
+    if options.skipna is not None:
+        return options
+    skips = [arrays.skips(name) for name in options.names]
+    if len({*skips}) == 1:
+        return replace(options, skipna=skips[0])
+    each = zip(options.ops, skips, strict=True)
+    return replace(options, op=[as_monoid(op).skipping() if skip else op for op, skip in each])
 
 
 def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
@@ -70,7 +113,7 @@ def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
     return sources
 
 
-def _held(options: Options, source: Source, chosen: Sequence[Axis]) -> tuple[HeldInput, ...]:
+def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[HeldInput, ...]:
     """Read weights and a mask, if there are any."""
     found, stores = [], options.storage_options
     if options.weights is not None:

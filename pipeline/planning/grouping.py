@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from chunkfold.grid import Axis as Along
 from chunkfold.grid import normalized_axes
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.options import Options
-from chunkfold.sources.axis_names import axis_names, axis_numbers
+from chunkfold.sources.axis_names import Named, axis_names, axis_numbers
 from chunkfold.sources.labels import Given, narrow, numbered, read_labels, transposed
-from chunkfold.sources.source import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +35,13 @@ class Grouping:
         """Number of groups."""
         return len(self.groups)
 
+    def along(self, axes: Sequence[int]) -> Grouping:
+        """Return it with axes that are numbered otherwise: by their places in `axes`, so far."""
+        return replace(self, keys=replace(self.keys, axes=tuple(axes[n] for n in self.keys.axes)))
+
 
 def grouping_of(
-    options: Options, source: Source, chosen: Sequence[Along], reduced: Sequence[int]
+    options: Options, source: Named, chosen: Sequence[Along], reduced: Sequence[int]
 ) -> Grouping | None:
     """Read labels and lay them along a source's axes; None if elements have none.
 
@@ -72,7 +75,7 @@ def grouping_of(
 def _axes(
     given: Given,
     options: Options,
-    source: Source,
+    source: Named,
     chosen: Sequence[Along],
     reduced: set[int],
 ) -> list[int]:
@@ -92,7 +95,7 @@ def _axes(
     return _by_extents(given, source, reduced)
 
 
-def _named(given: Given, options: Options, source: Source, chosen: Sequence[Along]) -> list[int]:
+def _named(given: Given, options: Options, source: Named, chosen: Sequence[Along]) -> list[int]:
     by_axis = options.by_axis
     one = int(by_axis) if isinstance(by_axis, np.integer) else by_axis
     if not isinstance(one, (int, str)) and not len(one or ()):
@@ -104,7 +107,7 @@ def _named(given: Given, options: Options, source: Source, chosen: Sequence[Alon
     return _fitting(given, [alive[n] for n in each], source)
 
 
-def _fitting(given: Given, along: list[int], source: Source) -> list[int]:
+def _fitting(given: Given, along: list[int], source: Named) -> list[int]:
     """See that labels have the extents of the axes that they are along."""
     extents = tuple(source.shape[n] for n in along)
     if extents != given.shape:
@@ -115,7 +118,7 @@ def _fitting(given: Given, along: list[int], source: Source) -> list[int]:
     return along
 
 
-def _by_extents(given: Given, source: Source, reduced: set[int]) -> list[int]:
+def _by_extents(given: Given, source: Named, reduced: set[int]) -> list[int]:
     """Find the axes that have the extents of labels: the only ones, or the last ones.
 
     Of several those that are reduced: groups are made of no others.
@@ -139,7 +142,7 @@ def _by_extents(given: Given, source: Source, reduced: set[int]) -> list[int]:
     )
 
 
-def _refuse_kept(given: Given, along: Sequence[int], source: Source, reduced: set[int]) -> None:
+def _refuse_kept(given: Given, along: Sequence[int], source: Named, reduced: set[int]) -> None:
     kept = [n for n in along if n not in reduced]
     if kept:
         raise PlanError(
@@ -149,7 +152,7 @@ def _refuse_kept(given: Given, along: Sequence[int], source: Source, reduced: se
         )
 
 
-def _axes_text(source: Source, along: Sequence[int]) -> str:
+def _axes_text(source: Named, along: Sequence[int]) -> str:
     names = axis_names(source, along) or [None] * len(along)
     told = (str(n) if name is None else repr(name) for n, name in zip(along, names, strict=True))
     return ("axis " if len(along) == 1 else "axes ") + ", ".join(told)

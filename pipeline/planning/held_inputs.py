@@ -20,10 +20,9 @@ from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.geometry import c_strides
 from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import axis_names
+from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_any
-from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.units import size_text
 
@@ -81,7 +80,7 @@ class HeldInput:
 
 
 def weights_of(
-    given: Any, source: Source, chosen: Sequence[Axis], options: StorageOptions | None = None
+    given: Any, source: Named, chosen: Sequence[Axis], options: StorageOptions | None = None
 ) -> HeldInput:
     """Read weights, and lay them along axes of the data of which something is chosen.
 
@@ -99,7 +98,7 @@ def weights_of(
 
 
 def mask_of(
-    given: Any, source: Source, chosen: Sequence[Axis], options: StorageOptions | None = None
+    given: Any, source: Named, chosen: Sequence[Axis], options: StorageOptions | None = None
 ) -> HeldInput:
     """Read which elements are there; parameters and what is raised as `weights_of`."""
     held = _held(given, "where", source, chosen, options)
@@ -132,7 +131,7 @@ def weighted(monoid: Monoid) -> Monoid:
 
 
 def _held(
-    given: Any, what: str, source: Source, chosen: Sequence[Axis], options: StorageOptions | None
+    given: Any, what: str, source: Named, chosen: Sequence[Axis], options: StorageOptions | None
 ) -> HeldInput:
     named = hasattr(given, "shape") or _is_address(given)
     array = open_any(given if named else np.asarray(given), options or NO_OPTIONS)
@@ -169,7 +168,7 @@ def _is_address(given: Any) -> bool:
 
 
 def _along(
-    name: str, shape: tuple[int, ...], dims: Sequence[str | None] | None, source: Source
+    name: str, shape: tuple[int, ...], dims: Sequence[str | None] | None, source: Named
 ) -> list[int]:
     """Return which of the data's axes each axis is: by names, or else as NumPy broadcasts."""
     names = axis_names(source, range(len(source.shape))) or []

@@ -27,7 +27,7 @@ class Keywords(TypedDict, total=False):
     keepdims: bool
     dtype: Any
     ddof: float
-    skipna: bool
+    skipna: bool | None
     where: Where
     weights: Any
     mask_and_scale: bool

@@ -28,7 +28,7 @@ from chunkfold.units import size_bytes
 
 MODES = ("exact", "fast")
 ON_BAD_CHUNK = ("stop", "skip")
-_FLAGS = ("keepdims", "skipna", "mask_and_scale")
+_FLAGS = ("keepdims", "mask_and_scale")
 _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
 """Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
@@ -69,8 +69,9 @@ class Options:
     integers as Python's: sums of any size, products of up to 64 bits."""
     ddof: float = 0
     """Delta degrees of freedom: variances divide by count - ddof."""
-    skipna: bool = False
-    """Take elements that are NaN or NaT for absent."""
+    skipna: bool | None = None
+    """Take elements that are NaN or NaT for absent. None: only floats of xarray's, as xarray does,
+    and those in all reductions but `any` and `all`."""
     where: Where = None
     """A condition: elements of which it does not hold count as absent. A function of the elements,
     as `lambda x: x > 300`, with NumPy's meaning (docs/monoids.md), or its text, "x > 300". Or a
@@ -108,7 +109,7 @@ class Options:
     of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with the
     extents of some axes of the source, before any selection. What is negative, NaN, NaT or
     masked is in no group. In results the groups are an axis, in the place of the first axis
-    that has labels, in ascending order of their labels, which `Run.groups` has."""
+    that has labels, in ascending order of their labels, which `Result.labels` has."""
     by_axis: Axis = None
     """The axes that labels are along, as `axis`; if it is not given, those that have the names of
     the labels' axes, or else their extents: the only ones, or the last ones."""
@@ -119,6 +120,7 @@ class Options:
     def __post_init__(self) -> None:
         for name in _FLAGS:
             _check_flag(name, getattr(self, name))
+        _check_flag("skipna", self.skipna or False)
         for name, allowed in (("mode", MODES), ("on_bad_chunk", ON_BAD_CHUNK)):
             _check_one_of(name, getattr(self, name), allowed)
         if self.variant is not None:
@@ -177,7 +179,7 @@ class Options:
     @cached_property
     def monoids(self) -> tuple[Monoid, ...]:
         """The reductions, which take for absent what is asked to be."""
-        monoids = [as_monoid(one) for one in self._ops]
+        monoids = [as_monoid(one) for one in self.ops]
         if self.weights is not None:
             monoids = [weighted(monoid) for monoid in monoids]
         if self.skipna:
@@ -224,12 +226,13 @@ class Options:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave what follows from fields out, and name the catalogue's reductions."""
-        ops = tuple(map(_named, self._ops))
+        ops = tuple(map(_named, self.ops))
         kept = {one.name: getattr(self, one.name) for one in fields(self)}
         return kept | {"op": ops[0] if self.single else ops}
 
     @property
-    def _ops(self) -> tuple[Op, ...]:
+    def ops(self) -> tuple[Op, ...]:
+        """The reductions as they were given."""
         return self.op if isinstance(self.op, tuple) else (self.op,)
 
 

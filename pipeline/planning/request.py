@@ -12,6 +12,7 @@ from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.options import Options
 from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.source import Source
 
 
@@ -33,6 +34,8 @@ class Request:
     """The groups of elements that have the same label."""
     held: tuple[HeldInput, ...] = ()
     """Inputs that lack axes of the sources: weights, then a mask."""
+    data_arrays: DataArrays | None = None
+    """What xarray holds of the sources, if they were given as its arrays."""
 
     @property
     def name(self) -> str:

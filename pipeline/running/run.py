@@ -7,7 +7,8 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import Partial, assembled
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
+from chunkfold.results.of_xarray import OfXarray
+from chunkfold.results.result import Result
+from chunkfold.results.results import Results
 from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
 from chunkfold.running.nans import since_elements_are
@@ -54,7 +58,9 @@ class Run:
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait for the result. Interrupted (Ctrl-C), the run is cancelled.
+        """Wait for the result, as `chunkfold.reduce` returns it without `labels`.
+
+        Interrupted (Ctrl-C), the run is cancelled.
 
         Raises
         ------
@@ -63,6 +69,29 @@ class Run:
         ChunkfoldError
             Whatever ended the run.
         """
+        self._wait(timeout)
+        found = self._results
+        if isinstance(found.labels, OfXarray):
+            return self._only({op: found.labels.as_held(one) for op, one in found.items()})
+        return self._only(self._values if self.plan.grouping is None else found)
+
+    def labelled(self, timeout: float | None = None) -> Result | Results:
+        """Wait for the result, and return it with its labels; several by op; otherwise as `result`.
+
+        Raises
+        ------
+        TimeoutError
+            If it is not there after `timeout` seconds; the run goes on.
+        ChunkfoldError
+            Whatever ended the run.
+        """
+        self._wait(timeout)
+        return cast("Result | Results", self._only(self._results))
+
+    def _only(self, results: Mapping[str, Any]) -> Any:
+        return next(iter(results.values())) if self.plan.options.single else results
+
+    def _wait(self, timeout: float | None) -> None:
         try:
             if not self._ended.wait(timeout):
                 raise TimeoutError(f"run {self.id} has not ended after {timeout} s")
@@ -72,7 +101,6 @@ class Run:
             raise
         if self._error is not None:
             raise self._error
-        return next(iter(self._values.values())) if self.plan.options.single else self._values
 
     def cancel(self) -> None:
         """End the run: queued blocks are dropped, running ones end at their next leaf."""
@@ -86,6 +114,16 @@ class Run:
     def values(self) -> Mapping[str, Any]:
         """Results by name; empty until they are there."""
         return self._values
+
+    @property
+    def results(self) -> Results:
+        """Results by name, with their labels; waits for them as `result` does."""
+        self._wait(None)
+        return self._results
+
+    @cached_property
+    def _results(self) -> Results:
+        return Results(self.plan, self._values)
 
     @property
     def groups(self) -> np.ndarray | None:

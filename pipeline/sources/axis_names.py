@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import Protocol
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Selection, select
-from chunkfold.sources.source import Source
+from chunkfold.grid import Cells, Selection, select
 
 Axis = int | str | Sequence[int | str] | None
 """Axes by number or name; None: all of them."""
 
 
-def axis_names(source: Source, axes: Sequence[int]) -> list[str | None] | None:
+class Named(Protocol):
+    """What has axes, and perhaps names for them."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+
+    @property
+    def dims(self) -> Sequence[str | None] | None:
+        """Names of the axes, if they have names."""
+
+    @property
+    def grid(self) -> tuple[Cells, ...]:
+        """Where chunks meet along each axis."""
+
+
+def axis_names(source: Named, axes: Sequence[int]) -> list[str | None] | None:
     """Return the names of some axes, if axes have names."""
     names = source.dims
     return None if names is None else [names[n] for n in axes]
 
 
-def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int | list[int] | None:
+def axis_numbers(source: Named, axis: Axis, selection: Selection = None) -> int | list[int] | None:
     """Return axes by number, whether they are given by number or by name.
 
     Numbers count the axes of the selection: of its integers nothing is left of an axis.
@@ -39,7 +59,7 @@ def axis_numbers(source: Source, axis: Axis, selection: Selection = None) -> int
     numbers: list[int] = []
     for one in axes:
         if isinstance(one, str) and one not in names:
-            raise PlanError(f"{source.name} has no axis {one!r}; {_instead(one, names)}")
+            raise PlanError(f"{source.name} has no axis {one!r}; {instead(one, names)}")
         if isinstance(one, str) and left.count(one) > 1:
             raise PlanError(f"{source.name} has {_several(one, left)}")
         if isinstance(one, str) and one not in left:
@@ -63,10 +83,10 @@ def _several(given: str, names: Sequence[str | None]) -> str:
     return f"{called}: name the one that is meant by its number, {meant}"
 
 
-def _instead(given: str, names: Sequence[str | None]) -> str:
+def instead(given: str, names: Sequence[str | None]) -> str:
     """Say which axes there are.
 
-    >>> _instead("latitude", ["time", "lat"])
+    >>> instead("latitude", ["time", "lat"])
     "did you mean 'lat'? Its axes are 'time', 'lat'"
     """
     known = [name for name in names if name]

@@ -8,15 +8,14 @@ import contextlib
 import math
 import reprlib
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
 from chunkfold.kernels.dtypes import kind_of
-from chunkfold.sources.source import Source
 
 SCALING = ("scale_factor", "add_offset")
 """Attributes by which values are packed in small integers."""
@@ -30,7 +29,27 @@ _RESIGNED = {("true", "i"): "uint", ("false", "u"): "int"}
 """What integers of a kind are read as, by `_Unsigned`."""
 
 
-def packing_of(source: Source) -> Packing | None:
+class Measured(Protocol):
+    """What has elements, and attributes that say what they stand for."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of an element."""
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """What is noted beside it."""
+
+    @property
+    def missing_fill(self) -> Sequence[Any]:
+        """The fill value, if it stands for nothing."""
+
+
+def packing_of(source: Measured) -> Packing | None:
     """Return how an array's values are packed; None if they are what is stored.
 
     By its attributes `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, `_Unsigned`; in
@@ -66,7 +85,7 @@ def packing_of(source: Source) -> Packing | None:
     return None if packing == Packing() else packing
 
 
-def packing_attributes(source: Source) -> Iterator[str]:
+def packing_attributes(source: Measured) -> Iterator[str]:
     """Name the attributes by which values are other than what is stored, and what they say."""
     attributes = _attributes(source)
     if _is_reduced(source):
@@ -84,7 +103,7 @@ def packing_attributes(source: Source) -> Iterator[str]:
             yield f"{name} {', '.join(map(_said, values))}, folded as any number"
 
 
-def never_applied(source: Source) -> Iterator[str]:
+def never_applied(source: Measured) -> Iterator[str]:
     """Name the attributes that would leave out or change numbers, but never do, and say why."""
     attributes, dtype = _attributes(source), source.dtype
     if not _is_reduced(source):
@@ -103,7 +122,7 @@ def never_applied(source: Source) -> Iterator[str]:
         yield f"{', '.join(valid)}, numbers beyond folded as any"
 
 
-def unapplied(source: Source, flag: str, *, mask_and_scale: bool) -> Iterator[str]:
+def unapplied(source: Measured, flag: str, *, mask_and_scale: bool) -> Iterator[str]:
     """Say which attributes are not applied, and whether a flag does that: the one place for it."""
     told = "" if mask_and_scale else "; ".join(packing_attributes(source))
     if told:
@@ -117,18 +136,18 @@ def unapplied(source: Source, flag: str, *, mask_and_scale: bool) -> Iterator[st
         yield f"never applied: {never}"
 
 
-def not_applied(sources: Iterable[Source], flag: str, *, mask_and_scale: bool) -> Iterator[str]:
+def not_applied(sources: Iterable[Measured], flag: str, *, mask_and_scale: bool) -> Iterator[str]:
     """Say as `unapplied` of which sources attributes are not applied."""
     for source in sources:
         for told in unapplied(source, flag, mask_and_scale=mask_and_scale):
             yield f"{source.name}: {told}"
 
 
-def _is_reduced(source: Source) -> bool:
+def _is_reduced(source: Measured) -> bool:
     return kind_of(source.dtype) in "biufcmM"
 
 
-def _resigned(source: Source) -> np.dtype | None:
+def _resigned(source: Measured) -> np.dtype | None:
     """Return as what integers are read, if that is of another sign."""
     said = _attributes(source).get("_Unsigned")
     kind = _RESIGNED.get((said, source.dtype.kind)) if isinstance(said, str) else None
@@ -139,7 +158,7 @@ def _said(value: Any) -> str:
     return reprlib.repr(value) if isinstance(value, str) else str(value)
 
 
-def _attributes(source: Source) -> Mapping[str, Any]:
+def _attributes(source: Measured) -> Mapping[str, Any]:
     """Return an array's attributes; in format 2 its fill value comes before its `_FillValue`."""
     attributes = {
         name: value for name, value in source.attributes.items() if value is not None
@@ -149,7 +168,7 @@ def _attributes(source: Source) -> Mapping[str, Any]:
     return attributes
 
 
-def _missing(source: Source, dtype: np.dtype) -> Iterator[int | float]:
+def _missing(source: Measured, dtype: np.dtype) -> Iterator[int | float]:
     """Yield the numbers of a dtype, as which elements are read, that stand for nothing."""
     attributes, kinds = _attributes(source), {dtype, source.dtype}
     fill, others = (_listed(attributes.get(name, [])) for name in MISSING)
@@ -191,7 +210,7 @@ def _alike(one: float, other: float) -> bool:
         return False
 
 
-def _number(source: Source, name: str, given: Any) -> float:
+def _number(source: Measured, name: str, given: Any) -> float:
     number = given[0] if isinstance(given, list) and len(given) == 1 else given
     with contextlib.suppress(OverflowError):
         plain = isinstance(number, (int, float)) and not isinstance(number, bool)

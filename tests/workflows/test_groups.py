@@ -70,7 +70,10 @@ def test_tables_and_json_have_a_row_and_a_name_for_each_group(air: np.ndarray, c
     assert rows["zones"] == [0, 1] * 10
     assert rows["time_position"] == np.repeat(np.arange(10), 2).tolist()
     said = json.loads(Path("z.json").read_text())
+    labels = said.pop("labels")
     assert said == {"groups": [0, 1], "sum": np.array(want).tolist()}
+    assert labels["coordinates"]["zones"] == {"dims": ["zones"], "values": [0, 1], "attrs": {}}
+    assert labels["results"]["sum"]["dims"] == ["time", "zones"]
 
 
 LABELS: list[tuple[Any, Any]] = [

@@ -12,7 +12,6 @@ import zarr
 import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.workflows.project import project
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.writing import write_results
 
 pytestmark = pytest.mark.unoptimised
@@ -78,7 +77,7 @@ def test_axes_that_are_reduced_take_no_name(tmp_path: Path):
 def test_what_has_no_names_is_written_all_the_same(tmp_path: Path):
     source = stored(tmp_path, "time", "mean", beside=("mean",))
     run = cf.submit(source, "mean", axis="time")
-    reduced = {"": Reduced(run.plan, {"mean": run.result()})}
+    reduced = {"": run.results}
     for out in ("o.json", "o.csv"):
         write_results(tmp_path / out, reduced)
     assert (tmp_path / "o.csv").read_text().splitlines()[0] == "source,axis1,mean"

@@ -19,10 +19,10 @@ import zarr
 import chunkfold as cf
 from chunkfold import PlanError
 from chunkfold.errors import OutputError
+from chunkfold.results.results import Results
 from chunkfold.workflows.job.lock import lock_path, locked
 from chunkfold.workflows.normalize import apply, normalization
 from chunkfold.workflows.outputs import check_output, naming, staged
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.writing import write_results
 from tests.processes import BIN, finished
 
@@ -200,16 +200,16 @@ def full() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def rows() -> Reduced:
+def rows() -> Results:
     """Results of some length."""
     source = zarr.create_array({}, data=np.random.default_rng(0).random((3000, 2)), chunks=(999, 2))
     run = cf.submit(source, "sum", axis=1)
-    return Reduced(run.plan, {"sum": run.result()})
+    return run.results
 
 
 @pytest.mark.usefixtures("full")
 @pytest.mark.parametrize("name", ["o.json", "o.zarr", "o.csv", "o.parquet"])
-def test_an_output_that_there_is_no_room_for_is_named(tmp_path: Path, rows: Reduced, name: str):
+def test_an_output_that_there_is_no_room_for_is_named(tmp_path: Path, rows: Results, name: str):
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     out = tmp_path / name

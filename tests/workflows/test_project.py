@@ -16,8 +16,8 @@ from numcodecs import VLenBytes
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
+from chunkfold.workflows.as_zarr import write_zarr
 from chunkfold.workflows.project import project
-from chunkfold.workflows.reduced import Reduced
 from tests.processes import finished
 from tests.strangers import old_numcodecs, texts, with_coordinate
 from tests.web import served
@@ -104,7 +104,7 @@ def test_attributes_that_are_not_applied_are_named(scan, tmp_path: Path, here, o
 
 def test_bins_have_a_name(scan, tmp_path: Path):
     run = cf.submit(scan[0], ["histogram", "min"], axis=0)
-    Reduced(run.plan, run.result()).write(tmp_path / "h.zarr")
+    write_zarr(tmp_path / "h.zarr", {"": run.results})
     made = zarr.open_group(str(tmp_path / "h.zarr"))
     names = [made[f"histogram/{name}"].metadata.dimension_names for name in ("count", "left")]
     assert names == [("y", "x", "bin"), ("bin",)]

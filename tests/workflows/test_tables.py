@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 import chunkfold as cf
 from chunkfold.planning.options import Options
-from chunkfold.workflows.reduced import Reduced
+from chunkfold.results.results import Results
 from chunkfold.workflows.writing import check_writing, write_results
 
 pytestmark = pytest.mark.unoptimised
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.unoptimised
 VALUES = np.random.default_rng(0).normal(0, 1, (3, 4, 5)).astype("f4")
 
 
-def reduced(values: np.ndarray, names: tuple[str, ...] | None, **given) -> Reduced:
+def reduced(values: np.ndarray, names: tuple[str, ...] | None, **given) -> Results:
     array = zarr.create_array({}, data=values, chunks=(2,) * values.ndim, dimension_names=names)
     run = cf.submit(array, ["min", "mean"], **given)
-    return Reduced(run.plan, run.result())
+    return run.results
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -58,7 +58,7 @@ def test_parquet_keeps_values(tmp_path: Path, dtype: str):
     array = zarr.create_array({}, data=values, chunks=(2, 2))
     op = "sum" if dtype == "c8" else "max"
     run = cf.submit(array, [op], axis=0)
-    write_results(tmp_path / "t.parquet", {"": Reduced(run.plan, run.result())})
+    write_results(tmp_path / "t.parquet", {"": run.results})
     table = parquet.read_table(tmp_path / "t.parquet")
     assert table["axis1"].to_pylist() == [0, 1, 2, 3]
     if dtype == "c8":
@@ -83,7 +83,7 @@ def table(tmp_path: Path, arrays: dict[str, np.ndarray], op: str = "max") -> lis
     found = {}
     for key, values in arrays.items():
         run = cf.submit(zarr.create_array({}, data=values, chunks=(2,)), [op])
-        found[key] = Reduced(run.plan, run.result())
+        found[key] = run.results
     write_results(tmp_path / "t.csv", found, overwrite=True)
     write_results(tmp_path / "t.parquet", found, overwrite=True)
     texts = [row[op] for row in rows(tmp_path / "t.csv")]
@@ -134,7 +134,7 @@ def test_columns_have_names_of_their_own(tmp_path: Path, names: tuple, want: lis
         {}, data=VALUES[..., None], chunks=(2, 2, 2, 1), dimension_names=(*names, "t")
     )
     run = cf.submit(array, ["min", "mean"], axis=3)
-    write_results(tmp_path / "t.csv", {"": Reduced(run.plan, run.result())})
+    write_results(tmp_path / "t.csv", {"": run.results})
     found = rows(tmp_path / "t.csv")
     assert list(found[0]) == want
     assert len({tuple(row.values())[:4] for row in found}) == VALUES.size
@@ -149,7 +149,7 @@ def written(tmp_path: Path, values: dict[str, tuple], **given) -> tuple[list[dic
     for name, (coordinate, said) in values.items():
         group.create_array(name, data=coordinate, dimension_names=[name], attributes=said)
     run = cf.submit(tmp_path / "g.zarr/a", "max", **given)
-    one = {"": Reduced(run.plan, {"max": run.result()})}
+    one = {"": run.results}
     write_results(tmp_path / "t.csv", one, overwrite=True)
     write_results(tmp_path / "t.parquet", one, overwrite=True)
     return rows(tmp_path / "t.csv"), parquet.read_table(tmp_path / "t.parquet").to_pydict()
@@ -199,7 +199,7 @@ def test_a_coordinate_that_cannot_be_read_leaves_positions(tmp_path: Path):
     group.create_array("x", data=np.arange(3), dimension_names=["x"])
     (tmp_path / "g.zarr/x/c/0").write_bytes(b"spoiled")
     run = cf.submit(tmp_path / "g.zarr/a", "max", axis=0)
-    one = {"": Reduced(run.plan, {"max": run.result()})}
+    one = {"": run.results}
     with pytest.warns(RuntimeWarning, match="coordinate 'x' is left out"):
         write_results(tmp_path / "t.csv", one)
     assert [row["x_position"] for row in rows(tmp_path / "t.csv")] == ["0", "1", "2"]

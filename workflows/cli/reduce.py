@@ -21,7 +21,6 @@ from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_equal, refuse_sources
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.results import run_json
 from chunkfold.workflows.style import device_table, pass_table, print_results, show, tell_skipped
@@ -45,7 +44,7 @@ from chunkfold.workflows.writing import check_writing, write_results
     "--out",
     "output",
     help="Write the results there, to a path or URL: JSON if it ends in .json, a table if in .csv "
-    "or .parquet, else a Zarr group.",
+    "or .parquet, NetCDF if in .nc, else a Zarr group.",
 )
 @options.overwrite
 @click.option("--manifest", metavar="FILE", help="Write there what was done, and how, as JSON.")
@@ -78,6 +77,7 @@ def command(
     Examples:
       chunkfold reduce store.zarr/temperature --op sum --op min --op max
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
+      chunkfold reduce store.zarr/temperature --op mean --axis time --out climatology.nc
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --by month.npy --out monthly.zarr
@@ -118,18 +118,18 @@ def command(
             run = submit(request, client=client, on_event=watch)
             record.runs[opened[0].name] = run
             with options.or_skipped(on_bad_chunk):
-                results = run.result()
+                run.result()
         # Before the cluster is closed, which takes longer than a small reduction; to the output
         # first, since standard output may fail.
         if output is not None:
-            write_results(output, {"": Reduced(run.plan, results)}, overwrite=overwrite)
+            write_results(output, {"": run.results}, overwrite=overwrite)
             if not quiet:
                 err.print(f"wrote {output}", markup=False)
         if as_json:
             click.echo(json_text(run_json(run)))
         else:
             groups = {} if run.groups is None else {"groups": run.groups}
-            print_results({**groups, **results}, run.plan.layout.elements, step_of(run.plan))
+            print_results({**groups, **run.values}, run.plan.layout.elements, step_of(run.plan))
         if not quiet:
             _tell(run)
         if profile:

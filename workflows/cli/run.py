@@ -110,10 +110,10 @@ def _tell_packed(job: Job, sources: Iterable[Source], *, quiet: bool) -> None:
 def _print(outcome: Outcome) -> None:
     for key, one in outcome.reduced.items():
         out.print(key, markup=False, style="bold")
-        short = {name: value for name, value in one.results.items() if _is_short(value)}
+        short = {name: value for name, value in one.found.items() if _is_short(value)}
         print_results(short, one.plan.layout.elements, step_of(one.plan))
-        for name in [name for name in one.results if name not in short]:
-            value = one.results[name]
+        for name in [name for name in one.found if name not in short]:
+            value = one.found[name]
             out.print(f"{name} {value.dtype} {value.shape}: in the output", markup=False)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from distributed import Client
 
@@ -17,6 +16,7 @@ from chunkfold.planning.asking import asked
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.printable import printable
+from chunkfold.results.results import Results
 from chunkfold.running.run import Run
 from chunkfold.sources.source import Source
 from chunkfold.workflows.job.clusters import check_cluster, job_client, planned_workers
@@ -26,7 +26,6 @@ from chunkfold.workflows.job.sources import job_sources
 from chunkfold.workflows.manifest import Record, recorded
 from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, check_writable, refuse_equal, refuse_sources
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.report.page import check_report, reported
 from chunkfold.workflows.writing import check_writing, write_results
 
@@ -35,7 +34,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 class Outcome:
     """What a job left."""
 
-    reduced: Mapping[str, Reduced]
+    reduced: Mapping[str, Results]
     """Results, by what the output calls their sources."""
     record: Record
     """Of which the manifest was made."""
@@ -156,21 +155,20 @@ def run_job(
                 for key, request in requests.items():
                     run = submit(request, client=client, on_event=on_event)
                     record.runs[key] = run
-                    results = _result(run, job, deadline)
-                    reduced[key] = Reduced(run.plan, results)
+                    _wait(run, job, deadline)
+                    reduced[key] = run.results
                 # Before the cluster is closed, which takes longer than a small job.
                 write_results(job.output.path, reduced, overwrite=job.output.overwrite)
     return Outcome(reduced, record)
 
 
-def _result(run: Run, job: Job, deadline: float | None) -> Mapping[str, Any]:
+def _wait(run: Run, job: Job, deadline: float | None) -> None:
     left = None if deadline is None else max(0.0, deadline - time.monotonic())
     try:
-        results: Mapping[str, Any] = run.result(left)
+        run.result(left)
     except TimeoutError:
         run.cancel()
         raise TimeLimitError(
             f"job {job.name} took longer than limits.time, {job.limits.time:g} s; "
             f"it was at {run.plan.name}"
         ) from None
-    return results

@@ -17,6 +17,7 @@ from pydantic import (
 
 from chunkfold.kernels import Monoid
 from chunkfold.planning.options import MODES, ON_BAD_CHUNK, Options
+from chunkfold.workflows.as_zarr import check_results
 from chunkfold.workflows.job.values import (
     Count,
     KubeName,
@@ -35,7 +36,6 @@ from chunkfold.workflows.job.values import (
     slurm_time,
 )
 from chunkfold.workflows.parsing import Located, parse_selection, wheres, with_edges
-from chunkfold.workflows.reduced import check_results
 
 VERSION = 1
 """Of job files: raised when an older chunkfold would misread one."""
@@ -64,7 +64,7 @@ class Reduction(_Table):
     """Of a histogram's bins: "0,10,100", or LOW:HIGH:BINS."""
     ddof: int | float = Options.ddof
     """Variances divide by count - ddof."""
-    skipna: bool = Options.skipna
+    skipna: bool = False
     """Take elements that are NaN or NaT for absent."""
     where: Annotated[str, AfterValidator(condition)] | None = None
     """Take elements for absent of which this does not hold: "x > 300"."""
@@ -99,7 +99,7 @@ class Output(_Table):
     """Where results go."""
 
     path: Text
-    """Path, relative to the job file's folder, or URL: .zarr, .json, .csv or .parquet."""
+    """Path, relative to the job file's folder, or URL: .zarr, .nc, .json, .csv or .parquet."""
     overwrite: bool = False
     """Whether an output that exists goes, once the new one is made."""
     manifest: Text | None = None

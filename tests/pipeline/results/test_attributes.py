@@ -14,9 +14,8 @@ import zarr
 import chunkfold as cf
 from chunkfold.errors import PackedWarning
 from chunkfold.kernels import CATALOGUE
+from chunkfold.results.quantities import QUANTITIES
 from chunkfold.workflows.normalize import apply, normalization
-from chunkfold.workflows.quantities import QUANTITIES
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.writing import write_results
 
 pytestmark = pytest.mark.unoptimised
@@ -66,7 +65,7 @@ def reopened(out: Path, source: Any, ops: Any, **given: Any) -> tuple[dict[str, 
         run = cf.submit(source, ops, **given)
         found = run.result()
     found = found if isinstance(found, dict) else {run.plan.ops[0]: found}
-    write_results(out, {"": Reduced(run.plan, found)})
+    write_results(out, {"": run.results})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return found, xarray.open_zarr(out, decode_coords="all").load()
@@ -194,8 +193,8 @@ def test_times_that_xarray_stores_as_numbers_stay_times(tmp_path: Path):
 def test_scales_whose_zero_is_somewhere_have_no_sums(tmp_path: Path, units, of_std, of_sum):
     given = source_of(np.ones((2, 2, 2)), units=units, standard_name="s")
     run = cf.submit(given, ["std", "sum"], axis=0)
-    one = Reduced(run.plan, run.result())
-    said = [one.attributes(op, np.dtype("f8")) for op in ("std", "sum")]
+    one = run.results
+    said = [one[op].attrs for op in ("std", "sum")]
     assert [attributes.get("units") for attributes in said] == [of_std, of_sum]
     same = [units == of_std, units == of_sum]
     assert ["standard_name" in attributes for attributes in said] == same
@@ -220,8 +219,8 @@ def test_axes_that_cell_methods_cannot_name_have_none(tmp_path: Path, names):
     made = zarr.create_array({}, data=VALUES, dimension_names=names)
     made.attrs["cell_methods"] = "area: mean"
     run = cf.submit(made, "max", axis=0)
-    one = Reduced(run.plan, {"max": run.result()})
-    assert "cell_methods" not in one.attributes("max", made.dtype)
+    one = run.results
+    assert "cell_methods" not in one["max"].attrs
 
 
 def test_what_compares_arrays_of_other_units_has_none():
@@ -229,8 +228,8 @@ def test_what_compares_arrays_of_other_units_has_none():
     units = []
     for pair in ((first, same), (first, other)):
         run = cf.submit(pair, ["max_abs_diff", "dot"])
-        one = Reduced(run.plan, run.result())
-        units += [one.attributes(op, np.dtype("f8")).get("units") for op in one.results]
+        one = run.results
+        units += [one[op].attrs.get("units") for op in one]
     assert units == ["m", None, None, None]
 
 

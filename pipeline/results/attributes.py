@@ -11,12 +11,13 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
-from chunkfold.sources.cf_packing import MISSING, SCALING, packing_of
-from chunkfold.sources.source import Source
-from chunkfold.workflows.quantities import Kind, Quantity, units_of
+from chunkfold.results.quantities import Kind, Quantity, units_of
+from chunkfold.sources.cf_packing import MISSING, SCALING, Measured, packing_of
 
 _SCALE = (Kind.ELEMENT, Kind.LEVEL)
 _SAME = (*_SCALE, Kind.DIFFERENCE, Kind.TOTAL)
+
+
 HOLDS: Mapping[str, Collection[Kind]] = MappingProxyType(
     {
         "units": _SAME,  # as `units_of` has them
@@ -43,7 +44,7 @@ HOLDS: Mapping[str, Collection[Kind]] = MappingProxyType(
         **dict.fromkeys(("least_significant_digit", "quantization"), ()),
         **dict.fromkeys(("axis", "cf_role", "compress", "sample_dimension"), ()),
         **dict.fromkeys(("instance_dimension", "cell_methods"), ()),
-        # They name other arrays: `chunkfold.workflows.companions` says which of them are there.
+        # They name other arrays: `chunkfold.results.companions` says which of them are there.
         **dict.fromkeys(("coordinates", "ancillary_variables", "cell_measures"), ()),
         **dict.fromkeys(("grid_mapping", "bounds", "climatology", "formula_terms"), ()),
         **dict.fromkeys(("geometry", "mesh", "location", "nodes", "node_coordinates"), ()),
@@ -61,7 +62,7 @@ _TIMEDELTA = "timedelta64"
 
 
 def carried_attributes(
-    sources: Sequence[Source],
+    sources: Sequence[Measured],
     quantity: Quantity,
     dtype: np.dtype,
     *,
@@ -143,7 +144,7 @@ def _measured(attributes: Mapping[str, Any]) -> list[Any]:
     return [attributes.get(name) for name in names]
 
 
-def _packing(sources: Sequence[Source], kind: Kind, *, unpacked: bool) -> dict[str, Any] | None:
+def _packing(sources: Sequence[Measured], kind: Kind, *, unpacked: bool) -> dict[str, Any] | None:
     """Return the attributes by which results stand for values, as the elements they are made of do.
 
     None if no attribute can say it: they are then of the numbers that are stored. Where a scale is
@@ -151,10 +152,11 @@ def _packing(sources: Sequence[Source], kind: Kind, *, unpacked: bool) -> dict[s
     """
     if unpacked:
         return {}
-    attributes = sources[0].attributes
+    source = sources[0]
+    attributes = source.attributes
     given = {name: attributes[name] for name in SCALING if name in attributes}
     try:
-        packing = packing_of(sources[0]) or Packing()
+        packing = packing_of(source) or Packing()
     except PlanError:  # attributes say nothing that can be read
         return None if given or "_Unsigned" in attributes else {}
     if packing.stored is not None or (given and packing.scale < 0 and kind is Kind.ELEMENT):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.results.coordinates import Beside
+from chunkfold.results.dates import dates
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.zarr_source import ZarrSource
-from chunkfold.workflows.coordinates import Beside
-from chunkfold.workflows.dates import dates
 
 
 def decoded(one: Beside) -> np.ndarray:

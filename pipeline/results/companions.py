@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from chunkfold.workflows.coordinates import (
+from chunkfold.results.coordinates import (
     Beside,
     Kept,
     beside,

@@ -19,12 +19,12 @@ from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 from chunkfold.errors import SourceError
 from chunkfold.grid import Axis
 from chunkfold.planning.request import Request
+from chunkfold.results.attributes import of_a_part
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.opening import open_beside, open_node
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray, ZarrSource
 from chunkfold.stores.remote import message_of
-from chunkfold.workflows.attributes import of_a_part
 
 _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
 """Names of what stands beside an array: others would lead elsewhere."""

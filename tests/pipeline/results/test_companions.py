@@ -14,10 +14,9 @@ import zarr
 import chunkfold as cf
 from chunkfold.planning.asking import asked
 from chunkfold.planning.options import Options
-from chunkfold.workflows.companions import Companions
-from chunkfold.workflows.coordinates import Kept
+from chunkfold.results.companions import Companions
+from chunkfold.results.coordinates import Kept
 from chunkfold.workflows.project import project
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.writing import write_results
 
 pytestmark = pytest.mark.unoptimised
@@ -103,7 +102,7 @@ def test_what_goes_along_reduced_axes_is_named_no_more(store: Path, tmp_path: Pa
 def test_a_formula_comes_with_all_of_its_terms(store: Path, tmp_path: Path):
     select = (slice(None), slice(0, 2), slice(None), slice(None))
     run = cf.submit(store / "a", "max", axis=(), selection=select)
-    write_results(tmp_path / "o.zarr", {"": Reduced(run.plan, {"max": run.result()})})
+    write_results(tmp_path / "o.zarr", {"": run.results})
     made = opened(tmp_path / "o.zarr")
     assert made["z"].encoding["formula_terms"] == "a: hya ps: ps"
     assert made["hya"].shape == (2,)
@@ -112,7 +111,7 @@ def test_a_formula_comes_with_all_of_its_terms(store: Path, tmp_path: Path):
 
 def test_records_have_their_own(store: Path, tmp_path: Path):
     run = cf.submit(store / "a", ["histogram", "min"], axis="t")
-    write_results(tmp_path / "o.zarr", {"": Reduced(run.plan, run.result())})
+    write_results(tmp_path / "o.zarr", {"": run.results})
     made = opened(tmp_path / "o.zarr", group="histogram")
     assert made["count"].dims == ("z", "y", "x", "bin")
     assert {"x", "y", "z", "lat", "crs", "y_bounds"} <= set(made.coords)

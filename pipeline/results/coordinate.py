@@ -1,0 +1,36 @@
+"""A coordinate of results: what the places along their axes are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chunkfold.results.coordinates import Beside
+from chunkfold.results.decoded import decoded
+from chunkfold.sources.cf_packing import MISSING, SCALING
+
+_OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates")
+"""Attributes that say how values are stored, which decoded ones are not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinate:
+    """Values along some axes of results: numbers, dates or texts."""
+
+    name: str
+    dims: tuple[str, ...]
+    values: np.ndarray
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    """Those that hold for the values."""
+
+    @classmethod
+    def of(cls, one: Beside) -> Coordinate:
+        """Decode an array that was read."""
+        values, left_out = decoded(one), set(_OF_STORAGE)
+        if np.asarray(one.values).dtype.kind in "iuf" and values.dtype.kind in "MO":
+            left_out |= {"units", "calendar"}  # which dates say themselves
+        attrs = {name: said for name, said in one.attributes.items() if name not in left_out}
+        return cls(one.name, one.axes, values, attrs)

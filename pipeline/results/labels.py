@@ -1,0 +1,56 @@
+"""What elements that are reduced are called and measured by, in whatever holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from chunkfold.results.companions import Companions
+from chunkfold.results.coordinate import Coordinate
+from chunkfold.results.coordinates import Kept
+from chunkfold.sources.axis_names import axis_names
+from chunkfold.sources.cf_packing import Measured
+from chunkfold.sources.source import Source
+
+
+class Labels(Protocol):
+    """Where results have their labels from."""
+
+    def names(self, axes: Sequence[int]) -> list[str | None] | None:
+        """Return the names of some axes of the source, if they have names."""
+
+    @property
+    def measured(self) -> Sequence[Measured]:
+        """What is reduced, with attributes."""
+
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        """Read everything that comes along."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Labels as a Zarr has them: attributes, and arrays that stand beside the source."""
+
+    sources: Sequence[Source]
+    kept: Kept
+    """What is left of the first one's axes."""
+
+    def names(self, axes: Sequence[int]) -> list[str | None] | None:
+        """Return the names of some axes of the source, if they have names."""
+        return axis_names(self.sources[0], axes)
+
+    @property
+    def measured(self) -> Sequence[Measured]:
+        """What is reduced, with attributes."""
+        return self.sources
+
+    @cached_property
+    def along(self) -> Companions:
+        """What comes along with results, as it is stored."""
+        return Companions(self.kept)
+
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        """Read everything that comes along."""
+        return {one.name: Coordinate.of(one) for one in self.along.all}

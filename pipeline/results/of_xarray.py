@@ -1,0 +1,81 @@
+"""Labels of what xarray holds, and results as it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunkfold.planning.plan import Plan
+from chunkfold.results.as_xarray import needed
+from chunkfold.results.coordinate import Coordinate
+from chunkfold.results.result import Result
+from chunkfold.sources.cf_packing import Measured
+from chunkfold.sources.data_arrays import DataArrays
+
+
+@dataclass(frozen=True)
+class _Measured:
+    name: str
+    attributes: Mapping[str, Any]
+    dtype: np.dtype
+    missing_fill: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
+class OfXarray:
+    """Labels of a DataArray: results have them as xarray's own reductions do."""
+
+    held: DataArrays
+    gone: frozenset[str]
+    """Axes that were reduced."""
+    groups: str | None
+    """What the axis of groups is called."""
+
+    def names(self, axes: Sequence[int]) -> list[str | None] | None:
+        """Return the names of some axes of the source."""
+        return [self.held.dims[self.held.axes.index(n)] for n in axes]
+
+    @property
+    def measured(self) -> Sequence[Measured]:
+        """What is reduced, with attributes."""
+        return [_Measured(str(one.name), dict(one.attrs), one.dtype) for one in self.held.arrays]
+
+    def coordinates(self) -> Mapping[str, Coordinate]:
+        """Read everything that comes along."""
+        left = {*self.held.dims} - self.gone
+        return {
+            str(name): Coordinate(str(name), tuple(map(str, one.dims)), one.values, dict(one.attrs))
+            for name, one in self._along(left).items()
+        }
+
+    def _along(self, dims: Collection[str | None]) -> Any:
+        """Return the coordinates that have no axes but some, with their indexes."""
+        array, left = self.held.arrays[0], {*dims} - self.gone
+        lost = [name for name, one in array.coords.items() if not {*map(str, one.dims)} <= left]
+        return array.drop_vars(lost).coords
+
+    def as_held(self, result: Result) -> Any:
+        """Return a result as a DataArray, which has the source's name; records as a Dataset."""
+        xr = needed()
+        if result.parts:
+            fields = {name.rpartition("/")[2]: one for name, one in result.parts.items()}
+            return xr.Dataset({name: self.as_held(one) for name, one in fields.items()})
+        values, attrs, name = (
+            np.asarray(result.values),
+            dict(result.attrs),
+            self.held.arrays[0].name,
+        )
+        made = xr.DataArray(values, self._along(result.dims), result.dims, name, attrs)
+        return made if result.labels is None else made.assign_coords({self.groups: result.labels})
+
+
+def of_xarray(plan: Plan) -> OfXarray | None:
+    """Return the labels of results of what xarray holds; None if it holds nothing of a plan."""
+    held = plan.request.data_arrays
+    if held is None:
+        return None
+    gone = (held.dims[held.axes.index(n)] for n in plan.layout.reduced if n in held.axes)
+    return OfXarray(held, frozenset(gone), None if plan.grouping is None else plan.grouping.axis)

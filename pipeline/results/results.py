@@ -1,0 +1,205 @@
+"""The results of a run by the names of reductions, with their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunkfold.kernels.catalogue.finishes import BIN
+from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.planning.plan import Plan
+from chunkfold.results.attributes import carried_attributes
+from chunkfold.results.coordinate import Coordinate
+from chunkfold.results.coordinates import Kept
+from chunkfold.results.dates import are_beyond
+from chunkfold.results.labels import Labels, Stored
+from chunkfold.results.of_xarray import of_xarray
+from chunkfold.results.quantities import Quantity, quantity_of
+from chunkfold.results.result import Result, filled
+from chunkfold.sources.source import Source
+
+if TYPE_CHECKING:
+    import xarray
+
+OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
+"""Reductions whose results have an axis beside those that are left, and what it is called."""
+_OF_DATES = ("units", "calendar", "standard_name")
+_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
+"""Arguments that change the result."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Results(Mapping[str, Result]):
+    """The results of a reduction, by op, and how they came about."""
+
+    plan: Plan
+    found: Mapping[str, Any]
+    """NumPy scalars or arrays, by op."""
+
+    def __getitem__(self, op: str) -> Result:
+        return self._made[op]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.values()))
+
+    def _repr_html_(self) -> str:
+        return "".join(one._repr_html_() for one in self.values())
+
+    def as_xarray(self) -> xarray.Dataset:
+        """Return them as one Dataset, with everything that comes along.
+
+        The fields of records are arrays of their own, as `histogram_count`.
+
+        Raises
+        ------
+        ImportError
+            If xarray is not installed.
+        """
+        from chunkfold.results.as_xarray import dataset_of
+
+        return dataset_of(self, self._coordinates)
+
+    @property
+    def source(self) -> Source:
+        """What was reduced."""
+        return self.plan.sources[0]
+
+    @property
+    def axes(self) -> list[int]:
+        """The source's axes that results have, in order."""
+        alive, grouping = self._alive(), self.plan.grouping
+        if not self.plan.options.keepdims:
+            alive = [n for n in alive if n not in self.plan.layout.reduced]
+        # Groups stand where the first axis that has labels did.
+        return sorted({*alive, *(grouping.keys.axes[:1] if grouping else ())})
+
+    def names_of(self, axes: Sequence[int]) -> list[str | None] | None:
+        """Return the names of some axes of the source, if they have names."""
+        return self.labels.names(axes)
+
+    @property
+    def dims(self) -> list[str | None] | None:
+        """The names of results' axes, if they have names: of the source's, and of groups."""
+        grouping, axes = self.plan.grouping, self.axes
+        if grouping is None:
+            return self.names_of(axes) if axes else []
+        names = self.names_of(axes) or [None] * len(axes)
+        first = axes.index(grouping.keys.axes[0])
+        return [*names[:first], grouping.axis, *names[first + 1 :]]
+
+    @cached_property
+    def stored(self) -> Stored:
+        """What the store of the source says of it."""
+        return Stored(self.plan.sources, Kept.of(self.plan.request))
+
+    @property
+    def made_of(self) -> Mapping[str, Any]:
+        """What was done, but for the op."""
+        reduced = self._reduced()
+        options = self.plan.options
+        told = {key: value for key in _TOLD if (value := getattr(options, key))}
+        wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
+        told |= {"where": " and ".join(wheres)} if wheres else {}
+        told |= {"weights": self.plan.held[0].name} if options.weights is not None else {}
+        told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
+        said = {key: value if value is True else str(value) for key, value in told.items()}
+        names = self.names_of(reduced) if reduced else []
+        return {"source": self.plan.name, "axes": list(names or reduced), **said}
+
+    @cached_property
+    def labels(self) -> Labels:
+        """Where labels are from: the store of the source, or what xarray holds of it."""
+        return of_xarray(self.plan) or self.stored
+
+    @cached_property
+    def _coordinates(self) -> Mapping[str, Coordinate]:
+        """Everything that comes along, and the labels of groups."""
+        grouping = self.plan.grouping
+        along = dict(self.labels.coordinates())
+        if grouping is not None:
+            along[grouping.axis] = Coordinate(grouping.axis, (grouping.axis,), grouping.groups)
+        return along
+
+    @cached_property
+    def _made(self) -> Mapping[str, Result]:
+        return {op: self._result(op, values) for op, values in self.found.items()}
+
+    def _result(self, op: str, values: Any) -> Result:
+        array = np.asarray(values)
+        fields = array.dtype.names or ()
+        parts = {f"{op}/{field}": self._field(op, field, array) for field in fields}
+        named = partial(self._labelled, op, values)
+        return named(self._names(op, array), {} if fields else self._attributes(op, array), parts)
+
+    def _field(self, op: str, field: str, records: np.ndarray) -> Result:
+        """Take a field of records; one that is the same for every output comes once."""
+        part, name = np.ascontiguousarray(records[field]), f"{op}/{field}"
+        if records.dtype == BIN and records.ndim > 1 and field in ("left", "right"):
+            part = part.reshape(-1, records.shape[-1])[0]
+        own = part.ndim < records.ndim
+        return self._labelled(
+            name, part, self._names(op, part, own=own), self._attributes(name, part)
+        )
+
+    def _labelled(
+        self,
+        name: str,
+        values: Any,
+        names: Sequence[str | None] | None,
+        attrs: Mapping[str, Any],
+        parts: Mapping[str, Result] = MappingProxyType({}),
+    ) -> Result:
+        dims = filled([None] * np.ndim(values) if names is None else names)
+        grouping = self.plan.grouping
+        labels = grouping.groups if grouping is not None and grouping.axis in dims else None
+        return Result(name, values, dims, attrs, labels, parts, lambda: self._coordinates)
+
+    def names(self, result: Result) -> list[str | None] | None:
+        """Return the names of a result's axes, if they have names; None for those without."""
+        op = result.name.partition("/")[0]
+        own = result.ndim < np.ndim(self.found[op])  # the same for every output
+        return self._names(op, np.asarray(result.values), own=own)
+
+    def _names(self, op: str, value: np.ndarray, *, own: bool = False) -> list[str | None] | None:
+        names: list[str | None] | None = [] if own else self.dims
+        more = value.ndim - (0 if own else len(self.axes))
+        return None if names is None or more < 0 else [*names, *[OWN_AXES.get(op)] * more]
+
+    def _attributes(self, name: str, value: np.ndarray) -> dict[str, Any]:
+        """Return the attributes of a result, or of a field of one: what holds of the source's."""
+        op = name.partition("/")[0]
+        quantity = Quantity() if self._is_own(op) else quantity_of(name)
+        reduced = self._reduced()
+        attributes = carried_attributes(
+            self.labels.measured,
+            quantity,
+            value.dtype,
+            unpacked=bool(self.plan.options.mask_and_scale),
+            reduced=self.names_of(reduced) if reduced else [],
+        )
+        if are_beyond(value, attributes.get("units")):
+            attributes = {key: said for key, said in attributes.items() if key not in _OF_DATES}
+        return attributes
+
+    def _is_own(self, op: str) -> bool:
+        """Whether a reduction is none that comes with chunkfold, though it may be called so."""
+        named = [one for one in self.plan.options.monoids if one.name == op]
+        values = np.asarray(self.found[op])
+        return any(not is_known(one) for one in named) and values.dtype != BIN
+
+    def _alive(self) -> list[int]:
+        return [n for n, axis in enumerate(self.plan.layout.axes) if not axis.dropped]
+
+    def _reduced(self) -> list[int]:
+        return [n for n in self._alive() if n in self.plan.layout.reduced]

@@ -1,0 +1,306 @@
+"""Arrays that xarray holds: the Zarr array that one was opened from, and what is selected of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError, SourceError
+from chunkfold.grid import Cells, Selection
+from chunkfold.sources.array_source import ArraySource, cells_of_chunks
+from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.dask_selections import read_by
+from chunkfold.sources.opening import check_dtype, open_source
+from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import AnyArray
+
+if TYPE_CHECKING:
+    import xarray
+
+_TRANSPARENT = (
+    "MemoryCachedArray",
+    "CopyOnWriteArray",
+    "ImplicitToExplicitIndexingAdapter",
+    "NativeEndiannessArray",
+)
+"""Layers of xarray's around an array that is not read yet, which change no value."""
+_ELEMENTWISE, _INDEXED, _ZARR = (
+    "_ElementwiseFunctionArray",
+    "LazilyIndexedArray",
+    "ZarrArrayWrapper",
+)
+_OTHERS = {
+    "LazilyVectorizedIndexedArray": "its axes are in another order there, or places are picked"
+}
+"""What else it may be, and what that means."""
+_PROBED = 256
+"""Numbers by which two ways to decode are compared, beside those that mean something."""
+_NEVER_SKIP = ("any", "all")
+"""Reductions of which xarray leaves no NaN out."""
+Decode = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class DataArrays:
+    """One or two DataArrays, aligned, as the arrays of a store and a selection of them."""
+
+    arrays: tuple[xarray.DataArray, ...]
+    sources: tuple[Source, ...]
+    """What each is read from."""
+    selection: Selection
+    """Of all of them; it is that of the DataArrays."""
+    decoded: tuple[bool, ...]
+    """Whether each has the values that stored numbers stand for."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"DataArray {self.arrays[0].name!r}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(self.arrays[0].shape)
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the axes."""
+        return tuple(map(str, self.arrays[0].dims))
+
+    @property
+    def grid(self) -> tuple[Cells, ...]:
+        """Where it may be cut along each axis: anywhere."""
+        return tuple(Cells(size, 1) for size in self.shape)
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of the stored array that it has."""
+        cuts = self.selection if isinstance(self.selection, tuple) else ()
+        taken = [n for n, cut in enumerate(cuts) if isinstance(cut, int)]
+        return tuple(n for n in range(len(self.shape) + len(taken)) if n not in taken)
+
+    def unpacked(self, *, ask: bool) -> tuple[bool, ...]:
+        """Return of which the values are reduced that stored numbers stand for: as xarray has them.
+
+        Raises
+        ------
+        PlanError
+            If that is asked for, but xarray was told not to.
+        """
+        if ask and not all(self.decoded) and any(map(packing_of, self.sources)):
+            raise PlanError(
+                f"mask_and_scale is True, but {self.name} has the numbers that are stored: open it "
+                "with mask_and_scale=True, as xarray does if it is told nothing"
+            )
+        return self.decoded
+
+    def skips(self, op: str) -> bool:
+        """Whether NaN are absent if nobody said so: as xarray has it, for floats, in most."""
+        floats = all(one.dtype.kind in "fc" for one in self.arrays)
+        return floats and len(self.arrays) == 1 and op not in _NEVER_SKIP
+
+
+def is_held(given: Any, kind: str = "DataArray") -> bool:
+    """Whether something is a DataArray (or a Dataset) of xarray's, which need not be installed."""
+    xarray = sys.modules.get("xarray")
+    return xarray is not None and isinstance(given, getattr(xarray, kind))
+
+
+def data_arrays(given: Any, selection: Selection = None) -> DataArrays | None:
+    """Return what stands behind one DataArray, or two; None if that is not what was given.
+
+    `selection` is made of these. Nothing is read.
+
+    Raises
+    ------
+    PlanError
+        If they are not of equal shape, axes and coordinates, or only one of the two is a DataArray.
+    SourceError
+        If the dtype of one cannot be reduced.
+    """
+    each = given if isinstance(given, (tuple, list)) else (given,)
+    held = [is_held(one) for one in each]
+    if not any(held):
+        return None
+    if not all(held):
+        raise PlanError("one of two sources is a DataArray, the other is none: give both as such")
+    arrays = tuple(one if selection is None else _selected(one, selection) for one in each)
+    _refuse_unaligned(arrays)
+    found = [_behind(one) for one in arrays]
+    first = found[0][1]
+    if any(cut != first for _, cut, _ in found):
+        why = "the two are other places of their stores"
+        found, first = [(_otherwise(one, why), None, False) for one in arrays], None
+    return DataArrays(
+        arrays, tuple(one for one, _, _ in found), first, tuple(one for _, _, one in found)
+    )
+
+
+def _selected(array: xarray.DataArray, selection: Selection) -> xarray.DataArray:
+    try:
+        return array[selection]
+    except (IndexError, TypeError, ValueError) as error:
+        raise PlanError(f"selection {selection!r} does not fit {_called(array)}: {error}") from None
+
+
+def _refuse_unaligned(arrays: Sequence[xarray.DataArray]) -> None:
+    import xarray
+
+    first = arrays[0]
+    for other in arrays[1:]:
+        if other.dims != first.dims:
+            raise PlanError(
+                f"{_called(first)} has axes {', '.join(map(str, first.dims))}, but "
+                f"{_called(other)} has {', '.join(map(str, other.dims))}: give arrays of the same"
+            )
+        try:
+            xarray.align(first, other, join="exact", copy=False)
+        except ValueError as error:
+            why = str(error).partition("\n")[0]
+            raise PlanError(
+                f"{_called(other)} is not aligned with {_called(first)}: {why}"
+            ) from None
+
+
+def _called(array: xarray.DataArray) -> str:
+    return f"DataArray {array.name!r}"
+
+
+def _behind(array: xarray.DataArray) -> tuple[Source, Selection, bool]:
+    """Return what a DataArray is read from, what is selected of it, and whether it is decoded."""
+    data: Any = array.variable._data
+    if array.variable._in_memory:
+        return open_source(array.data), None, False
+    read = read_by(data) if is_dask(data) else (data, None)
+    if read is None:
+        return open_source(data), None, False
+    lazy, cuts = read
+    try:
+        stored, key, decodes = _unwrapped(lazy)
+        if cuts is not None:
+            key = _once(key, cuts)
+        selection = _selection(key, stored.shape)
+        source = open_source(stored)
+        if decodes and not _decodes_alike(source, decodes, array.dtype):
+            raise SourceError(f"values are decoded to {array.dtype} in a way of xarray's own")
+    except SourceError as error:
+        return _otherwise(array, str(error)), None, False
+    return source, selection, bool(decodes)
+
+
+def _otherwise(array: xarray.DataArray, why: str) -> Source:
+    """Return what a DataArray is read from if not from its store: Dask, or xarray itself."""
+    return open_source(array.data) if array.chunks is not None else _by_xarray(array, why)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class XarraySource(ArraySource):
+    """An array of which xarray reads a region when it is asked for it."""
+
+    why: str = ""
+    """Why it is not read from its store directly."""
+
+    @property
+    def kind(self) -> str:
+        """How it is read, for the plan."""
+        return f"read by xarray, since {self.why}"
+
+
+def _by_xarray(array: xarray.DataArray, why: str) -> Source:
+    preferred = array.encoding.get("preferred_chunks", {})
+    cells = [min(size, preferred.get(dim, size)) for dim, size in array.sizes.items()]
+    grid = tuple(map(cells_of_chunks, array.shape, (max(1, cell) for cell in cells)))
+    source = XarraySource(array.variable, _called(array), grid, why=why)
+    check_dtype(source)
+    return source
+
+
+def is_dask(data: Any) -> bool:
+    """Whether something is an array of Dask's."""
+    return type(data).__module__.startswith("dask.array")
+
+
+def _unwrapped(data: Any) -> tuple[AnyArray, tuple[Any, ...], list[Decode]]:
+    """Take xarray's layers from an array that is not read yet.
+
+    Returns the array of the store, what is selected of it, and the functions by which its elements
+    are decoded, in order.
+    """
+    decodes: list[Decode] = []
+    key: tuple[Any, ...] | None = None
+    while (kind := type(data).__name__) != _ZARR:
+        if kind == _ELEMENTWISE and key is None:
+            decodes.insert(0, data.func)
+        elif kind == _INDEXED and key is None:
+            key = data.key.tuple
+        elif kind not in _TRANSPARENT:
+            raise SourceError(_OTHERS.get(kind, f"xarray has it as {kind}"))
+        data = data.array
+    stored = data.get_array()
+    return stored, (slice(None),) * stored.ndim if key is None else key, decodes
+
+
+def _once(key: tuple[Any, ...], cuts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what Dask selects of what xarray does, if that is all."""
+    if any(one != slice(None) for one in key):
+        raise SourceError("places are selected by xarray, and then by Dask")
+    return cuts
+
+
+def _selection(key: Sequence[Any], shape: Sequence[int]) -> Selection:
+    """Return a selection by integers and slices that is the same as one of xarray's."""
+    cuts = tuple(_cut(one, size) for one, size in zip(key, shape, strict=True))
+    return None if all(cut == slice(0, n, 1) for cut, n in zip(cuts, shape, strict=True)) else cuts
+
+
+def _cut(one: Any, size: int) -> int | slice:
+    if isinstance(one, (int, np.integer)):
+        return int(one) % size
+    if not isinstance(one, slice):
+        places = np.asarray(one)
+        steps = set(np.diff(places).tolist()) or {1}
+        step = steps.pop()
+        if steps or places.ndim != 1 or step < 1:
+            raise SourceError("places are picked that no slice selects")
+        return slice(int(places[0]), int(places[-1]) + 1, step) if places.size else slice(0, 0, 1)
+    start, stop, step = one.indices(size)
+    if step < 0:
+        raise SourceError("an axis is turned round")
+    return slice(start, max(start, stop), step)
+
+
+def _decodes_alike(source: Source, decodes: Sequence[Decode], dtype: np.dtype) -> bool:
+    """Whether numbers that are stored stand for the same here as in xarray: all that were tried.
+
+    Among them are those that mean something: the ends of their dtype, and what is missing.
+    """
+    if source.dtype.kind not in "iuf":
+        return False
+    packing = packing_of(source)
+    numbers = _probes(source, [*packing.missing] if packing is not None else [], decodes)
+    want = numbers
+    try:
+        for decode in decodes:
+            want = decode(want)
+    except Exception:  # noqa: BLE001 # whatever it is that decodes dates alone: no numbers
+        return False
+    got = numbers if packing is None else packing.values(numbers)
+    same = np.array_equal(want, got, equal_nan=want.dtype.kind in "fM")
+    return want.dtype == got.dtype == dtype and bool(same)
+
+
+def _probes(source: Source, missing: Sequence[Any], decodes: Sequence[Decode]) -> np.ndarray:
+    dtype = source.dtype.newbyteorder("=")
+    named = [getattr(one, "keywords", {}).get("encoded_fill_values", ()) for one in decodes]
+    told = [*missing, *(number for numbers in named for number in numbers)]
+    bits = np.random.default_rng(0).bytes(_PROBED * dtype.itemsize)
+    drawn = np.frombuffer(bits, dtype)
+    ends = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    with np.errstate(all="ignore"):
+        meant = np.array([0, 1, ends.min, ends.max, *np.asarray(told).reshape(-1)]).astype(dtype)
+        return np.concatenate([meant, meant + dtype.type(1), meant - dtype.type(1), drawn])

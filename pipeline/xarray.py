@@ -1,0 +1,136 @@
+"""xarray's arrays and datasets: `ds.chunkfold.mean("time")`, once this module is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import xarray as xr
+
+from chunkfold.api import reduce
+from chunkfold.errors import DeviceError, PlanError
+from chunkfold.kernels import Monoid
+from chunkfold.kernels.dtypes import stored_name
+from chunkfold.planning.options import Op
+from chunkfold.sources.axis_names import instead
+from chunkfold.sources.data_arrays import is_held
+
+_OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
+_OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
+    {"M": (*_OF_ALL, "mean"), "m": (*_OF_ALL, "mean", "sum")}
+)
+"""Reductions of dates and of time spans; of a Dataset others leave these out, as xarray does."""
+Dim = Hashable | Sequence[Hashable] | None
+"""Axes by name; None, or `...`: all of them."""
+
+
+def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> Any:
+    """Reduce every array of a Dataset that can be reduced; parameters as `chunkfold.reduce`.
+
+    As in xarray an array is reduced over those of the axes that it has, one that has none of them
+    is as if each of its elements was reduced alone, and what cannot be reduced is left out: texts,
+    sums of dates.
+
+    Returns
+    -------
+    A Dataset; of several ops one for each, by name.
+
+    Raises
+    ------
+    ChunkfoldError
+        As `chunkfold.reduce`; and if an axis is none of the Dataset's.
+    """
+    ops = [op] if isinstance(op, (str, Monoid)) else list(op)
+    names = [one if isinstance(one, str) else one.name for one in ops]
+    if given.get("selection") is not None:
+        raise PlanError("selection: select of a Dataset by its isel or sel")
+    dims, by = _dims(dataset, given.pop("axis", None)), given.pop("by", None)
+    if by is not None and not is_held(by):
+        raise PlanError("by: labels of a Dataset are a DataArray, whose axes have names")
+    if "histogram" in names:
+        raise PlanError("histogram: name one array of the Dataset, for their bins differ")
+    found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
+    for name, array in dataset.data_vars.items():
+        able = [one for one, called in zip(ops, names, strict=True) if _is_able(array, called)]
+        if able:
+            terms = {"axis": [dim for dim in array.dims if dim in dims], **given}
+            grouped = by is not None and {*by.dims} <= {*array.dims}
+            made = reduce(array, able, by=by if grouped else None, **terms)
+            for called, one in made.items():
+                found[called][name] = one
+    left = _left(dataset, dims)
+    datasets = {called: left.assign(made) for called, made in found.items()}
+    return datasets[names[0]] if isinstance(op, (str, Monoid)) else datasets
+
+
+def _dims(dataset: xr.Dataset, axis: Any) -> list[Hashable]:
+    """Return the axes that are meant.
+
+    Raises
+    ------
+    PlanError
+        If there is one that the Dataset has not.
+    """
+    if axis is None or axis is ...:
+        return list(dataset.dims)
+    named = [axis] if isinstance(axis, str) or not isinstance(axis, Sequence) else list(axis)
+    for one in named:
+        if one not in dataset.dims:
+            known = instead(str(one), list(map(str, dataset.dims)))
+            raise PlanError(f"the Dataset has no axis {one!r}; {known}")
+    return named
+
+
+def _is_able(array: xr.DataArray, op: str) -> bool:
+    try:
+        stored_name(array.dtype)
+    except (TypeError, DeviceError):
+        return False
+    return op.removeprefix("nan") in _OF_TIMES.get(array.dtype.kind, (op.removeprefix("nan"),))
+
+
+def _left(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:
+    """Return a Dataset of the coordinates that have none of some axes."""
+    lost = [name for name, one in dataset.variables.items() if {*dims} & {*one.dims}]
+    return dataset.drop_vars({*lost, *dataset.data_vars})
+
+
+def _method(op: str) -> Callable[..., Any]:
+    def reduction(self: Reductions, dim: Dim = None, **given: Any) -> Any:
+        return self.reduce(op, dim, **given)
+
+    reduction.__doc__ = f"""Reduce along some axes by `{op}`; see `reduce`."""
+    reduction.__name__ = reduction.__qualname__ = op
+    return reduction
+
+
+@xr.register_dataset_accessor("chunkfold")  # type: ignore[no-untyped-call]
+@xr.register_dataarray_accessor("chunkfold")  # type: ignore[no-untyped-call]
+class Reductions:
+    """Reductions of what xarray opened from a Zarr: `ds.chunkfold.mean("time")`."""
+
+    def __init__(self, held: xr.DataArray | xr.Dataset) -> None:
+        self._held = held
+
+    def reduce(self, op: Op | Sequence[Op], dim: Dim = None, **given: Any) -> Any:
+        """Reduce along some axes, by name; None or `...`: all of them.
+
+        The other parameters are those of `chunkfold.reduce`, but `axis`; so is what is returned,
+        and raised.
+        """
+        axis: Any = None if dim is ... else dim
+        return reduce(self._held, op, axis=axis, **given)
+
+    sum = _method("sum")
+    prod = _method("prod")
+    mean = _method("mean")
+    std = _method("std")
+    var = _method("var")
+    min = _method("min")
+    max = _method("max")
+    count = _method("count")
+    any = _method("any")
+    all = _method("all")
+    argmin = _method("argmin")
+    argmax = _method("argmax")

@@ -1,0 +1,233 @@
+"""What xarray opened from a Zarr is read from there, and reduced as xarray reduces it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import chunkfold as cf
+import chunkfold.xarray
+from chunkfold.errors import PlanError
+from chunkfold.kernels import CATALOGUE
+
+pytestmark = pytest.mark.unoptimised
+RNG = np.random.default_rng(0)
+SHAPE = (12, 4, 5)
+METHODS = ("mean", "min", "max", "count", "any", "all")
+
+
+def sample() -> xr.Dataset:
+    """Floats with gaps, packed and masked integers, and what cannot be reduced."""
+    time = np.array("2001-01-15", "M8[ns]") + np.arange(12) * np.timedelta64(30, "D")
+    dims = ("time", "lat", "lon")
+    gaps = RNG.normal(size=SHAPE)
+    gaps[RNG.random(SHAPE) < 0.1] = np.nan
+    numbers = RNG.integers(-90, 90, SHAPE)
+    values: dict[str, Any] = {
+        "plain": (dims, gaps.astype("f4"), {"units": "degC", "actual_range": [0, 1]}),
+        "packed": (dims, np.where(np.isnan(gaps), np.nan, numbers * 0.5 + 3), {"units": "m"}),
+        "masked": (dims, np.where(np.isnan(gaps), np.nan, numbers).astype("f4")),
+        "whole": (dims, numbers.astype("i4")),
+        "mask": (("lat", "lon"), numbers[0] > 0),
+        "place": (("lat",), np.array(list("abcd"))),
+    }
+    values["when"] = (("time", "lat"), time[:, None] + np.arange(4).astype("m8[D]"))
+    coords = {
+        "time": time,
+        "lat": ("lat", np.arange(4.0), {"units": "degrees_north"}),
+        "area": (("lat", "lon"), np.ones((4, 5))),
+        "season": ("time", time.astype("M8[M]").astype(int) % 12 // 3),
+        "height": 2.0,
+    }
+    return xr.Dataset(values, coords, {"title": "sample"})
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    chunks = {"chunks": (5, 4, 5)}
+    encoding: dict[str, Any] = {
+        "plain": chunks,
+        "packed": {"dtype": "i2", "scale_factor": 0.5, "add_offset": 3.0, "_FillValue": -999}
+        | chunks,
+        "masked": {"dtype": "u1", "_FillValue": 255, "_Unsigned": "false"} | chunks,
+    }
+    ds = sample()
+    ds["masked"] = ds["masked"].where(ds["masked"] != -1)
+    encoding["masked"] = {"dtype": "i1", "_FillValue": -1} | chunks
+    made = tmp_path_factory.mktemp("xarray") / "s.zarr"
+    ds.to_zarr(made, encoding=encoding, zarr_format=request.param)
+    return made
+
+
+@pytest.fixture
+def ds(store: Path) -> xr.Dataset:
+    """One format is read as xarray has it without Dask, the other as it has it with Dask."""
+    third = (store / "zarr.json").exists()
+    return opened(store, None if third else {})
+
+
+def opened(store: Path, chunks: Any = None, **given: Any) -> xr.Dataset:
+    """Open it so that what xarray itself reads does not stay in memory."""
+    return xr.open_dataset(store, engine="zarr", chunks=chunks, cache=False, **given)
+
+
+def close(got: Any, want: Any) -> None:
+    xr.testing.assert_allclose(got, want.drop_attrs(deep=False), rtol=1e-5)
+    assert set(got.coords) == set(want.coords)
+    assert got.dtype == want.dtype
+
+
+def test_every_method_is_as_xarrays(ds: xr.Dataset):
+    got = cf.reduce(ds["packed"], METHODS, axis="time")
+    for op in METHODS:
+        close(got[op], getattr(ds["packed"], op)("time"))
+    for name in ("plain", "masked", "whole"):
+        close(ds[name].chunkfold.mean("lat"), ds[name].mean("lat"))
+        close(
+            ds[name].chunkfold.std(["lat", "time"], ddof=1), ds[name].std(["lat", "time"], ddof=1)
+        )
+    close(ds["packed"].chunkfold.max(), ds["packed"].max())
+    close(ds["packed"].chunkfold.max(...), ds["packed"].max())
+    close(ds["whole"].chunkfold.argmax("time"), ds["whole"].argmax("time"))
+    assert {*METHODS, "argmin", "argmax"} <= {*dir(chunkfold.xarray.Reductions), *CATALOGUE}
+
+
+def test_nan_are_left_out_unless_it_is_said(ds: xr.Dataset):
+    for skipna in (True, False, None):
+        got, want = (one.mean("time", skipna=skipna) for one in (ds.plain.chunkfold, ds.plain))
+        close(got, want)
+
+
+def test_results_have_names_and_attributes_that_are_true(ds: xr.Dataset):
+    got = ds["plain"].chunkfold.std("time")
+    assert got.name == "plain"
+    assert got.attrs == {"units": "K", "cell_methods": "time: standard_deviation"}
+    assert got.lat.attrs == {"units": "degrees_north"}
+    renamed = ds["packed"].rename(lat="y").assign_attrs(units="km")
+    labelled = cf.reduce(renamed, "max", axis="time", labels=True)
+    assert (labelled.dims, labelled.units) == (("y", "lon"), "km")
+    assert set(labelled.coordinates) == {"y", "area", "height"}
+
+
+SELECTIONS = [
+    {"time": slice(3, 9)},
+    {"time": slice(None, None, 3), "lat": 2},
+    {"lat": -1, "lon": slice(1, 3)},
+    {"lon": [1, 3]},
+    {"time": np.arange(12) > 8},
+]
+
+
+@pytest.mark.parametrize("chunks", [None, {}, {"time": 4, "lon": 2}])
+@pytest.mark.parametrize("cut", SELECTIONS)
+def test_what_is_selected_is_read_alone(store: Path, cut: dict[str, Any], chunks: Any):
+    part = opened(store, chunks)["packed"].isel(cut)
+    run = cf.submit(part, "max", axis="time")
+    close(run.result(), part.max("time"))
+    assert run.plan.layout.elements == part.size
+    assert (run.plan.sources[0].local_path or "").rstrip("/") == str(store / "packed")
+    twice = part.isel(time=slice(1, None))
+    close(twice.chunkfold.max("time"), twice.max("time"))
+    close(cf.reduce(part, "max", axis=0, selection=slice(1, 3)), part[1:3].max(part.dims[0]))
+
+
+def test_weights_and_masks_are_those_of_what_is_selected(store: Path):
+    part = opened(store)["whole"].isel(time=slice(2, 11), lon=1)
+    weights = xr.DataArray([1.0, 0, 2, 3], dims=["lat"])
+    got = cf.reduce(part, "mean", axis="lat", weights=weights)
+    close(got, part.weighted(weights).mean("lat"))
+    there = xr.DataArray(np.arange(9) % 2 == 0, dims=["time"])
+    np.testing.assert_array_equal(
+        cf.reduce(part, "max", axis="time", where=there), part[::2].max("time")
+    )
+
+
+def test_labels_are_those_of_what_is_selected(ds: xr.Dataset, store: Path):
+    lazy = opened(store)
+    for array in (ds["packed"], lazy["packed"].isel(time=slice(2, 11), lat=1)):
+        got = cf.reduce(array, "mean", axis="time", by=array.season)
+        want = array.compute().groupby("season").mean("time").transpose("season", ...)
+        close(got, want)
+        assert got.season.values.tolist() == want.season.values.tolist()
+        flat = cf.reduce(array, "max", axis="lon", by=[0, 0, 1, 1, 1], by_axis="lon")
+        assert flat.dims[-1] == "group"
+        np.testing.assert_array_equal(flat[..., 1], array[..., 2:].max("lon"))
+
+
+@pytest.mark.parametrize("op", ["mean", "count"])
+def test_a_dataset_is_reduced_array_by_array(ds: xr.Dataset, op: str):
+    numbers = ds.drop_vars("place")
+    got, want = getattr(ds.chunkfold, op)("time"), getattr(numbers, op)("time")
+    assert list(got.data_vars) == list(want.data_vars)
+    xr.testing.assert_allclose(got, want, rtol=1e-5)
+    assert got.attrs == ds.attrs
+    assert ("cell_methods" in got["plain"].attrs) == (op != "count")
+
+
+def test_several_ops_and_groups_of_a_dataset_are_datasets(ds: xr.Dataset):
+    two = ds[["plain", "whole", "mask"]]
+    got = cf.reduce(two, ["mean", "max"], axis="time", by=two.season)
+    assert list(got) == ["mean", "max"]
+    want = two[["plain", "whole"]].compute().groupby("season").max("time")
+    xr.testing.assert_allclose(got["max"][["plain", "whole"]], want)
+    assert got["max"]["mask"].dims == ("lat", "lon")
+    with pytest.raises(PlanError, match=r"no axis 'tim'; did you mean 'time'\?"):
+        two.chunkfold.mean("tim")
+
+
+def test_stored_numbers_are_reduced_where_xarray_was_told_so(store: Path):
+    stored = opened(store, mask_and_scale=False)["packed"]
+    got = stored.chunkfold.mean()
+    assert got == stored.mean()
+    assert got.attrs["scale_factor"] == 0.5
+    with pytest.raises(PlanError, match="open it with mask_and_scale=True"):
+        cf.reduce(stored, "mean", mask_and_scale=True)
+
+
+def test_pairs_are_aligned(store: Path):
+    lazy = opened(store)
+    one, two = lazy["packed"][:6], lazy["whole"][:6]
+    want = (one * two).sum(skipna=False)
+    assert np.isnan(want)
+    assert np.isnan(cf.reduce([one, two], "dot"))
+    assert cf.reduce((one, two), "dot", skipna=True) == (one * two).sum()
+    with pytest.raises(PlanError, match="is not aligned with"):
+        cf.reduce((one, lazy["whole"][6:]), "dot")
+    later = lazy["whole"][6:].assign_coords(time=one.time, season=one.season)
+    assert cf.reduce((one, later), "dot", skipna=True) == (one * later).sum()
+    with pytest.raises(PlanError, match="the other is none"):
+        cf.reduce((one, store / "whole"), "dot")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda of: of["packed"].T, "its axes are in another order"),
+        (lambda of: of["packed"].isel(lon=[0, 1, 3]), "places are picked that no slice selects"),
+        (lambda of: of["packed"][::-1], "an axis is turned round"),
+        (lambda of: of["when"], "values are decoded to datetime64[ns] in a way of xarray's own"),
+    ],
+)
+def test_what_is_not_read_directly_is_read_by_xarray(store: Path, change: Any, why: str):
+    array = change(opened(store))
+    run = cf.submit(array, "max", axis="time")
+    close(run.result(), array.max("time"))
+    assert f"read by xarray, since {why}" in " ".join(str(run.plan).replace("\n", " ").split())
+
+
+def test_a_decoding_of_xarrays_own_is_xarrays(store: Path):
+    ds = opened(store)
+    ds["packed"].variable._data.array.func.keywords["scale_factor"] = 0.25
+    close(ds["packed"].chunkfold.max("time"), ds["packed"].max("time"))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda of: of + 1, lambda of: of[3:].load(), lambda of: of.where(of > 0)[2:, 1]]
+)
+def test_what_is_computed_or_in_memory_is_reduced_too(store: Path, change: Any):
+    array = change(opened(store, {})["packed"])
+    close(array.chunkfold.max("time"), array.max("time"))

@@ -1,0 +1,104 @@
+"""Results in a Zarr: one array each, with its labels, and what comes along."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import zarr
+
+from chunkfold.errors import PlanError
+from chunkfold.planning.options import Options
+from chunkfold.results.companions import COORDINATES, Companions
+from chunkfold.results.results import OWN_AXES, Results
+from chunkfold.workflows.groups import write_groups
+from chunkfold.workflows.names import refuse_taken_results
+from chunkfold.workflows.outputs import format_of, shown
+
+_CALLED = {".zarr": "Zarr", ".parquet": "Parquet", ".nc": "NetCDF"}
+
+
+def write_zarr(folder: Path, reduced: Mapping[str, Results]) -> None:
+    """Write results as a Zarr group, those of each source at a path of their own, for xarray too.
+
+    Raises
+    ------
+    PlanError
+        If a result has the name of something that comes along.
+    """
+    for path, one in reduced.items():
+        group = zarr.open_group(str(folder), mode="a", zarr_format=3)
+        _write(group.require_group(path) if path else group, one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the third format's specification does not know of it yet
+        zarr.consolidate_metadata(str(folder))
+
+
+def _write(into: zarr.Group, results: Results) -> None:
+    """Write the results of one source; records become groups, of an array for each field."""
+    along = results.stored.along
+    arrays = {op: dict(one.parts) or {op: one} for op, one in results.items()}
+    refuse_taken_results(results)
+    for op, parts in arrays.items():
+        for name, part in parts.items():
+            own = part.ndim < results[op].ndim  # the same for every output
+            attributes = {
+                **part.attrs,
+                "chunkfold": {"op": op, **results.made_of},
+                **({} if own else along.attributes),
+            }
+            into.create_array(
+                name,
+                data=np.asarray(part),
+                attributes=attributes,
+                dimension_names=results.names(part),
+            )
+    # Records stand in groups of their own, which xarray opens one by one.
+    records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
+    for holding in [into, *records]:
+        _write_companions(holding, along)
+        if results.plan.grouping is not None:
+            write_groups(holding, results.plan.grouping)
+
+
+def _write_companions(group: zarr.Group, along: Companions) -> None:
+    """Write what comes along with the results in a group."""
+    for one in along.all:
+        if one.name not in group:
+            one.write(group)
+    if along.declared:
+        group.attrs[COORDINATES] = " ".join(along.declared)
+
+
+def check_results(out: str | Path, options: Options) -> None:
+    """Find out before the work starts whether an output's format can hold these results.
+
+    Raises
+    ------
+    PlanError
+        If it has no data type for Python's integers, or is a table and results have axes of
+        their own.
+    """
+    ending, cast = format_of(out), options.cast
+    if cast is not None and cast.kind == "O" and ending in _CALLED:
+        raise PlanError(
+            f"output {shown(out)}: {_CALLED[ending]} has no data type for "
+            f"Python's integers (dtype {options.dtype}); use .json"
+        )
+    if ending in (".csv", ".parquet"):
+        refuse_own_axes(options, f"write it as .json or .zarr, not into the table {shown(out)}")
+
+
+def refuse_own_axes(options: Options, remedy: str) -> None:
+    """Refuse reductions whose results have axes beside those that are left.
+
+    Raises
+    ------
+    PlanError
+        If there is one.
+    """
+    for name in options.names:
+        if name in OWN_AXES:
+            raise PlanError(f"{name} has axes of its own: {remedy}")

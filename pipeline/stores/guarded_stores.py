@@ -38,6 +38,8 @@ T = TypeVar("T")
 def careful(store: Any) -> Any:
     """Return a store that minds what it reads in the place of one, or of an address.
 
+    Its path is absolute: workers have other working folders.
+
     Raises
     ------
     SourceError
@@ -48,15 +50,15 @@ def careful(store: Any) -> Any:
     if isinstance(store, (str, Path)):
         address = str(store)
         if "://" not in address:
-            return CarefulFiles(address, read_only=True)
+            return CarefulFiles(Path(address).absolute(), read_only=True)
         return opened_in_time(address, lambda: CarefulFsspec.from_url(address, read_only=True))
     if type(store) is LocalStore:
-        return CarefulFiles(store.root, read_only=store.read_only)
+        return CarefulFiles(store.root.absolute(), read_only=store.read_only)
     if type(store) is ObjectStore:
         return CarefulObjects(store.store, read_only=store.read_only)
     if type(store) is ZipStore and not store._is_open:
         refuse_special(store.path)
-        return CarefulZip(store.path)
+        return CarefulZip(Path(store.path).absolute())
     return store
 
 

@@ -120,3 +120,26 @@ def test_a_chunk_that_zarr_does_not_decode_is_named(tmp_path: Path):
         ChunkError, match=r"cannot read chunk 'c/0/0' .*codecs transpose, zstd; .*/t\)"
     ):
         cf.reduce(tmp_path / "t")
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_source_is_where_it_was_whatever_folder_workers_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool
+):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    values = np.arange(20.0)
+    if zipped:
+        with zarr.storage.ZipStore("a.zip", mode="w") as store:
+            zarr.create_array(store, data=values, chunks=(7,))
+    else:
+        zarr.create_array("a.zarr", data=values, chunks=(7,))
+    given = "a.zip" if zipped else "a.zarr"
+    store = zarr.storage.ZipStore(given, mode="r") if zipped else given
+    named, opened = open_source(given), open_source(zarr.open_array(store, mode="r"))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for source in (named, opened):
+        found = np.empty(20)
+        pickle.loads(pickle.dumps(source)).read([slice(0, 20, 1)], found)
+        assert (found == values).all()
+    assert named.name == given

@@ -56,7 +56,7 @@ def careful(store: Any) -> Any:
         return CarefulFiles(store.root.absolute(), read_only=store.read_only)
     if type(store) is ObjectStore:
         return CarefulObjects(store.store, read_only=store.read_only)
-    if type(store) is ZipStore and not store._is_open:
+    if type(store) is ZipStore and (store.read_only or not store._is_open):
         refuse_special(store.path)
         return CarefulZip(Path(store.path).absolute())
     return store

@@ -112,9 +112,9 @@ def _whole(kinds: Sequence[Kind]) -> str:
         return " ".join(template.format(c=c, h=h) for c, h in held) or "r.none = 0;"
 
     return f"""\
+{grid_sums(kinds) if gridded else "#define CHF_GRID 0"}
 typedef struct {{ {" ".join(f"{c}_t {c};" for c, _ in held) or "int none;"} }} acc_t;
 typedef struct {{ {each("{c}_state {c};")} }} state_t;
-{grid_sums(kinds) if gridded else "#define CHF_GRID 0"}
 #define CHF_FIRSTS {int(bool(firsts))}
 typedef struct {{
     {each("{c}_states {c};")}

@@ -28,7 +28,7 @@ from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.program.elements import mask, named_lanes
 from chunkfold.kernels.program.exact_sums import ExactSum
 from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.texts import instance, joined, library
+from chunkfold.kernels.program.texts import generated, instance, joined, library
 
 LOG_COUNT = 8
 """A lane adds up to 2**LOG_COUNT elements on one grid. More would leave less span, fewer would have
@@ -99,6 +99,7 @@ def grid_sums(kinds: Sequence[Kind]) -> str:
 #define CHF_BITS {bits}
 #define CHF_MASK {signed}
 {joined(_grid(kind, short=short) for kind in sums.values())}
+{generated("all components together")}
 typedef struct {{
     {" ".join(f"{c}_grid {c};" for c in sums)}
     CHF_BITS most, least; /* what bits of elements must be below, and one less than them not */

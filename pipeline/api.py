@@ -27,6 +27,7 @@ from chunkfold.running.run import Run
 from chunkfold.settings import WAITS, StorageOptions, most_requests, wait_seconds
 from chunkfold.sources.axis_names import Axis
 from chunkfold.sources.cf_packing import not_applied
+from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.source import Source
 
 ON_BAD_CHUNK = ("stop", "skip")
@@ -62,8 +63,9 @@ def reduce(
     Parameters
     ----------
     source
-        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; a pair of
-        equal shape for reductions of two inputs.
+        Path or URL of a Zarr array (`store.zarr/group/array`), a `zarr.Array`, or a
+        `dask.array.Array`, whose tasks run where blocks do; a pair of equal shape for reductions of
+        two inputs.
     op
         A reduction, by name or as a `Monoid`; or several, which share one read of the data.
     axis
@@ -117,8 +119,8 @@ def reduce(
         The labels of the groups, in the order of the results: also of those that have no elements.
         Other labels are in no group. None: those that there are.
     client
-        Cluster to run on: None takes the current distributed client if there is one, else this
-        process and its first device.
+        Cluster to run on: None takes that on which the source is persisted, or the current
+        distributed client if there is one, else this process and its first device.
     on_event
         Called with each event of the run.
 
@@ -273,8 +275,8 @@ def plan(
         mask_and_scale=mask_and_scale, selection=selection, mode=mode, memory=memory,
         storage_options=storage_options, by=by, by_axis=by_axis, groups=groups,
     )  # fmt: skip
-    if client is None and all(source.travels for source in request.sources):
-        client = _current_client()
+    if client is None and not any(source.here for source in request.sources):
+        client = _chosen(None, request.sources)
     terms: dict[str, Any] = {
         "workers": workers, "threads": threads, "readers": readers_each(workers),
         "requests": max(1, most_requests() // workers),
@@ -293,10 +295,14 @@ def plan(
 
 
 def _backend(client: Client | None, sources: Sequence[Source]) -> Backend:
-    """Return where a reduction runs: what is in this process's memory stays here, unless told."""
-    chosen = _chosen(client)
-    here = [source.name for source in sources if not source.travels]
-    if chosen is None or not (here and client is None):
+    """Return where a reduction runs: what is in this process's memory stays here, unless told.
+
+    Or unless another source is persisted on a cluster.
+    """
+    chosen = _chosen(client, sources)
+    here = [source.name for source in sources if source.here]
+    there = client is not None or any(map(_owner, sources))
+    if chosen is None or there or not here:
         return InProcess() if chosen is None else OnCluster(chosen)
     message = (
         f"{' and '.join(here)}: is in this process and is reduced here, not on the cluster; "
@@ -306,10 +312,21 @@ def _backend(client: Client | None, sources: Sequence[Source]) -> Backend:
     return InProcess()
 
 
-def _chosen(client: Client | None) -> Client | None:
-    """Return the client to run on: the one given, else the current one; None if there is none."""
+def _chosen(client: Client | None, sources: Sequence[Source] = ()) -> Client | None:
+    """Return the client to run on: the one given, else the current one; None if there is none.
+
+    Where sources are persisted on a cluster, it is one of that.
+    """
     if client is not None and not isinstance(client, Client):
         raise PlanError(f"client is a distributed.Client, not {type(client).__name__}")
+    for source in sources:
+        if (owner := _owner(source)) is not None:
+            client = client or owner
+            if client is not owner and _address(client) != _address(owner):
+                raise PlanError(
+                    f"{source.name}: is persisted on {_address(owner)}, but client= is of "
+                    f"{_address(client)}: give that one's client"
+                )
     client = client or _current_client()
     if client is not None and client.asynchronous:
         raise PlanError(
@@ -317,6 +334,18 @@ def _chosen(client: Client | None) -> Client | None:
             "await asyncio.to_thread(chunkfold.reduce, ...), or give it Client(address)"
         )
     return client
+
+
+def _owner(source: Source) -> Client | None:
+    """Return a client of the cluster on which a source is persisted; None if it is not."""
+    return source.client if isinstance(source, DaskSource) else None
+
+
+def _address(client: Client) -> str:
+    """Return that of its scheduler."""
+    return (
+        str(client.scheduler.address) if client.scheduler else f"a client that is {client.status}"
+    )
 
 
 def _current_client() -> Client | None:

@@ -46,9 +46,9 @@ def reduce(
     ----------
     source
         Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; an array of
-        NumPy's, or anything with a shape, a dtype and regions by slices, as datasets of h5py; a
-        DataArray or a Dataset of xarray's; a pair of equal shape for reductions of two inputs. Or
-        a `Plan`, which has its options.
+        NumPy's, or anything with a shape, a dtype and regions by slices; a `dask.array.Array`,
+        whose tasks run where blocks do; a DataArray or a Dataset of xarray's; a pair of equal shape
+        for reductions of two inputs. Or a `Plan`, which has its options.
     op, options
         The fields of `chunkfold.planning.options.Options`.
     labels
@@ -142,9 +142,9 @@ def plan(
         if number < 1:
             raise PlanError(f"{name} is {number!r}; a plan needs at least 1")
     request = _asked(source, op, options)
-    chosen = chosen_client(client)
     asked_for = request.request if isinstance(request, Plan) else request
-    if client is None and in_this_process(asked_for):
+    chosen = chosen_client(client, asked_for.sources)
+    if client is None and in_this_process(asked_for, chosen):
         chosen = None
     if chosen is not None:
         found = OnCluster(chosen).workers()

@@ -17,9 +17,10 @@ class BadChunk:
     """The array, as it was given."""
     kind: str
     """"chunk"; "shard", of which some inner chunk is bad; "region", where all that it takes can be
-    read one by one."""
+    read one by one; "task", of Dask's, that several chunks need."""
     key: str
-    """Of the object in the array's store, as "c/0/3"; of a region "[0:10, 5:20]"."""
+    """Of the object in the array's store, as "c/0/3"; of a region "[0:10, 5:20]"; of a
+    task Dask's."""
     codecs: tuple[str, ...]
     """That compress it."""
     store: str
@@ -28,7 +29,7 @@ class BadChunk:
     """What was found, as "ValueError: 8 bytes are missing"."""
 
     def __str__(self) -> str:
-        key = self.key if self.kind == "region" else repr(self.key)
+        key = self.key if self.kind in ("region", "task") else repr(self.key)
         codecs = f"codecs {', '.join(self.codecs)}" if self.codecs else "no codec"
         where = f"{codecs}; {self.store}"
         return f"{self.array}: cannot read {self.kind} {key} ({where}): {self.reason}"

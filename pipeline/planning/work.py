@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from dask.sizeof import sizeof
 
 from chunkfold.grid import Cells, Piece
 from chunkfold.kernels import Accumulator, Box
@@ -16,6 +18,8 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.settings import retry_seconds
+from chunkfold.sources.dask_graph import Division, Own
+from chunkfold.sources.dask_source import with_tasks
 from chunkfold.sources.source import Source
 
 
@@ -32,8 +36,17 @@ class Constants(NamedTuple):
         return keys + sum(one.values.nbytes for one in self.held)
 
 
-Carried = Mapping[int, Source]
-"""Sources by their numbers among a run's."""
+@dataclass(frozen=True)
+class Carried:
+    """What a block brings of sources that do not travel."""
+
+    sources: Mapping[int, Source] = field(default_factory=dict)
+    """By their numbers among a run's."""
+    tasks: Own = field(default_factory=Own)
+    """What the block computes of them."""
+
+    def __sizeof__(self) -> int:
+        return sum(map(sizeof, (*self.sources.values(), *self.tasks.graph.values())))
 
 
 @dataclass(frozen=True)
@@ -65,6 +78,8 @@ class Work:
     """Which group each element is in, where there are groups."""
     held: tuple[HeldInput, ...] = ()
     """Inputs behind the sources that lack axes of them."""
+    tasks: Division | None = None
+    """Dask's, which make chunks of the sources; they do not travel."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -102,24 +117,27 @@ class Work:
     def travelling(self) -> Work:
         """Return it without sources that blocks bring to workers: see `Source.travels`."""
         sources = (one if one.travels else one.parted(()) for one in self.sources)
-        return replace(self, sources=tuple(sources))
+        return replace(self, sources=tuple(sources), tasks=None)
 
-    def carried(self, block: Block) -> Carried:
-        """Return what a block brings of sources that do not travel, by their numbers."""
-        leaves = itertools.product(range(*block.tiles), range(*block.parts))
-        regions = [
-            [piece.source for piece in self.layout.leaf(tile, part)] for tile, part in leaves
-        ]
-        return {
-            number: source.parted(regions)
+    def carried(self, block: Block, *, here: bool = False) -> Carried:
+        """Return what a block brings of sources that do not travel.
+
+        `here` tells whether it runs in this process, to which nobody brings what is in its memory.
+        """
+        brought = {
+            number: source
             for number, source in enumerate(self.sources)
-            if not source.travels
+            if not source.travels and not (here and source.here)
         }
+        if not brought:
+            return Carried()
+        regions = regions_of(self.layout, block)
+        parts = {number: source.parted(regions) for number, source in brought.items()}
+        return Carried(parts, Own() if self.tasks is None else self.tasks.own(block.number))
 
-    def carrying(self, carried: Carried) -> Work:
-        """Return it with what a block brought."""
-        sources = (carried.get(n, source) for n, source in enumerate(self.sources))
-        return replace(self, sources=tuple(sources))
+    def carrying(self, sources: Mapping[int, Source]) -> Work:
+        """Return it with sources that a block brought, by their numbers."""
+        return replace(self, sources=tuple(sources.get(n, s) for n, s in enumerate(self.sources)))
 
     def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the extents of accumulators of some outputs: groups come first."""
@@ -132,9 +150,11 @@ class Work:
     @classmethod
     def of(cls, run: str, plan: Plan) -> Work:
         """Return what a plan's blocks have in common."""
+        regions = (regions_of(plan.layout, block) for block in plan.blocks)
+        sources, tasks = with_tasks(plan.sources, regions)
         return cls(
             run,
-            plan.sources,
+            sources,
             plan.listing_terms,
             plan.layout,
             plan.leaf_bytes,
@@ -148,8 +168,15 @@ class Work:
             plan.options.skips,
             None if plan.grouping is None else plan.grouping.keys,
             plan.held,
+            tasks,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:
         """Return where each input is cut along an axis."""
         return [source.grid[axis] for source in self.sources]
+
+
+def regions_of(layout: Layout, block: Block) -> list[tuple[slice, ...]]:
+    """Return what a block reads, leaf by leaf."""
+    leaves = itertools.product(range(*block.tiles), range(*block.parts))
+    return [tuple(piece.source for piece in layout.leaf(tile, part)) for tile, part in leaves]

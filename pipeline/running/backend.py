@@ -10,12 +10,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from dask import threaded
+
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.staffing import THREADS, memory_each
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
+from chunkfold.running.shared_tasks import TasksHere
+from chunkfold.sources.source import Source
+from chunkfold.worker.computing import Told, brought
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice, process_device
@@ -34,6 +39,8 @@ class Watched:
     """Who has not been heard for a while; empty if everyone was."""
     removed: Mapping[str, str] = field(default_factory=dict)
     """Why workers were removed just now, by their addresses."""
+    went_on: bool = False
+    """Whether tasks began or ended that tell nothing themselves."""
 
 
 class Backend(Protocol):
@@ -89,6 +96,8 @@ class InProcess:
         self._spec = device
         self._stopped = threading.Event()
         self._blocks = ThreadPoolExecutor(THREADS, "chunkfold-block")
+        self._tasks: ThreadPoolExecutor | None = None
+        """Those that run tasks of Dask's, where sources have some."""
 
     def listen(self, run: str) -> None:
         """Its tasks tell what they do themselves."""
@@ -101,14 +110,29 @@ class InProcess:
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Remember the run."""
         self._work, self._emit, self._cancelled = work, emit, cancelled
+        if work.tasks is not None:
+            self._tasks = ThreadPoolExecutor(self._owned.readers, "chunkfold-task")
+            self._shared = TasksHere(work, self._tasks)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Fold it in a thread."""
         identity = self._owned.device.identity
         report = reporter(self._work.run, block.number, attempt, "", identity, self._emit)
         watch = Watch(report, lambda: self._stopped.is_set() or self._cancelled())
-        fold = partial(fold_block, self._owned, "", self._work, block, watch)
-        return self._blocks.submit(_settle, done, fold)
+        return self._blocks.submit(_settle, done, partial(self._folded, block, watch))
+
+    def _folded(self, block: Block, watch: Watch) -> Folded:
+        if self._tasks is None:
+            return fold_block(self._owned, "", self._work, block, watch)
+        bring = partial(self._brought, block, Told(self._work.run, watch))
+        folded = fold_block(self._owned, "", self._work, block, watch, bring)
+        self._shared.done(block.number)
+        return folded
+
+    def _brought(self, block: Block, told: Callable[[], None]) -> Mapping[int, Source]:
+        carried = self._work.carried(block, here=True)
+        results = self._shared.before(block.number, carried.tasks.inputs, told)
+        return brought(carried, results, partial(threaded.get, pool=self._tasks), told)
 
     def combine(
         self,
@@ -145,6 +169,9 @@ class InProcess:
         """Let running blocks end at their next leaf, and wait for them."""
         self._stopped.set()
         self._blocks.shutdown(cancel_futures=True)
+        if self._tasks is not None:
+            self._tasks.shutdown(cancel_futures=True)
+            self._shared.stop()
 
 
 def _settle(done: Done, task: Callable[[], Folded]) -> None:

@@ -163,6 +163,7 @@ class Engine:
             self._news, self._heard = False, now
         quiet = now - self._heard
         watched = self._backend.watch(quiet)
+        self._news |= watched.went_on
         for worker, reason in watched.removed.items():
             self._stopped.append(worker)
             self._emit(WorkerRetired(self._run, worker, reason))

@@ -8,11 +8,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pickle import PickleBuffer
 from typing import Any
 
 import dask
 from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
-from distributed import Client
+from distributed import Client, Future
+from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
 
 from chunkfold.cluster.device_workers import DeviceWorkers
@@ -29,15 +31,17 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import Constants, Work
+from chunkfold.planning.work import Carried, Constants, Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running.backend import Done, Watched
+from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
 
-CONSTANT_BYTES = 64 << 10
-"""Most of keys, weights and masks that travel with each task: larger ones go to a worker once."""
+WITHIN_BYTES = 64 << 10
+"""Most of keys, weights and masks, or of what a block brings, that travels within a task: more
+of it goes to a worker ahead."""
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -63,6 +67,10 @@ class OnCluster:
         self._numbers = itertools.count()
         self._constants: Any = None
         """The future of a run's constants, where they do not travel with its tasks."""
+        self._shared: TasksThere | None = None
+        """Of Dask's arrays, where a run has any."""
+        self._newest: dict[int, int] = {}
+        """The last attempt of each block."""
         self._run = ""
         self._sent: dict[str, _Sent] = {}
         self._watchman = Watchman(client, self._useful)
@@ -107,7 +115,9 @@ class OnCluster:
             listener_of(self._client).topic,
         )
         listener_of(self._client).tell(work.run, emit)
-        if work.constants.nbytes > CONSTANT_BYTES:
+        if work.tasks is not None:
+            self._shared = TasksThere(work, self._client)
+        if work.constants.nbytes > WITHIN_BYTES:
             self._work = self._work.with_constants(Constants())
             keys = None if work.keys is None else work.keys.packed()
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
@@ -119,28 +129,52 @@ class OnCluster:
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
         key = f"fold-{block.number}-{self._work.run}-{attempt}"
-        carried = self._carried(block)
-        if carried is not None:
-            done = partial(self._brought, carried, done)
+        carried = self._whole.carried(block)
+        results, brought = None, self._brought_to_a_worker(carried)
+        if isinstance(brought, Future):
+            done = partial(self._let_go_of, brought, done)
+        if self._shared is not None:
+            results = self._shared.before(block.number, carried.tasks.inputs, lambda: None)
+            self._newest[block.number] = attempt
+            done = partial(self._folded, block.number, attempt, done)
         future = self.submit(
-            done, key, block_task, self._work, block, attempt, self._topic, self._constants, carried
+            done,
+            key,
+            block_task,
+            self._work,
+            block,
+            attempt,
+            self._topic,
+            self._constants,
+            brought,
+            results,
         )
         return self._replaceable(future, done)
 
-    def _carried(self, block: Block) -> Any:
-        """Bring what a block reads of sources that do not travel to a worker: a future, or None.
+    def _brought_to_a_worker(self, carried: Carried) -> Carried | Future[Any] | None:
+        """Return what the task of a block is given of sources that do not travel.
 
-        Not within the task, which the scheduler would keep.
+        Much goes to a worker ahead, and is a future: what is in tasks is the scheduler's to keep.
         """
-        if all(source.travels for source in self._whole.sources):
+        if not carried.sources:
             return None
-        return within(
+        if _pickled_bytes(carried) <= WITHIN_BYTES:
+            return carried
+        future: Future[Any] = within(
             wait_seconds("chunkfold.run.gather"),
             "the data of a block to reach a worker",
-            lambda: self._client.scatter([self._whole.carried(block)], hash=False)[0],
+            lambda: self._client.scatter([carried], hash=False)[0],
         )
+        return future
 
-    def _brought(self, carried: Any, done: Done, outcome: object) -> None:
+    def _folded(self, number: int, attempt: int, done: Done, outcome: object) -> None:
+        """Let go of results that no block takes any more, but while another attempt may do."""
+        if not isinstance(outcome, BaseException) and self._newest[number] == attempt:
+            assert self._shared is not None
+            self._shared.done(number)
+        done(outcome)
+
+    def _let_go_of(self, carried: Future[Any], done: Done, outcome: object) -> None:
         """Let go of what was brought; what is lost with its worker is brought once more."""
         if isinstance(outcome, CancelledError) and carried.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
@@ -234,7 +268,8 @@ class OnCluster:
             late += f"; after {self._answer():.0f} s the run ends"
         if min(quiet, unanswered) > self._answer():
             raise ClusterError(self._silence())
-        return Watched(beats.nobody, late, gone)
+        went_on = self._shared is not None and self._shared.went_on()
+        return Watched(beats.nobody, late, gone, went_on)
 
     def _silence(self) -> str:
         reached: Any = self._client.scheduler
@@ -282,6 +317,9 @@ class OnCluster:
         with contextlib.suppress(Exception):
             self.release(futures)
         with contextlib.suppress(Exception):
+            if self._shared is not None:
+                self._shared.stop()
+        with contextlib.suppress(Exception):
             if self._run:
                 listener = listener_of(self._client)
                 listener.leave(self._client, self._run)
@@ -310,6 +348,13 @@ class OnCluster:
             return _failure(future)
         except Exception as error:  # noqa: BLE001 - the scheduler may have gone meanwhile
             return ClusterError(f"why a task failed is not known: {error!r}")
+
+
+def _pickled_bytes(value: object) -> int:
+    """Return how many bytes travel of a value, without a copy of its arrays."""
+    buffers: list[PickleBuffer] = []
+    frame = dumps(value, buffer_callback=buffers.append)
+    return len(frame) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 def _ignored(outcome: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +22,8 @@ from chunkfold.running.backend import Backend, InProcess
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
 from chunkfold.settings import WAITS, wait_seconds
+from chunkfold.sources.dask_source import DaskSource
+from chunkfold.sources.source import Source
 
 
 def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None) -> Run:
@@ -35,9 +37,9 @@ def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None
     ChunkfoldError
         If there is no worker, or not enough memory, or a device cannot do it.
     """
-    chosen = check_terms(client)
     request = asked.request if isinstance(asked, Plan) else asked
-    if client is None and chosen is not None and (here := in_this_process(request)):
+    chosen = check_terms(client, request.sources)
+    if client is None and chosen is not None and (here := in_this_process(request, chosen)):
         warnings.warn(here, PlaceWarning, stacklevel=4)
         chosen = None
     backend: Backend = InProcess() if chosen is None else OnCluster(chosen)
@@ -55,10 +57,13 @@ def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None
         raise
 
 
-def in_this_process(request: Request) -> str:
-    """Say which sources are in this process and stay here, unless a client is named; else ""."""
-    here = [source.name for source in request.sources if not source.travels]
-    if not here:
+def in_this_process(request: Request, chosen: Client | None) -> str:
+    """Say which sources are in this process and stay here, unless a client is named; else "".
+
+    Or unless another source is persisted on the cluster of the client that was found.
+    """
+    here = [source.name for source in request.sources if source.here]
+    if not here or (chosen is not None and any(map(_owner, request.sources))):
         return ""
     return (
         f"{' and '.join(here)}: is in this process and is reduced here, not on the cluster; "
@@ -74,7 +79,7 @@ def _planning(asked: Request | Plan) -> Callable[[Terms], Plan]:
     return lambda terms: make_plan(asked, listings.result(), terms)
 
 
-def check_terms(client: Client | None) -> Client | None:
+def check_terms(client: Client | None, sources: Sequence[Source] = ()) -> Client | None:
     """Return the client to run on, as `chosen_client`, once all settings are seen to be sound.
 
     Raises
@@ -84,11 +89,13 @@ def check_terms(client: Client | None) -> Client | None:
     """
     for name in WAITS:
         wait_seconds(name)
-    return chosen_client(client)
+    return chosen_client(client, sources)
 
 
-def chosen_client(client: Client | None) -> Client | None:
+def chosen_client(client: Client | None, sources: Sequence[Source] = ()) -> Client | None:
     """Return the client to run on: the one given, else the current one; None if there is none.
+
+    Where sources are persisted on a cluster, it is one of that.
 
     Raises
     ------
@@ -97,6 +104,14 @@ def chosen_client(client: Client | None) -> Client | None:
     """
     if client is not None and not isinstance(client, Client):
         raise PlanError(f"client is a distributed.Client, not {type(client).__name__}")
+    for source in sources:
+        if (owner := _owner(source)) is not None:
+            client = client or owner
+            if client is not owner and _address(client) != _address(owner):
+                raise PlanError(
+                    f"{source.name}: is persisted on {_address(owner)}, but client= is of "
+                    f"{_address(client)}: give that one's client"
+                )
     client = client or _current_client()
     if client is not None and client.asynchronous:
         raise PlanError(
@@ -104,6 +119,17 @@ def chosen_client(client: Client | None) -> Client | None:
             "await asyncio.to_thread(chunkfold.reduce, ...), or give it Client(address)"
         )
     return client
+
+
+def _owner(source: Source) -> Client | None:
+    """Return a client of the cluster on which a source is persisted; None if it is not."""
+    return source.client if isinstance(source, DaskSource) else None
+
+
+def _address(client: Client) -> str:
+    """Return that of its scheduler."""
+    scheduler = client.scheduler
+    return str(scheduler.address) if scheduler else f"a client that is {client.status}"
 
 
 def _current_client() -> Client | None:

@@ -68,6 +68,11 @@ class ArraySource(Source):
         return False
 
     @property
+    def here(self) -> bool:
+        """In this process, or behind an object of it."""
+        return True
+
+    @property
     def as_it_is(self) -> bool:
         """Whether a part of it is read in as much time as its bytes take."""
         return self.in_memory
@@ -118,6 +123,9 @@ class PartsSource(Source):
     cells: tuple[Cells, ...]
     parts: Sequence[tuple[tuple[slice, ...], np.ndarray]] = ()
     """Where each region is, and its elements."""
+
+    def __sizeof__(self) -> int:
+        return sum(elements.nbytes for _, elements in self.parts)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from chunkfold.redaction import shown_address, without_secrets
 from chunkfold.refusals import denial
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import array_source
+from chunkfold.sources.dask_source import dask_source, is_dask
 from chunkfold.sources.group_members import Member, members_of, open_as_it_is
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray, ZarrSource, as_stored
@@ -54,8 +55,9 @@ def open_source(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     """Open what a user gives, if it can be reduced.
 
     Paths and URLs of Zarr arrays, `zarr.Array`s, NumPy's arrays and all that has their interface,
-    and whatever has a shape, a dtype and regions, as h5py's datasets. A source that is open already
-    is not opened again. `options` are `storage_options` as `chunkfold.reduce` has them.
+    Dask's arrays, and whatever has a shape, a dtype and regions, as h5py's datasets. A source that
+    is open already is not opened again. `options` are `storage_options` as `chunkfold.reduce` has
+    them.
 
     Raises
     ------
@@ -93,7 +95,7 @@ def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     if isinstance(source, Source) and not isinstance(source, ZarrSource):
         return source
     if not isinstance(source, (str, os.PathLike, zarr.Array, zarr.Group, ZarrSource)):
-        return array_source(source)
+        return dask_source(source) if is_dask(source) else array_source(source)
     return open_zarr(source, options)
 
 

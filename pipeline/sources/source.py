@@ -126,6 +126,11 @@ class Source(ABC):
         return True
 
     @property
+    def here(self) -> bool:
+        """Whether its elements are in this process: it is reduced here unless told otherwise."""
+        return False
+
+    @property
     def local_path(self) -> str | None:
         """Where it is on a local disk; None if it is elsewhere."""
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import whole_window
 from chunkfold.sources.absent_objects import missed_of
+from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
 from chunkfold.worker.fold_tile import fold_tile
 from chunkfold.worker.law_trials import try_on_data
@@ -32,10 +33,17 @@ class Folded:
     report: Report
 
 
-def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch: Watch) -> Folded:
+def fold_block(
+    owned: WorkerDevice,
+    worker: str,
+    work: Work,
+    block: Block,
+    watch: Watch,
+    bring: Callable[[], Mapping[int, Source]] = dict,
+) -> Folded:
     """Stream a block's leaves through the device into one partial per tile.
 
-    Nothing is kept but accumulators.
+    Nothing is kept but accumulators. `bring` returns sources of its own, by their numbers.
 
     Raises
     ------
@@ -50,15 +58,18 @@ def fold_block(owned: WorkerDevice, worker: str, work: Work, block: Block, watch
     """
     with owned.place(work.run, work.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
+        work = work.carrying(bring())
+        brought = time.monotonic()
         laws = try_on_data(owned, work, block)
         stream = Stream(owned, work, block, watch)
         try:
             tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
-            prepared = time.monotonic() - since
+            prepared = time.monotonic() - brought
             partials = tuple(fold_tile(stream, share) for share in stream.shares)
         finally:
             stream.close()
     totals = stream.totals
+    totals.read_s += brought - since
     times = BlockTimes(
         began,
         time.monotonic() - since,

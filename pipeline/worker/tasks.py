@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dask.local import get_sync
+from dask.typing import Key
 from distributed import get_worker
 from distributed.worker import thread_state  # type: ignore[attr-defined] # as get_worker does
 
@@ -16,6 +19,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import PackedKeys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.work import Carried, Constants, Work
+from chunkfold.worker.computing import Told, brought
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import device_of
@@ -59,13 +63,14 @@ def block_task(
     topic: str,
     constants: Constants | None = None,
     carried: Carried | None = None,
+    results: Mapping[Key, Any] | None = None,
 ) -> Folded:
     """Fold a block on the worker's device. Runs on workers.
 
-    `constants` and `carried` are the work's, and its sources, that do not travel with it.
+    `constants` are the work's, and `carried` has its sources, if they do not travel with it.
+    `results` are those of Dask's tasks that these need.
     """
     work = work if constants is None else work.with_constants(constants)
-    work = work if carried is None else work.carrying(carried)
     worker = get_worker()
     owned, address = device_of(worker), worker.address
     unwanted = _unwanted(worker)
@@ -77,13 +82,10 @@ def block_task(
         owned.device.identity,
         lambda event: worker.log_event(topic, to_message(event)),  # type: ignore[arg-type]
     )
-    return fold_block(
-        owned,
-        address,
-        work,
-        block,
-        Watch(report, lambda: work.run in _cancelled_runs or unwanted()),
-    )
+    watch = Watch(report, lambda: work.run in _cancelled_runs or unwanted())
+    told = Told(work.run, watch)
+    bring = partial(brought, carried or Carried(), results or {}, get_sync, told)
+    return fold_block(owned, address, work, block, watch, bring)
 
 
 def _unwanted(worker: Any) -> Callable[[], bool]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import dask.array
 import numpy as np
 import pytest
 import zarr
@@ -70,6 +71,10 @@ KINDS: dict[str, Callable[[np.ndarray, tuple[int, ...], Path], Any]] = {
     "array-like": lambda values, *_: ArrayLike(values),
     "array-like, chunks": lambda values, chunks, _: ArrayLike(values, chunks),
     "array-like, irregular": irregular,
+    "Dask's array": lambda values, chunks, _: dask.array.from_array(values, chunks=chunks),
+    "Dask's, irregular": lambda values, *given: dask.array.from_array(
+        values, chunks=irregular(values, *given).chunks
+    ),
 }
 """How an array becomes a source of each kind."""
 

@@ -1,0 +1,69 @@
+"""Compute what a block reads of Dask's arrays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dask.typing import Key
+
+from chunkfold.errors import CancelledError
+from chunkfold.planning.work import Carried
+from chunkfold.sources.dask_graph import computed
+from chunkfold.sources.dask_source import DaskChunks
+from chunkfold.sources.source import Source
+from chunkfold.worker.totals import TELL_EVERY_S
+from chunkfold.worker.watch import Watch
+
+Get = Callable[..., Any]
+"""A scheduler of Dask's: it is given a graph, keys, and callbacks."""
+
+
+@dataclass
+class Told:
+    """Told whenever a task is done: says so now and then, and ends what nobody wants any more."""
+
+    run: str
+    watch: Watch
+    _last: float = field(default_factory=time.monotonic)
+
+    def __call__(self) -> None:
+        """Raise CancelledError if the run was cancelled meanwhile."""
+        if self.watch.cancelled():
+            raise CancelledError(f"run {self.run} was cancelled")
+        if time.monotonic() - self._last > TELL_EVERY_S:
+            self._last = time.monotonic()
+            self.watch.progress(0, False)
+
+
+def brought(
+    carried: Carried, results: Mapping[Key, Any], get: Get, told: Callable[[], None]
+) -> Mapping[int, Source]:
+    """Return the sources that a block brought, by their numbers among a run's, to be read.
+
+    What is to be computed of them is, here and now.
+
+    Parameters
+    ----------
+    results
+        Of tasks that several blocks need.
+    get
+        Computes the others.
+    told
+        Called when a task is done; may raise.
+
+    Raises
+    ------
+    ChunkfoldError
+        If the machine has no memory left, or the run was cancelled. A task that fails is told by
+        whoever reads the chunk.
+    """
+    chunks = {n: one for n, one in carried.sources.items() if isinstance(one, DaskChunks)}
+    if not chunks:
+        return carried.sources
+    name = " and ".join(dict.fromkeys(one.name for one in chunks.values()))
+    wanted = list(dict.fromkeys(key for one in chunks.values() for key in one.wanted.values()))
+    made = computed(carried.tasks, results, wanted, name, get, told, keeps=True)
+    return {**carried.sources, **{n: one.computed(made) for n, one in chunks.items()}}

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import OutputError, PlanError
 from chunkfold.redaction import shown_address
-from chunkfold.sources.opening import is_zarr
 from chunkfold.sources.source import Source
+from chunkfold.stores.addresses import is_zarr
 from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
 FORMATS = {

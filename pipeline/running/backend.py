@@ -16,6 +16,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.staffing import THREADS, memory_each
 from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
+from chunkfold.stores.h5_files import close_idle
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice, process_device
@@ -145,6 +146,7 @@ class InProcess:
         """Let running blocks end at their next leaf, and wait for them."""
         self._stopped.set()
         self._blocks.shutdown(cancel_futures=True)
+        close_idle()  # the caller may want to write to them now
 
 
 def _settle(done: Done, task: Callable[[], Folded]) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from chunkfold.errors import JobError, MissingWarning
 from chunkfold.printable import printable
 from chunkfold.redaction import shown_address, without_secrets
-from chunkfold.sources.opening import Unopened, is_zarr, open_each
+from chunkfold.sources.opening import Unopened, open_each
 from chunkfold.sources.source import Source
-from chunkfold.stores.addresses import below, last_of, on_disk
+from chunkfold.stores.addresses import below, is_zarr, last_of, on_disk
 from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
 MARKS = frozenset("*?[")

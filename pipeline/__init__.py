@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     )
     from chunkfold.planning.plan import Plan
     from chunkfold.running.run import Run
+    from chunkfold.sources.concatenating import concatenate
 
 _HOMES = {
     "chunkfold.cluster.local_cluster": ("LocalOpenCLCluster",),
@@ -103,6 +104,7 @@ _HOMES = {
     "chunkfold.planning.plan": ("Plan",),
     "chunkfold.api": ("plan", "reduce", "submit"),
     "chunkfold.running.run": ("Run",),
+    "chunkfold.sources.concatenating": ("concatenate",),
 }
 __all__ = [
     "Accumulate",
@@ -127,6 +129,7 @@ __all__ = [
     "SourceError",
     "TimeLimitError",
     "bits",
+    "concatenate",
     "devices",
     "first",
     "fma",

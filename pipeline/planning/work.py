@@ -67,15 +67,28 @@ class Work:
 
     def carried(self, block: Block) -> Carried:
         """Return what a block brings of sources that do not travel, by their numbers."""
-        leaves = itertools.product(range(*block.tiles), range(*block.parts))
-        regions = [
-            [piece.source for piece in self.layout.leaf(tile, part)] for tile, part in leaves
-        ]
+        regions = self._regions(block)
         return {
             number: source.parted(regions)
             for number, source in enumerate(self.sources)
             if not source.travels
         }
+
+    def _regions(self, block: Block) -> list[list[slice]]:
+        """Return what a block reads of each source."""
+        leaves = itertools.product(range(*block.tiles), range(*block.parts))
+        return [[piece.source for piece in self.layout.leaf(tile, part)] for tile, part in leaves]
+
+    def of_block(self, block: Block | None) -> Work:
+        """Return it as it travels with a block, or with a combine: without what that never reads.
+
+        Of several sources that are one, a block reads of few.
+        """
+        if all(len(source.origins) == 1 for source in self.sources):
+            return self
+        regions = [] if block is None else self._regions(block)
+        sources = (one.parted(regions) if one.travels else one for one in self.sources)
+        return replace(self, sources=tuple(sources))
 
     def carrying(self, carried: Carried) -> Work:
         """Return it with what a block brought."""

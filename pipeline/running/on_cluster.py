@@ -110,6 +110,7 @@ class OnCluster:
             with dask.config.set({_LARGE: 1 << 40}):
                 name = f"keys-{work.run}"
                 self._keys = self.submit(_ignored, name, keys_task, work.keys.packed())
+        self._combining = self._work.of_block(None)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
@@ -118,7 +119,15 @@ class OnCluster:
         if carried is not None:
             done = partial(self._brought, carried, done)
         future = self.submit(
-            done, key, block_task, self._work, block, attempt, self._topic, self._keys, carried
+            done,
+            key,
+            block_task,
+            self._work.of_block(block),
+            block,
+            attempt,
+            self._topic,
+            self._keys,
+            carried,
         )
         return self._replaceable(future, done)
 
@@ -146,7 +155,7 @@ class OnCluster:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
         key = f"combine-{self._work.run}-{attempt}"
-        future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
+        future = self.submit(done, key, combine_task, self._combining, *parts, priority=1)
         return self._replaceable(future, done)
 
     def _replaceable(self, future: Any, done: Done) -> object:

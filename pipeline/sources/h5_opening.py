@@ -14,6 +14,7 @@ from chunkfold.errors import ChangedError, SourceError
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.sources.h5_attributes import attributes_of, datasets_in
 from chunkfold.sources.h5_source import H5Source, h5_source
+from chunkfold.sources.zarr_source import AnyArray
 from chunkfold.stores.h5_files import H5File
 
 _NAMED = 20
@@ -80,7 +81,7 @@ def refuse_group(group: Any) -> None:
     raise SourceError(f"{group.file.filename}: is an HDF5 group, not an array; its arrays: {named}")
 
 
-def beside_dataset(source: H5Source, name: str) -> Any:
+def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
     """Return a dataset of the group that another is in, as an array of zarr's; None if none is.
 
     Raises

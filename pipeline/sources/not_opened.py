@@ -13,6 +13,9 @@ from chunkfold.redaction import without_secrets
 from chunkfold.refusals import denial
 from chunkfold.sources.group_members import members_of, open_as_it_is
 from chunkfold.stores.addresses import Folder, is_packed, is_zarr, located, on_disk, within
+from chunkfold.stores.h5_files import is_h5
+from chunkfold.stores.icechunk_store import is_repository
+from chunkfold.stores.references import are_references
 from chunkfold.stores.regular_files import special
 from chunkfold.stores.remote import hint, message_of, nothing_at
 
@@ -46,10 +49,17 @@ def _stores_in(folder: Folder, lead: str) -> str:
     """Name what there is in a folder that could have been meant, as far as it may be looked at."""
     try:
         paths: list[Folder] = sorted(itertools.islice(folder.iterdir(), 1000), key=str)
-        named = ", ".join([str(path).rstrip("/") for path in paths if is_zarr(path)][:20])
+        named = ", ".join([str(path).rstrip("/") for path in paths if _is_store(path)][:20])
     except OSError:
         return ""
     return f"{lead} these in it are: {named}" if named else ""
+
+
+def _is_store(path: Folder) -> bool:
+    """Whether there are arrays in what is at a path."""
+    if is_zarr(path) or not isinstance(path, Path):
+        return is_zarr(path)
+    return are_references(path) or is_repository(path) or is_h5(path)
 
 
 def _kind_of_file(path: Path, found: Folder) -> str:

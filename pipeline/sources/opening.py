@@ -183,10 +183,8 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
     SourceError
         If something else is there, or it cannot be opened.
     """
-    if not isinstance(source, (ZarrSource, H5Source)):
-        return None
     try:
-        node = (beside_dataset if isinstance(source, H5Source) else _beside)(source, name)
+        node = _beside(source, name)
     except Exception as error:
         if isinstance(error, OSError) or type(error).__name__ in _NOT_FOR_US:
             return None
@@ -198,7 +196,11 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
     return node
 
 
-def _beside(source: ZarrSource, name: str) -> AnyArray | zarr.Group | None:
+def _beside(source: Source, name: str) -> AnyArray | zarr.Group | None:
+    if isinstance(source, H5Source):
+        return beside_dataset(source, name)
+    if not isinstance(source, ZarrSource):
+        return None
     array, address = source.array, source.local_path or source.address or ""
     if array.path:
         return open_as_it_is(array.store, str(PurePosixPath(array.path).parent / name))

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -71,6 +71,10 @@ class ZarrSource(Source):
 
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is worked out of it, such as how it is decoded."""
+        return {one.name: self.__dict__[one.name] for one in fields(self)}
 
     def __repr__(self) -> str:
         return f"<ZarrSource {self.name}: {self.dtype}, shape {self.shape}>"
@@ -149,7 +153,7 @@ class ZarrSource(Source):
         """All do but what is in a session of Icechunk's that is written to."""
         return not isinstance(self.array.store, Snapshot) or self.array.store.travels
 
-    def parted(self, regions: Sequence[Region]) -> Source:
+    def parted(self, regions: Sequence[Sequence[slice]]) -> Source:
         """Return it, or of one that does not travel copies of regions."""
         return self if self.travels else copied(self, regions)
 

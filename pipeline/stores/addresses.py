@@ -42,7 +42,7 @@ _ARCHIVE = re.compile(
 )
 _PARTS = re.compile(
     r"(?s)(?P<caches>(?:\w+::)*)(?P<place>.*?)"
-    r"(?P<outer>::.*|\?(?:branch|tag|snapshot)=[^/]*)?"
+    r"(?P<outer>::.*|\?(?:branch|tag|snapshot)=.*)?"
 )
 """A chain's names of caches, what says where in it something lies, and what that is in; of what is
 in a repository, which version of that."""

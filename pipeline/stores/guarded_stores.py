@@ -23,6 +23,7 @@ from chunkfold.errors import SourceError
 from chunkfold.redaction import without_secrets
 from chunkfold.settings import metadata_bytes, store_seconds
 from chunkfold.stores.content_encoding import decoded, encoding_of
+from chunkfold.stores.references import TABLES, tables_in
 from chunkfold.stores.regular_files import read_regular, refuse_special, too_large
 
 METADATA = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
@@ -78,10 +79,12 @@ def refuse_links(address: str) -> None:
     if refers is None:
         return
     target = refers["target"]
+    if tables := tables_in(address):
+        target = f"{tables[0]}/{TABLES}"
     files, path = opened_in_time(target, lambda: url_to_fs(target))
     status = opened_in_time(target, lambda: files.info(path))
     if status["type"] != "file":
-        return  # a folder of tables
+        return
     if (status.get("size") or 0) > metadata_bytes():
         raise too_large(without_secrets(target), metadata_bytes())
     content = opened_in_time(target, lambda: files.cat_file(path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,7 +169,7 @@ def _file(wanted: H5File) -> Any:
 
     with suppress(ImportError):
         import hdf5plugin  # type: ignore[import-not-found] # noqa: F401 # more filters, if it is there
-    options: Mapping[str, Any] = dict(wanted.options)
+    options = dict(wanted.options)
     try:
         # A lock would keep others from writing for as long as it is open; who writes is noticed.
         return h5py.File(wanted.path, "r", **({"locking": False} | options))

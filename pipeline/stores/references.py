@@ -17,9 +17,9 @@ _LOOKED_AT = 4096
 """Bytes at a file's beginning that tell what it is."""
 _BEGINS = re.compile(rb'\s*\{.*"(refs|\.zgroup|\.zattrs|zarr\.json)"\s*:', re.DOTALL)
 """How they begin in a file."""
-_TABLES = ".zmetadata"
+TABLES = ".zmetadata"
 """What a folder of tables has at its top, beside folders of them."""
-_MOST_TABLES = 64 << 20
+_MOSTTABLES = 64 << 20
 """Bytes of that, beyond which it is something else."""
 _CHAINED = re.compile(r"(?s)reference://(?P<inner>(?:(?!::).)*)::(?P<target>(?:(?!::).)+)")
 _IN_FILES = re.compile(r"(?i)^(?:file|local):(?://)?")
@@ -71,11 +71,11 @@ def are_references(path: Path) -> bool:
 
 def _are_tables(folder: Path) -> bool:
     """Whether a folder is one of tables: a group of format 2 keeps its metadata there, too."""
-    tables = folder / _TABLES
+    tables = folder / TABLES
     if not tables.is_file() or any((folder / name).exists() for name in _OF_ZARR):
         return False
     try:
-        return "record_size" in json.loads(read_regular(str(tables), 0, _MOST_TABLES))
+        return "record_size" in json.loads(read_regular(str(tables), 0, _MOSTTABLES))
     except (OSError, ValueError, TypeError):
         return False
 

@@ -155,8 +155,8 @@ def test_the_public_names_are_these():
         "ClusterError", "Device", "DeviceError", "ExactArray", "IncompleteError", "JobError",
         "LocalOpenCLCluster", "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Run",
         "SourceError", "TimeLimitError", "bits", "concatenate", "devices", "first", "fma", "gap",
-        "histogram", "lookup", "lower", "magnitude", "nonzero", "order_high", "order_low", "plan", "rank_high",
-        "rank_low", "ratio", "real", "reduce", "submit", "upper", "where", "wide",
+        "histogram", "lookup", "lower", "magnitude", "nonzero", "order_high", "order_low", "plan",
+        "rank_high", "rank_low", "ratio", "real", "reduce", "submit", "upper", "where", "wide",
     ]  # fmt: skip
     for name in cf.__all__:
         assert getattr(cf, name).__doc__

@@ -88,9 +88,9 @@ def _apart(one: Source, other: Source, axis: int) -> Iterator[str]:
     both = f"{one.name} and {other.name} are not one along axis {axis}"
     if len(one.shape) != len(other.shape) or _across(one, axis) != _across(other, axis):
         yield f"{both}: their shapes are {one.shape} and {other.shape}, unlike along others, too"
-    if one.dtype != other.dtype:
+    if one.dtype.newbyteorder("=") != other.dtype.newbyteorder("="):
         yield (
-            f"{both}: their dtypes are {one.dtype.str} and {other.dtype.str}, and none is cast to "
+            f"{both}: their dtypes are {one.dtype} and {other.dtype}, and none is cast to "
             "another; give sources of one dtype"
         )
     if one.dims and other.dims and one.dims != other.dims:

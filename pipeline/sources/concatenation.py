@@ -35,6 +35,8 @@ class ConcatenatedSource(Source):
     starts: tuple[int, ...]
     """Where each begins along the axis, and where the last one ends."""
     axis: int
+    element: np.dtype
+    """Of all; in this host's byte order where theirs differ."""
     most: int
     """Elements of the largest cell along the axis."""
     noted: Mapping[str, Any]
@@ -64,8 +66,8 @@ class ConcatenatedSource(Source):
 
     @property
     def dtype(self) -> np.dtype:
-        """Of an element, in any."""
-        return self._first.dtype
+        """Of an element."""
+        return self.element
 
     @cached_property
     def grid(self) -> tuple[Cells, ...]:
@@ -184,7 +186,10 @@ class ConcatenatedSource(Source):
             return
         before: tuple[slice, ...] = (slice(None),) * self.axis
         for number, within, cut in self._cut(region):
-            self._part(number).read(cut, out[(*before, within)], self._known(number, known))
+            part, into = self._part(number), out[(*before, within)]
+            part.read(cut, into.view(part.dtype), self._known(number, known))
+            if part.dtype != self.dtype:
+                into.byteswap(inplace=True)
 
     @property
     def in_turn(self) -> Any:
@@ -264,7 +269,9 @@ def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:
     first = parts[0]
     starts = tuple(itertools.accumulate((part.shape[axis] for part in parts), initial=0))
     unit = first.object_shape
-    fills = {np.asarray(part.fill, first.dtype).tobytes() for part in parts}
+    alike = all(part.dtype == first.dtype for part in parts)
+    element = first.dtype if alike else first.dtype.newbyteorder("=")
+    fills = {np.asarray(part.fill, element).tobytes() for part in parts}
     inner = [part.shape[axis] % max(1, unit[axis]) == 0 for part in parts[:-1]]
     aligned = len(fills) == 1 and all(inner)
     aligned = aligned and all(part.object_shape == unit for part in parts)
@@ -282,12 +289,13 @@ def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:
         parts=dict(enumerate(parts)),
         starts=starts,
         axis=axis,
+        element=element,
         most=max(part.unit[axis] for part in parts),
         noted=common,
         aligned=aligned,
         travels_whole=all(part.travels for part in parts),
         waits=any(part.remote for part in parts),
-        turned=aligned and len(turns) == 1 and None not in turns,
+        turned=aligned and alike and len(turns) == 1 and None not in turns,
     )
 
 

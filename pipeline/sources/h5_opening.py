@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import zarr
+from zarr.dtype import VariableLengthUTF8
 
 from chunkfold.errors import ChangedError, SourceError
 from chunkfold.kernels.dtypes import kind_of
@@ -36,7 +37,7 @@ def open_dataset(file: Path, inner: str, name: str) -> H5Source:
         import h5py
 
         if isinstance(node, h5py.Dataset):
-            return h5_source(node, name, at)
+            return h5_source(node, name, at, inner)
         where = "an HDF5 file" if not inner else "a group of an HDF5 file"
         raise SourceError(f"{name}: is {where}, not an array; {_inside(node, name)}")
 
@@ -55,12 +56,12 @@ def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[st
         import h5py
 
         if isinstance(node, h5py.Dataset):
-            return [h5_source(node, name, at)]
+            return [h5_source(node, name, at, inner)]
         found: list[H5Source | tuple[str, SourceError]] = []
         for path, dataset in datasets_in(node).items():
             called = f"{name.rstrip('/')}/{path}"
             try:
-                found.append(h5_source(dataset, called, at))
+                found.append(h5_source(dataset, called, at, f"{inner}/{path}".strip("/")))
             except SourceError as error:
                 found.append((called, error))
         if not found:
@@ -96,7 +97,7 @@ def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
         dataset = file.get(path)
         if not isinstance(dataset, h5py.Dataset):
             return None
-        found = h5_source(dataset, path, source.file)
+        found = h5_source(dataset, path, source.file, path)
         if found.nbytes > _MOST_BESIDE:
             raise SourceError(f"it has {found.nbytes:,} bytes, more than {_MOST_BESIDE:,}")
         values = dataset.asstr()[...] if h5py.check_string_dtype(dataset.dtype) else dataset[...]
@@ -104,10 +105,15 @@ def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
         if kind_of(found.dtype) not in "biufcmM" and values.dtype.kind not in _TEXTS:
             raise SourceError(f"its dtype {found.dtype} is neither numeric, nor a time, nor text")
         texts = values.dtype.kind in _TEXTS
-        values = values.astype(np.str_) if texts else values.astype(found.dtype)
+        dtype: Any = VariableLengthUTF8() if texts else found.dtype
         made = zarr.create_array(
-            {}, data=values, attributes=dict(found.noted), dimension_names=found.names
+            {},
+            shape=values.shape,
+            dtype=dtype,
+            attributes=dict(found.noted),
+            dimension_names=found.names,
         )
+        made[...] = values.astype(object if texts else found.dtype)
         return zarr.open_array(made.store, mode="r")
 
 
@@ -130,7 +136,7 @@ def _again(source: H5Source) -> Iterator[Any]:
 
 @contextmanager
 def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File]]:
-    """Open a file; yield what is at a path in it, and the file that this is in, links followed.
+    """Open a file; yield what is at a path in it, links followed, and the file.
 
     Raises
     ------
@@ -146,8 +152,7 @@ def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File]]:
                 said = _said(opened[known] if known else opened, where)
                 raise SourceError(f"{name}: there is no dataset of that name; {where} is {said}")
             node = opened[inner] if inner else opened
-            own = str(node.file.filename)
-            yield node, at if own == at.path else H5File.at(own)
+            yield node, at
     except (SourceError, ChangedError):
         raise
     except ImportError as error:

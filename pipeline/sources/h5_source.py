@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -158,7 +160,7 @@ class H5Source(Source):
         try:
             file = H5File.at(self.file.path, self.file.options)
             with file.opened(kept=False) as opened:
-                return h5_source(opened[self.path], self.name, file)
+                return h5_source(opened[self.path], self.name, file, self.path)
         except Exception as error:
             raise SourceError(f"{self.name}: cannot be opened again ({error})") from error
 
@@ -207,13 +209,17 @@ def _read(dataset: Any, region: tuple[slice, ...], out: np.ndarray, *, filled: b
     dataset.read_direct(out.view(dataset.dtype), region)
 
 
-def h5_source(dataset: Any, name: str, file: H5File | None, *, held: bool = False) -> H5Source:
+def h5_source(
+    dataset: Any, name: str, file: H5File | None, path: str, *, held: bool = False
+) -> H5Source:
     """Return a dataset of h5py's as a source; one that is `held` is read as it was given.
+
+    `path` leads to it in `file`, through links too.
 
     Raises
     ------
     SourceError
-        If it has no elements, or a filter of it is not there.
+        If it has no elements, or a filter of it is not there, or a file that it is made of.
     """
     if dataset.shape is None:
         raise SourceError(f"{name}: has no elements and no shape: it is a null dataset of HDF5")
@@ -229,11 +235,11 @@ def h5_source(dataset: Any, name: str, file: H5File | None, *, held: bool = Fals
         cells = tuple(map(Cells, shape, map(int, dataset.chunks)))
     return H5Source(
         name=name,
-        path=dataset.name,
+        path=path,
         extents=shape,
         element=element,
         cells=cells,
-        file=file,
+        file=None if file is None else _with_others(file, dataset, name),
         filters=filters,
         chunked=dataset.chunks is not None,
         filled=_fills(plist),
@@ -254,9 +260,34 @@ def given_source(dataset: Any) -> H5Source:
     """
     if not dataset:
         raise SourceError("an h5py dataset whose file is closed: open that again")
-    file = _travelling(dataset.file)
+    # One that is reached through a link may say the link's name, which is none in its own file.
+    found = dataset.name is not None and dataset.file.get(dataset.name) == dataset
+    file = _travelling(dataset.file) if found else None
     where = str(dataset.file.filename) if file is None else file.path
-    return h5_source(dataset, f"{where}{dataset.name}", file, held=True)
+    return h5_source(dataset, f"{where}{dataset.name}", file, dataset.name or "", held=True)
+
+
+def _with_others(file: H5File, dataset: Any, name: str) -> H5File:
+    """Return a file with those that a dataset in it is in, or made of.
+
+    Raises
+    ------
+    SourceError
+        If one of these is not there: HDF5 would take its elements for fill.
+    """
+    own = os.path.abspath(str(dataset.file.filename))  # noqa: PTH100 # links stay
+    paths = {own}
+    if dataset.is_virtual:
+        folder = PurePath(own).parent
+        named = {one.file_name for one in dataset.virtual_sources()} - {"."}
+        # Those of a series, "%b" in their name, may be as many as there are.
+        paths |= {str(folder / one) for one in named if "%" not in one}
+    try:
+        return file.with_others(paths)
+    except OSError as error:
+        raise SourceError(
+            f"{name}: is made of other files, one of which is missing ({error})"
+        ) from error
 
 
 def _travelling(file: Any) -> H5File | None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class H5File:
     state: State | None = None
     """None where it may be written to meanwhile: those who read as a single writer writes (SWMR)
     mean that."""
+    others: tuple[tuple[str, State], ...] = ()
+    """Files that links and virtual datasets in it lead to, and how they were."""
 
     @classmethod
     def at(cls, path: str, options: Options = ()) -> H5File:
@@ -52,25 +54,37 @@ class H5File:
         found = os.path.abspath(path)  # noqa: PTH100 # resolve() would follow links
         return cls(found, options, None if dict(options).get("swmr") else _state(found))
 
+    def with_others(self, paths: Iterable[str]) -> H5File:
+        """Return it with other files that are read by way of it.
+
+        Raises
+        ------
+        OSError
+            If one of them is not there.
+        """
+        found = [(path, _state(path)) for path in sorted(set(paths) - {self.path})]
+        return self if self.state is None else replace(self, others=tuple(found))
+
     def check(self) -> None:
-        """Compare it with what it was.
+        """Compare it with what it was, and the others.
 
         Raises
         ------
         ChangedError
-            If it is another, or gone.
+            If one is another, or gone.
         """
         if self.state is None:
             return
-        try:
-            now = _state(self.path)
-        except OSError as error:
-            raise ChangedError(f"its file {self.path} is gone") from error
-        if now != self.state:
-            raise ChangedError(
-                f"its file {self.path} was written to: it had {self.state.size:,} bytes when the "
-                f"run was planned, and has {now.size:,}"
-            )
+        for path, state in ((self.path, self.state), *self.others):
+            try:
+                now = _state(path)
+            except OSError as error:
+                raise ChangedError(f"its file {path} is gone") from error
+            if now != state:
+                raise ChangedError(
+                    f"its file {path} was written to: it had {state.size:,} bytes when the run was "
+                    f"planned, and has {now.size:,}"
+                )
 
     @contextmanager
     def opened(self, *, kept: bool = True) -> Iterator[Any]:

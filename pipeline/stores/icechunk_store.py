@@ -94,14 +94,21 @@ class Snapshot(WrapperStore[Store]):
         return await in_time(f"{self.place}/{key}", super().get(key, prototype, byte_range))
 
     def chunks_of(self, path: str) -> Iterator[tuple[int, ...]]:
-        """Yield the places of the stored chunks of an array."""
+        """Yield the places of the stored chunks of an array.
+
+        Raises
+        ------
+        SourceError
+            If they cannot be listed.
+        """
         from zarr.core.sync import sync
 
         async def found() -> list[tuple[int, ...]]:
             session = self._store.session  # type: ignore[attr-defined]
             return [tuple(place) async for place in session.chunk_coordinates(f"/{path}")]
 
-        yield from sync(found())
+        with _said_shortly(f"{self.place}/{path}"):
+            yield from sync(found())
 
     def __str__(self) -> str:
         return f"{self.place} ({'snapshot' if self.travels else 'session upon'} {self.snapshot})"
@@ -245,4 +252,4 @@ def _said_shortly(name: str) -> Iterator[None]:
             raise
         lines = [line.strip(" |x\u00d7\u2502") for line in str(error).splitlines()]
         first = next((line for line in lines if line), "no reason is given")
-        raise SourceError(f"{name}: cannot be opened by Icechunk ({first})") from error
+        raise SourceError(f"{name}: cannot be read by Icechunk ({first})") from error

@@ -6,6 +6,7 @@ fsspec reads them by way of pandas, which makes NaN of what is not stored, and t
 from __future__ import annotations
 
 import io
+import math
 import re
 from functools import lru_cache
 from typing import Any
@@ -74,8 +75,14 @@ class TabledReferences(ReferenceFileSystem):  # type: ignore[misc] # as above
 
 def _protocol(references: _Tables) -> str | None:
     """Return how the first file that they refer to is reached; None if as local ones are."""
-    for one in references.values():
-        if isinstance(one, (list, tuple)) and isinstance(one[0], str):
-            protocol: str | None = split_protocol(one[0])[0]
-            return protocol
+    for field in references.listdir():
+        count = math.prod(references._get_chunk_sizes(field))
+        for record in range(math.ceil(count / references.record_size)):
+            try:
+                paths = references.open_refs(field, record).get("path", [])
+            except FileNotFoundError:  # nothing is stored of so many chunks
+                continue
+            if path := next(filter(None, paths), None):
+                protocol: str | None = split_protocol(path)[0]
+                return protocol
     return None

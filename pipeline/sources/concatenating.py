@@ -17,8 +17,10 @@ from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 
-_MEANING = (*SCALING, *MISSING, "_Unsigned", "units", "calendar")
-"""Attributes by which equal numbers mean different things."""
+_PACKED = (*SCALING, *MISSING, "_Unsigned")
+"""Attributes by which numbers are others than what is stored: where there is none, they are not."""
+_UNITS = ("units", "calendar")
+"""Attributes that say what numbers count: where there is none, nothing is known."""
 _AT_ONCE = 16
 """Sources that are opened at the same time: most of it is waiting for stores."""
 
@@ -95,9 +97,10 @@ def _apart(one: Source, other: Source, axis: int) -> Iterator[str]:
         )
     if one.dims and other.dims and one.dims != other.dims:
         yield f"{both}: their axes are {_listed(one.dims)} and {_listed(other.dims)}"
-    for name in _MEANING:
+    for name in (*_PACKED, *_UNITS):
         here, there = one.attributes.get(name), other.attributes.get(name)
-        if str(here) != str(there):
+        unknown = name in _UNITS and None in (here, there)
+        if str(here) != str(there) and not unknown:
             yield f"{both}: {name} is {here!r} of one and {there!r} of the other"
     if str(list(one.missing_fill)) != str(list(other.missing_fill)):
         yield (

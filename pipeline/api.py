@@ -62,8 +62,9 @@ def reduce(
     Parameters
     ----------
     source
-        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; a pair of
-        equal shape for reductions of two inputs.
+        Path or URL of an array (`store.zarr/group/array`, `air.nc/air`, ...: docs/sources.md), a
+        `zarr.Array`, an `h5py.Dataset`, NumPy's array or anything like one, or several as one
+        (`chunkfold.concatenate`); a pair of equal shape for reductions of two inputs.
     op
         A reduction, by name or as a `Monoid`; or several, which share one read of the data.
     axis

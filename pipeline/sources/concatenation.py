@@ -18,7 +18,7 @@ from chunkfold.grid import Cells
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
-from chunkfold.stores.expected import Expected, Place, State
+from chunkfold.stores.expected import Expected, Shifted
 
 _AT_ONCE = 32
 """Parts that are listed or looked at again at the same time: most of it is waiting for stores."""
@@ -216,7 +216,7 @@ class ConcatenatedSource(Source):
         if known is None or not self.aligned:
             return None
         unit = self.object_shape[self.axis]
-        return _Shifted(known, self.axis, self.starts[number] // unit)
+        return Shifted(known, self.axis, self.starts[number] // unit)
 
     def _cut(self, region: Sequence[slice]) -> Iterator[tuple[int, slice, tuple[slice, ...]]]:
         """Yield the parts that a region is in: number, where it is in the region, and in them."""
@@ -234,33 +234,6 @@ class ConcatenatedSource(Source):
                 yield number, slice(done, here), cut
                 done = here
             number += 1
-
-
-@dataclass(frozen=True)
-class _Shifted:
-    """What is known of the objects of a part, by their places in it."""
-
-    of: Expected
-    axis: int
-    before: int
-    """Objects of others along the axis."""
-
-    @property
-    def listed(self) -> bool:
-        return self.of.listed
-
-    def size_of(self, place: Place) -> int:
-        return self.of.size_of(self._whole(place))
-
-    def lacks(self, place: Place) -> bool:
-        return self.of.lacks(self._whole(place))
-
-    def check(self, place: Place, found: State | None) -> None:
-        self.of.check(self._whole(place), found)
-
-    def _whole(self, place: Place) -> tuple[int, ...]:
-        axis = self.axis
-        return (*place[:axis], place[axis] + self.before, *place[axis + 1 :])
 
 
 def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:

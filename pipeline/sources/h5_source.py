@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -18,14 +16,13 @@ from chunkfold.grid import Cells
 from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.h5_attributes import attributes_of, dims_of
+from chunkfold.sources.h5_storage import file_of, fills, filters_of, with_others
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
-from chunkfold.stores.h5_files import H5File, Options
+from chunkfold.stores.h5_files import H5File
 
 MOST_LISTED = 1 << 16
 """Chunks up to which a dataset is asked which of them are stored: it tells 1 a microsecond."""
-_DRIVERS = {"sec2": None, "stdio": "stdio"}
-"""h5py's drivers of files that others open as well, and what they are opened with."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -224,7 +221,7 @@ def h5_source(
     if dataset.shape is None:
         raise SourceError(f"{name}: has no elements and no shape: it is a null dataset of HDF5")
     plist = dataset.id.get_create_plist()
-    filters = tuple(_filters(plist, name))
+    filters = tuple(filters_of(plist, name))
     shape = tuple(map(int, dataset.shape))
     dtype = dataset.dtype
     # Without what h5py notes in it, which a pickle would lose.
@@ -239,10 +236,10 @@ def h5_source(
         extents=shape,
         element=element,
         cells=cells,
-        file=None if file is None else _with_others(file, dataset, name),
+        file=None if file is None else with_others(file, dataset, name),
         filters=filters,
         chunked=dataset.chunks is not None,
-        filled=_fills(plist),
+        filled=fills(plist),
         fill_value=np.asarray(dataset.fillvalue, element)[()] if element.kind in "biufc" else 0,
         names=dims_of(dataset),
         noted=attributes_of(dataset),
@@ -262,84 +259,6 @@ def given_source(dataset: Any) -> H5Source:
         raise SourceError("an h5py dataset whose file is closed: open that again")
     # One that is reached through a link may say the link's name, which is none in its own file.
     found = dataset.name is not None and dataset.file.get(dataset.name) == dataset
-    file = _travelling(dataset.file) if found else None
+    file = file_of(dataset.file) if found else None
     where = str(dataset.file.filename) if file is None else file.path
     return h5_source(dataset, f"{where}{dataset.name}", file, dataset.name or "", held=True)
-
-
-def _with_others(file: H5File, dataset: Any, name: str) -> H5File:
-    """Return a file with those that a dataset in it is in, or made of.
-
-    Raises
-    ------
-    SourceError
-        If one of these is not there: HDF5 would take its elements for fill.
-    """
-    own = os.path.abspath(str(dataset.file.filename))  # noqa: PTH100 # links stay
-    paths = {own}
-    if dataset.is_virtual:
-        folder = PurePath(own).parent
-        named = {one.file_name for one in dataset.virtual_sources()} - {"."}
-        # Those of a series, "%b" in their name, may be as many as there are.
-        paths |= {str(folder / one) for one in named if "%" not in one}
-    try:
-        return file.with_others(paths)
-    except OSError as error:
-        raise SourceError(
-            f"{name}: is made of other files, one of which is missing ({error})"
-        ) from error
-
-
-def _travelling(file: Any) -> H5File | None:
-    """Return how others open a file that is open here; None if they cannot."""
-    driver = str(file.driver)
-    if driver not in _DRIVERS:
-        return None
-    if file.mode != "r":
-        file.flush()  # others read what is on the disk
-    _, slots, nbytes, preempted = file.id.get_access_plist().get_cache()
-    given: dict[str, Any] = {"rdcc_nslots": slots, "rdcc_nbytes": nbytes, "rdcc_w0": preempted}
-    if _DRIVERS[driver] is not None:
-        given["driver"] = _DRIVERS[driver]
-    if file.swmr_mode:
-        given["swmr"] = True
-    options: Options = tuple(sorted(given.items()))
-    try:
-        return H5File.at(file.filename, options)
-    except OSError:  # it was removed, and lives as long as it is open
-        return None
-
-
-def _fills(plist: Any) -> bool:
-    """Whether elements that were never written have a value: the creator may have waived it."""
-    from h5py import h5d
-
-    return bool(
-        plist.get_fill_time() != h5d.FILL_TIME_NEVER
-        and plist.fill_value_defined() != h5d.FILL_VALUE_UNDEFINED
-    )
-
-
-def _filters(plist: Any, name: str) -> Iterator[str]:
-    """Yield the names of a dataset's filters, in the order in which chunks went through them.
-
-    Raises
-    ------
-    SourceError
-        If one is not there.
-    """
-    from h5py import h5z
-
-    for number in range(plist.get_nfilters()):
-        code, _, _, label = plist.get_filter(number)
-        called = _KNOWN.get(code, label.decode(errors="replace").split(";")[0] or str(code))
-        if not h5z.filter_avail(code):
-            raise SourceError(
-                f"{name}: its filter {called!r} (number {code}) is not there: "
-                "pip install hdf5plugin has most"
-            )
-        yield called
-
-
-_KNOWN = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
-"""Filters by their numbers, as h5py calls them."""

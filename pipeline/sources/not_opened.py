@@ -49,13 +49,13 @@ def _stores_in(folder: Folder, lead: str) -> str:
     """Name what there is in a folder that could have been meant, as far as it may be looked at."""
     try:
         paths: list[Folder] = sorted(itertools.islice(folder.iterdir(), 1000), key=str)
-        named = ", ".join([str(path).rstrip("/") for path in paths if _is_store(path)][:20])
+        named = ", ".join([str(path).rstrip("/") for path in paths if is_store(path)][:20])
     except OSError:
         return ""
     return f"{lead} these in it are: {named}" if named else ""
 
 
-def _is_store(path: Folder) -> bool:
+def is_store(path: Folder) -> bool:
     """Whether there are arrays in what is at a path."""
     if is_zarr(path) or not isinstance(path, Path):
         return is_zarr(path)

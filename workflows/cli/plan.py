@@ -10,7 +10,6 @@ from chunkfold.api import plan
 from chunkfold.cluster.joining import connect
 from chunkfold.cluster.local_cluster import chosen_devices
 from chunkfold.planning.staffing import THREADS, posts
-from chunkfold.sources.opening import open_source
 from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import lines, out
@@ -28,6 +27,7 @@ from chunkfold.workflows.style import reason_table, show
 @options.as_json
 def command(
     sources: tuple[str, ...],
+    joined: str | None,
     specs: tuple[str, ...],
     scheduler: str | None,
     *,
@@ -51,9 +51,10 @@ def command(
       chunkfold plan store.zarr/temperature --device cpu/2
       chunkfold plan store.zarr/temperature --memory 500MB --json
       chunkfold plan store.zarr/temperature --op std --explain
+      chunkfold plan 'years/*.zarr/t2m' --concatenate time --op mean --axis time
       chunkfold plan store.zarr/temperature --op std --source --device pocl > std.cl
     """
-    opened = [open_source(source) for source in sources]
+    opened = options.opened(sources, joined)
     given = options.arguments(**reduction)
     if scheduler is None:
         hands = posts(chosen_devices(list(specs) or None))

@@ -95,7 +95,7 @@ def test_codecs_that_run_code_are_not_decoded_there_either(folder: Path):
     array |= {"dtype": "|O", "filters": [{"id": "pickle", "protocol": 5}], "fill_value": None}
     told["refs"]["x/.zarray"] = json.dumps(array)
     Path("refs.json").write_text(json.dumps(told))
-    with pytest.raises(cf.SourceError, match="refs.json/x: .*pickle"):
+    with pytest.raises(cf.SourceError, match=r"refs.json/x: .*pickle"):
         open_source("refs.json/x")
 
 

@@ -201,7 +201,8 @@ class Source(ABC):
 
         Stops whenever there is no room in `out` for another chunk.
         """
-        raise TypeError(f"{self.name}: its chunks are not brought in turn, see in_turn")
+        del regions, out
+        raise TypeError(f"{self.name}: its chunks come each by itself, not side by side")
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
         """Return what a thread holds, beside the target, that reads a leaf, in bytes.

@@ -89,7 +89,9 @@ def matching(pattern: str) -> list[str]:
     JobError
         If it matches nothing.
     """
-    return [address for address, _ in _matches(pattern)]
+    here = "://" not in pattern and not pattern.startswith(("/", "~"))
+    found = [address for address, _ in _matches(f"./{pattern}" if here else pattern)]
+    return [address.removeprefix("./") for address in found] if here else found
 
 
 def _matches(pattern: str) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,8 @@ from chunkfold.stores.h5_files import H5File
 
 MOST_LISTED = 1 << 16
 """Chunks up to which a dataset is asked which of them are stored: it tells 1 a microsecond."""
+_KEPT_BYTES = 8 << 20
+"""That HDF5 keeps of a dataset's chunks at most, where nothing else is said."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -107,9 +109,11 @@ class H5Source(Source):
         return not self.chunked
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
-        """What it takes of chunks, and one more as HDF5 has it before and behind its filters."""
+        """What it takes of chunks, one more before and behind its filters, and what HDF5 keeps."""
         cell = math.prod(self.unit) * self.dtype.itemsize
-        return super().reading_bytes(leaf_bytes, touched_bytes) + 2 * cell
+        kept = _KEPT_BYTES if self.file is None else dict(self.file.options).get("rdcc_nbytes", 0)
+        own = super().reading_bytes(leaf_bytes, touched_bytes)
+        return own + 2 * cell + min(kept, self.nbytes)
 
     def check_unchanged(self) -> None:
         """Notice that its file was written to while it was read."""

@@ -183,7 +183,8 @@ def _file(wanted: H5File) -> Any:
 
     with suppress(ImportError):
         import hdf5plugin  # type: ignore[import-not-found] # noqa: F401 # more filters, if it is there
-    options = dict(wanted.options)
+    # A dataset is opened for each read: chunks that HDF5 kept would serve none.
+    options = {"rdcc_nbytes": 0} | dict(wanted.options)
     try:
         # A lock would keep others from writing for as long as it is open; who writes is noticed.
         return h5py.File(wanted.path, "r", **({"locking": False} | options))

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from distributed import Client
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
@@ -19,7 +18,6 @@ from chunkfold.sources.array_source import ArraySource
 from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.opening import open_source
 from chunkfold.workflows.outputs import refuse_sources
-from tests.conftest import DEVICES
 
 
 def stored(
@@ -202,11 +200,3 @@ def test_a_thousand_parts_are_planned_in_a_second_and_blocks_stay_small(tmp_path
     most = max(len(pickle.dumps(work.of_block(block))) for block in planned.blocks)
     assert most < len(pickle.dumps(work)) / 4
     assert len(pickle.dumps(work.of_block(None))) < 100_000
-
-
-def test_workers_elsewhere_read_their_parts(parts: list[str]):
-    source = cf.concatenate([*parts, *parts, *parts])
-    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
-    with made as cluster, Client(cluster) as client:
-        found = cf.reduce(source, "sum", axis=1, client=client)
-    assert (found == np.tile(ramp(13).sum(1), 3)).all()

@@ -317,6 +317,16 @@ def test_arrays_in_memory_stay_here_unless_a_client_is_named(client: Client):
     assert not any("dict" in key for key in client.futures)  # what was brought is let go
 
 
+@pytest.mark.parametrize(
+    "kind",
+    ["a path into HDF5", "h5py's dataset", "tables of references", "Icechunk", "several as one"],
+)
+def test_workers_open_by_themselves_what_has_an_address(kind: str, client: Client, tmp_path: Path):
+    values = values_of("int16", (50, 60))
+    source = KINDS[kind](values, (7, 60), tmp_path)
+    assert (cf.reduce(source, axis=1, client=client) == values.sum(1)).all()
+
+
 def test_blocks_bring_their_own_elements_alone():
     source = open_source(values_of("float32", (6, 5)))
     assert isinstance(source, ArraySource)

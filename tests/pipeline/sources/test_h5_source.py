@@ -124,6 +124,13 @@ def test_a_number_without_axes_is_one_too(tmp_path: Path):
     assert cf.reduce(f"{tmp_path}/a.h5/x") == 2.5
 
 
+def test_chunks_that_hdf5_keeps_are_memory_that_is_told(air: Path):
+    own = open_source(f"{air}/air").reading_bytes(1000, 1000)
+    assert own == 1000 + 2 * 3 * 4 * 3 * 2
+    with h5py.File(air, rdcc_nbytes=100) as file:
+        assert open_source(file["air"]).reading_bytes(1000, 1000) == own + 100
+
+
 def test_links_lead_to_other_files_which_are_compared_too(tmp_path: Path, air: Path):
     with h5py.File(tmp_path / "links.h5", "w") as file:
         file["far"] = h5py.ExternalLink("air.nc", "/time")

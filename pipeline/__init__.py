@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from chunkfold.results.result import Result
     from chunkfold.results.results import Results
     from chunkfold.running.run import Run
+    from chunkfold.sources.concatenating import concatenate
 
 _HOMES = {
     "chunkfold.cluster.local_cluster": ("LocalOpenCLCluster",),
@@ -107,6 +108,7 @@ _HOMES = {
     "chunkfold.results.result": ("Result",),
     "chunkfold.results.results": ("Results",),
     "chunkfold.running.run": ("Run",),
+    "chunkfold.sources.concatenating": ("concatenate",),
 }
 __all__ = [
     "Accumulate",
@@ -133,6 +135,7 @@ __all__ = [
     "SourceError",
     "TimeLimitError",
     "bits",
+    "concatenate",
     "devices",
     "first",
     "fma",

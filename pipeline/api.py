@@ -45,10 +45,11 @@ def reduce(
     Parameters
     ----------
     source
-        Path or URL of a Zarr array (`store.zarr/group/array`), or a `zarr.Array`; an array of
-        NumPy's, or anything with a shape, a dtype and regions by slices; a `dask.array.Array`,
-        whose tasks run where blocks do; a DataArray or a Dataset of xarray's; a pair of equal shape
-        for reductions of two inputs. Or a `Plan`, which has its options.
+        Path or URL of an array (`store.zarr/group/array`, `air.nc/air`, ...: docs/sources.md), a
+        `zarr.Array`, an `h5py.Dataset`, NumPy's array or anything like one, several as one
+        (`chunkfold.concatenate`); a `dask.array.Array`, whose tasks run where blocks do; a
+        DataArray or a Dataset of xarray's; a pair of equal shape for reductions of two inputs. Or a
+        `Plan`, which has its options.
     op, options
         The fields of `chunkfold.planning.options.Options`.
     labels

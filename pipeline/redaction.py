@@ -12,6 +12,8 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 _QUERY = re.compile(r"(://[^\s'\"<>?#]*)[?#][^\s'\"<>]*")
 """What stands behind the path of a URL."""
+_VERSION = re.compile(r"\?(?:branch|tag|snapshot)=[\w./-]+$")
+"""The query of a repository: it names a version, which is no secret."""
 _BARE = re.compile(r"[?&][\w.~%+$-]+=[^\s'\"<>]*")
 """The query of what is no URL any more: of a path, of a key."""
 _ENCODED = re.compile(r"%3[Ff][\w.~%+-]+%3[Dd][^\s'\"<>]*")
@@ -50,6 +52,8 @@ def shown_address(address: str) -> str:
 
     >>> shown_address("https://host/a b?sig=hu sh&x=1#y"), shown_address("/data/what?.zarr")
     ('https://host/a b', '/data/what?.zarr')
+    >>> shown_address("icechunk:///data/repo/air?tag=v1")
+    'icechunk:///data/repo/air?tag=v1'
     """
     return "::".join(_link(link) for link in address.split("::"))
 
@@ -61,6 +65,8 @@ def _link(link: str) -> str:
         return link
     user = _USER.match(f"//{rest}", 2)
     plain = rest[len(user[0]) :] if user else rest
+    if scheme == "icechunk" and _VERSION.search(plain):
+        return f"{scheme}://{plain}"
     path = re.split("[?#]", plain, maxsplit=1)[0]
     _remember(user[0][:-1] if user else "", plain[len(path) + 1 :])
     return f"{scheme}://{path}"

@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from chunkfold.errors import OutputError, PlanError
 from chunkfold.redaction import shown_address
-from chunkfold.sources.opening import is_zarr
 from chunkfold.sources.source import Source
+from chunkfold.stores.addresses import is_zarr
 from chunkfold.workflows.uploads import EXISTS, check_remote, upload
 
 FORMATS = {
@@ -171,7 +171,7 @@ def refuse_sources(out: str | Path | None, sources: Iterable[Source]) -> None:
     if out is None:
         return
     target = _place(out)
-    for source in sources:
+    for source in (origin for one in sources for origin in one.origins):
         place = _place(source.name if source.local_path is None else source.local_path)
         if target == place or target in place.parents or place in target.parents:
             raise PlanError(

@@ -135,6 +135,17 @@ class Work:
         parts = {number: source.parted(regions) for number, source in brought.items()}
         return Carried(parts, Own() if self.tasks is None else self.tasks.own(block.number))
 
+    def of_block(self, block: Block | None) -> Work:
+        """Return it as it travels with a block, or with a combine: without what that never reads.
+
+        Of several sources that are one, a block reads of few.
+        """
+        if all(len(source.origins) == 1 for source in self.sources):
+            return self
+        regions = [] if block is None else regions_of(self.layout, block)
+        sources = (one.parted(regions) if one.travels else one for one in self.sources)
+        return replace(self, sources=tuple(sources))
+
     def carrying(self, sources: Mapping[int, Source]) -> Work:
         """Return it with sources that a block brought, by their numbers."""
         return replace(self, sources=tuple(sources.get(n, s) for n, s in enumerate(self.sources)))

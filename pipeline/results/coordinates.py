@@ -21,6 +21,8 @@ from chunkfold.grid import Axis
 from chunkfold.planning.request import Request
 from chunkfold.results.attributes import of_a_part
 from chunkfold.sources.axis_names import axis_names
+from chunkfold.sources.h5_opening import group_attributes_of
+from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.opening import open_beside, open_node
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray, ZarrSource
@@ -143,10 +145,12 @@ def opened_beside(kept: Kept, name: str) -> AnyArray | None:
 
 def group_attributes(source: Source) -> Mapping[str, Any]:
     """Return the attributes of the group that a source is in; none if it cannot be opened."""
-    if not isinstance(source, ZarrSource):
-        return {}
-    array, address = source.array, (source.local_path or source.address or "").rstrip("/")
     try:
+        if isinstance(source, H5Source):
+            return group_attributes_of(source)
+        if not isinstance(source, ZarrSource):
+            return {}
+        array, address = source.array, (source.local_path or source.address or "").rstrip("/")
         if array.path:
             above = str(PurePosixPath(array.path).parent)
             found = zarr.open_group(array.store, path="" if above == "." else above, mode="r")

@@ -20,6 +20,7 @@ from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
+from chunkfold.stores.h5_files import close_idle
 from chunkfold.worker.computing import Told, brought
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
@@ -172,6 +173,7 @@ class InProcess:
         if self._tasks is not None:
             self._tasks.shutdown(cancel_futures=True)
             self._shared.stop()
+        close_idle()  # the caller may want to write to them now
 
 
 def _settle(done: Done, task: Callable[[], Folded]) -> None:

@@ -125,6 +125,7 @@ class OnCluster:
             with dask.config.set({_LARGE: 1 << 40}):
                 name = f"constants-{work.run}"
                 self._constants = self.submit(_ignored, name, constants_task, keys, work.held)
+        self._combining = self._work.of_block(None)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
@@ -141,7 +142,7 @@ class OnCluster:
             done,
             key,
             block_task,
-            self._work,
+            self._work.of_block(block),
             block,
             attempt,
             self._topic,
@@ -185,7 +186,7 @@ class OnCluster:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
         key = f"combine-{self._work.run}-{attempt}"
-        future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
+        future = self.submit(done, key, combine_task, self._combining, *parts, priority=1)
         return self._replaceable(future, done)
 
     def _replaceable(self, future: Any, done: Done) -> object:

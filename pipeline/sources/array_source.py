@@ -162,6 +162,23 @@ class PartsSource(Source):
         raise SourceError(f"{self.name}: {list(region)} did not come with the block that reads it")
 
 
+def copied(source: Source, regions: Sequence[Region]) -> PartsSource:
+    """Return copies of regions of a source, as blocks bring them.
+
+    Raises
+    ------
+    ChunkError
+        If one of them cannot be read.
+    """
+    parts = []
+    for region in regions:
+        shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
+        part = np.empty(shape, source.dtype)
+        source.read(region, part)
+        parts.append((tuple(region), part))
+    return PartsSource(source.name, source.dtype, source.grid, tuple(parts))
+
+
 def _within(part: slice, cut: slice) -> slice | None:
     """Return where a slice is in the elements of another; None if not all of it is there.
 
@@ -203,7 +220,10 @@ def array_source(array: Any) -> Source:
     except (TypeError, ValueError) as error:
         raise SourceError(f"{called}: its shape or dtype is none of NumPy's ({error})") from error
     chunks = getattr(array, "chunks", None)
-    grid = _grid(called, shape, chunks) if chunks else _cut(array, shape, dtype.itemsize)
+    if chunks:
+        grid = _grid(called, shape, chunks)
+    else:
+        grid = cut_in_memory(shape, dtype.itemsize, getattr(array, "strides", None) or ())
     return ArraySource(array, _name(array, called), grid, in_memory)
 
 
@@ -254,11 +274,16 @@ def cells_of_chunks(size: int, chunks: int | Sequence[int]) -> Cells:
     return Cells(size, max(extents), tuple(itertools.accumulate(extents, initial=0)))
 
 
-def _cut(array: Any, shape: tuple[int, ...], itemsize: int) -> tuple[Cells, ...]:
-    """Cut what has no chunks where its memory is continuous: along the axes that vary last."""
-    strides = getattr(array, "strides", None) or tuple(range(len(shape), 0, -1))
+def cut_in_memory(
+    shape: tuple[int, ...], itemsize: int, strides: Sequence[int] = ()
+) -> tuple[Cells, ...]:
+    """Cut what has no chunks where its memory is continuous: along the axes that vary last.
+
+    Without `strides` that is in C order.
+    """
+    steps = strides or tuple(range(len(shape), 0, -1))
     cells, room = [1] * len(shape), max(1, CHUNK_BYTES // max(1, itemsize))
-    for axis in sorted(range(len(shape)), key=lambda n: abs(strides[n])):
+    for axis in sorted(range(len(shape)), key=lambda n: abs(steps[n])):
         cells[axis] = max(1, min(shape[axis], room))
         room //= cells[axis]
         if not room:

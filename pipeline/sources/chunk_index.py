@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.sources.direct_route import objects_of
+from chunkfold.stores.icechunk_store import Snapshot
 from chunkfold.stores.listing import PAGE, Entry
 from chunkfold.stores.objects import LocalObjects
 
@@ -30,6 +31,8 @@ _OF_A_RANGE = 64
 """Keys that are looked at to part them."""
 MOST_OBJECTS = 1 << 26
 """Objects, stored or not, beyond which a table of them would take gigabytes."""
+MOST_ASKED = 1 << 20
+"""Objects up to which Icechunk is asked which there are: it tells one in microseconds."""
 _AT_ONCE = 1 << 16
 """Entries of a listing that are laid over the grid at a time."""
 
@@ -56,6 +59,8 @@ def list_objects(array: Any) -> Listing | None:
     grid = tuple(-(-size // max(1, cell)) for size, cell in zip(array.shape, unit, strict=True))
     # Chunk (1, 2, 3) is "c/1/2/3" or "1.2.3" and the like; without axes it is "c" or "0".
     prefix, separator = _spelling(key, len(grid)) if grid else (key(()), "/")
+    if isinstance(array.store, Snapshot) and math.prod(grid) <= MOST_ASKED:
+        return _on_grid(((place, 1, 0) for place in array.store.chunks_of(array.path)), grid)
     if objects is None or prefix is None or math.prod(grid) > MOST_OBJECTS:
         return None
     found: Iterable[Found]

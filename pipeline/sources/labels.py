@@ -18,7 +18,8 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.cf_packing import packing_of
-from chunkfold.sources.opening import check_dtype, open_zarr
+from chunkfold.sources.opening import check_dtype, open_any
+from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.stores.addresses import NO_OPTIONS
 from chunkfold.stores.regular_files import refuse_special
 from chunkfold.units import size_text
@@ -112,9 +113,9 @@ def _read_npy(path: Path) -> Given:
 
 
 def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool) -> Given:
-    source = open_zarr(by, options or NO_OPTIONS)
+    source = open_any(by, options or NO_OPTIONS)
     _refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
-    if source.dtype.kind in "TUS":
+    if isinstance(source, ZarrSource) and source.dtype.kind in "TUS":
         values = np.asarray(source.array[...])
     else:
         check_dtype(source)
@@ -123,7 +124,8 @@ def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool)
             source.read([slice(0, size, 1) for size in source.shape], values)
         packing = packing_of(source) if mask_and_scale else None
         values = values if packing is None else packing.values(values)
-    called = PurePosixPath(source.array.path or source.name).stem
+    array = source.array if isinstance(source, ZarrSource) else None
+    called = PurePosixPath((array and array.path) or source.name).stem
     return _given(values, source.dims, source.name, called)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
-import zipfile
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,48 +14,41 @@ from chunkfold.decoding.codec_metadata import unknown_codec, why_undecodable
 from chunkfold.decoding.decodable import why_not_decoded
 from chunkfold.errors import DeviceError, PlanError, SourceError
 from chunkfold.kernels.dtypes import stored_name
-from chunkfold.redaction import shown_address, without_secrets
-from chunkfold.refusals import denial
+from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import array_source
 from chunkfold.sources.dask_source import dask_source, is_dask
 from chunkfold.sources.group_members import Member, members_of, open_as_it_is
+from chunkfold.sources.h5_opening import beside_dataset, open_dataset, open_datasets, refuse_group
+from chunkfold.sources.h5_source import H5Source, given_source
+from chunkfold.sources.not_opened import inside, nearest, why_not
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray, ZarrSource, as_stored
 from chunkfold.stores.addresses import (
     NO_OPTIONS,
-    Folder,
     beside,
+    is_packed,
     local_path,
     located,
     on_disk,
+    refuse_options,
     within,
 )
-from chunkfold.stores.regular_files import special
-from chunkfold.stores.remote import hint, message_of, missing_of, nothing_at
-
-_LOOKED_AT = 4096
-"""Bytes at a file's beginning that tell what it is."""
-_REFERENCES = re.compile(rb'\s*\{.*"(refs|\.zgroup|\.zattrs|zarr\.json)"\s*:', re.DOTALL)
-"""How references begin as kerchunk and VirtualiZarr write them."""
-
+from chunkfold.stores.h5_files import h5_at
+from chunkfold.stores.icechunk_store import Snapshot
+from chunkfold.stores.remote import message_of, missing_of
 
 _NOT_FOR_US = ("PermissionDeniedError", "UnauthenticatedError")
 """What obstore calls it: of stores that may not be listed it is what nothing at all looks like."""
 
 
-def is_zarr(folder: Folder) -> bool:
-    """Whether a folder is that of an array or a group."""
-    return any((folder / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
-
-
 def open_source(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     """Open what a user gives, if it can be reduced.
 
-    Paths and URLs of Zarr arrays, `zarr.Array`s, NumPy's arrays and all that has their interface,
-    Dask's arrays, and whatever has a shape, a dtype and regions, as h5py's datasets. A source that
-    is open already is not opened again. `options` are `storage_options` as `chunkfold.reduce` has
-    them.
+    Paths and URLs of Zarr arrays, of what is in archives, references or repositories of Icechunk,
+    and paths into HDF5 files; `zarr.Array`s, h5py's datasets, NumPy's arrays and all that has their
+    interface, Dask's arrays, and whatever has a shape, a dtype and regions. A source that is open
+    already is not opened again. `options` are `storage_options` as `chunkfold.reduce` has them.
 
     Raises
     ------
@@ -94,9 +85,37 @@ def open_any(source: Any, options: StorageOptions = NO_OPTIONS) -> Source:
     """
     if isinstance(source, Source) and not isinstance(source, ZarrSource):
         return source
-    if not isinstance(source, (str, os.PathLike, zarr.Array, zarr.Group, ZarrSource)):
-        return dask_source(source) if is_dask(source) else array_source(source)
-    return open_zarr(source, options)
+    if isinstance(source, (str, os.PathLike)) and (found := _in_h5(source, options)):
+        return open_dataset(*found)
+    if isinstance(source, (str, os.PathLike, zarr.Array, zarr.Group, ZarrSource)):
+        return open_zarr(source, options)
+    if is_dask(source):
+        return dask_source(source)
+    return _of_h5py(source) or array_source(source)
+
+
+def _in_h5(
+    source: str | os.PathLike[str], options: StorageOptions = NO_OPTIONS
+) -> tuple[Path, str, str] | None:
+    """Return the HDF5 file that an address leads into, the path there, and what it is called.
+
+    None if it leads into none.
+    """
+    address = os.path.expanduser(os.fspath(source))  # noqa: PTH111 # it may be a URL
+    path = local_path(address)
+    found = None if path is None else h5_at(path)
+    if found is None:
+        return None
+    refuse_options(address, options)
+    return *found, shown_address(address)
+
+
+def _of_h5py(source: Any) -> Source | None:
+    """Return a dataset of h5py's as a source; None if it is none."""
+    h5py = sys.modules.get("h5py")  # whoever has one has imported that
+    if h5py is not None and isinstance(source, h5py.Group):
+        refuse_group(source)
+    return given_source(source) if h5py is not None and isinstance(source, h5py.Dataset) else None
 
 
 def open_zarr(source: Any, options: StorageOptions = NO_OPTIONS) -> ZarrSource:
@@ -128,7 +147,7 @@ class Unopened:
     """Whether there is none any more, though consolidated metadata name it."""
 
 
-def open_each(source: Any) -> list[ZarrSource | Unopened]:
+def open_each(source: Any) -> list[Source | Unopened]:
     """Open every array of a group, in the order of their paths; or the one array that is named.
 
     Their dtypes need not be such as can be reduced: `open_source` of each tells. Each is what its
@@ -139,6 +158,11 @@ def open_each(source: Any) -> list[ZarrSource | Unopened]:
     SourceError
         If there is nothing there, it is no Zarr, it cannot be listed, or has no arrays.
     """
+    if isinstance(source, (str, os.PathLike)) and (file := _in_h5(source)):
+        each = open_datasets(*file)
+        return [one if isinstance(one, Source) else Unopened(*one) for one in each]
+    if h5 := _of_h5py(source):
+        return [h5]
     node, name = _named(source)
     if isinstance(node, zarr.Array):
         return [ZarrSource(node, name)]
@@ -162,8 +186,6 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
     SourceError
         If something else is there, or it cannot be opened.
     """
-    if not isinstance(source, ZarrSource):
-        return None
     try:
         node = _beside(source, name)
     except Exception as error:
@@ -177,7 +199,11 @@ def open_beside(source: Source, name: str) -> AnyArray | None:
     return node
 
 
-def _beside(source: ZarrSource, name: str) -> AnyArray | zarr.Group | None:
+def _beside(source: Source, name: str) -> AnyArray | zarr.Group | None:
+    if isinstance(source, H5Source):
+        return beside_dataset(source, name)
+    if not isinstance(source, ZarrSource):
+        return None
     array, address = source.array, source.local_path or source.address or ""
     if array.path:
         return open_as_it_is(array.store, str(PurePosixPath(array.path).parent / name))
@@ -201,12 +227,12 @@ def open_node(source: Any) -> AnyArray | zarr.Group:
 def _array(source: Any, options: StorageOptions) -> ZarrSource:
     node, name = _named(source, options)
     if isinstance(node, zarr.Group):
-        inside = _inside(node, None if isinstance(source, zarr.Group) else name)
-        raise SourceError(f"{name}: is a Zarr group, not an array; {inside}")
+        named = inside(node, None if isinstance(source, zarr.Group) else name)
+        raise SourceError(f"{name}: is a Zarr group, not an array; {named}")
     return ZarrSource(node, name)
 
 
-def _arrays_in(group: zarr.Group, name: str) -> list[ZarrSource | Unopened]:
+def _arrays_in(group: zarr.Group, name: str) -> list[Source | Unopened]:
     """Return the arrays of a group, at whatever depth, in the order of their paths."""
     return [_member(one, within(name, one.path)) for one in members_of(group)]
 
@@ -238,7 +264,11 @@ def _named(source: Any, options: StorageOptions = NO_OPTIONS) -> tuple[AnyArray 
     if isinstance(source, zarr.Array):
         name = str(source.store_path)
         try:
-            return as_stored(source), name
+            found = as_stored(source)
+            named = isinstance(
+                found.store, Snapshot
+            )  # Icechunk's own name is where it is in memory
+            return found, str(found.store_path) if named else name
         except Exception as error:
             raise SourceError(f"{name}: cannot be opened again ({error})") from error
     if isinstance(source, (str, os.PathLike)):
@@ -255,8 +285,8 @@ def _opened(address: str, name: str, options: StorageOptions) -> AnyArray | zarr
     """Open an array or a group; `name` is what messages call its address."""
     path, store = local_path(address), None
     try:
-        if path is not None and on_disk(path) is None:
-            raise SourceError(f"{name}: no such path{_nearest(path)}")
+        if path is not None and on_disk(path) is None and not is_packed(path):
+            raise SourceError(f"{name}: no such path{nearest(path)}")
         store, inner = located(address, options)
         return open_as_it_is(store, inner)
     except (SourceError, PlanError):
@@ -265,88 +295,4 @@ def _opened(address: str, name: str, options: StorageOptions) -> AnyArray | zarr
         raise SourceError(f"{name}: {missing_of(error)}") from error
     except Exception as error:
         cause = getattr(store, "refused", None) or error
-        raise SourceError(f"{name}: {_why_not(address, path, cause)}") from error
-
-
-def _why_not(address: str, path: Path | None, error: Exception) -> str:
-    """Say why nothing could be opened at an address, which is a local path or None."""
-    if missing := unknown_codec(error):
-        return missing
-    found = None if path is None else on_disk(path)
-    if path is not None and found is not None:
-        if kind := _kind_of_file(path, found):
-            return kind
-        if found.is_dir() and not is_zarr(found):
-            what = "an archive" if isinstance(found, zipfile.Path) and not found.at else "a folder"
-            return f"{what}, but not a Zarr array or group{_stores_in(found, ', though')}"
-    if told := denial(error):
-        return without_secrets(told)
-    if path is None and isinstance(error, FileNotFoundError):
-        return nothing_at(address) or "there is no Zarr array or group"
-    message = message_of(error)
-    what = "cannot be opened as a Zarr array" if path is None else "not a Zarr array or group"
-    return f"{what} ({type(error).__name__}: {message})" + hint(address, message)
-
-
-def _stores_in(folder: Folder, lead: str) -> str:
-    """Name what there is in a folder that could have been meant, as far as it may be looked at."""
-    try:
-        paths: list[Folder] = sorted(itertools.islice(folder.iterdir(), 1000), key=str)
-        named = ", ".join([str(path).rstrip("/") for path in paths if is_zarr(path)][:20])
-    except OSError:
-        return ""
-    return f"{lead} these in it are: {named}" if named else ""
-
-
-def _kind_of_file(path: Path, found: Folder, inner: str = "") -> str:
-    """Say what a file is, if it is one that can be read, and what the address of `inner` in it."""
-    if kind := special(path):
-        return f"{kind}, not a Zarr array or group"
-    try:
-        with found.open("rb") as file:
-            begins = file.read(_LOOKED_AT)
-    except (OSError, ValueError):
-        return ""
-    if begins.startswith((b"\x89HDF", b"CDF")):
-        return (
-            "a NetCDF or HDF5 file, not a Zarr array or group; "
-            "xarray.open_dataset(...).to_zarr(...) makes a Zarr of it"
-        )
-    if begins.startswith(b"PK\x03\x04"):
-        return "a zip archive that was cut, or is damaged otherwise; copy it again"
-    if _REFERENCES.match(begins):
-        return f"a file of references to chunks, whose address is reference://{inner}::{path}"
-    return "a file, not a Zarr array or group, which is a folder"
-
-
-def _nearest(path: Path) -> str:
-    """Say how far a path that does not exist can be followed."""
-    parent = next((p for p in path.parents if on_disk(p)), None)
-    if parent is None or parent in (Path(), Path("/")):
-        return ""
-    found = on_disk(parent)
-    assert found is not None
-    if kind := _kind_of_file(parent, found, path.relative_to(parent).as_posix()):
-        return f" ({parent} is {kind})"
-    try:
-        store, inner = located(str(parent))
-        node = open_as_it_is(store, inner)
-    except Exception:  # noqa: BLE001 # a hint, for whatever the parent is
-        return f" ({parent} exists{_stores_in(found, ';')})"
-    if isinstance(node, zarr.Array):
-        return f" ({parent} is an array)"
-    return f" ({parent} is a Zarr group; {_inside(node, str(parent))})"
-
-
-def _inside(group: zarr.Group, name: str | None) -> str:
-    """Name the arrays of a group; of one without an address as Python has them."""
-    try:
-        arrays = [one.path for one in members_of(group) if one.found is not None]
-    except Exception as error:  # noqa: BLE001 # plain web servers do not list
-        why = unknown_codec(error) or message_of(error)
-        return f"name one of its arrays: it cannot be listed ({why})"
-    if not arrays:
-        return "there are no arrays in it"
-    shown = ", ".join(within(name, path) if name else f"group[{path!r}]" for path in arrays[:20])
-    more = f" and {len(arrays) - 20} more" if len(arrays) > 20 else ""
-    return f"its arrays: {shown}{more}"
+        raise SourceError(f"{name}: {why_not(address, path, cause)}") from error

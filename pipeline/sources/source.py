@@ -135,8 +135,17 @@ class Source(ABC):
         """Where it is on a local disk; None if it is elsewhere."""
         return None
 
+    @property
+    def origins(self) -> tuple[Source, ...]:
+        """The sources that it is made of: itself, but where several are one."""
+        return (self,)
+
     def parted(self, regions: Sequence[Sequence[slice]]) -> Source:
-        """Return it as a block brings it: where it does not travel, with these regions alone."""
+        """Return it as a block brings it, that reads these regions.
+
+        Where it does not travel, with their elements; of several that are one, with those alone
+        that they are in.
+        """
         del regions
         return self
 

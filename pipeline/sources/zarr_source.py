@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -33,11 +33,13 @@ from chunkfold.grid import Cells
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import refusal
 from chunkfold.settings import StorageOptions
+from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.guarded_stores import careful
+from chunkfold.stores.icechunk_store import Snapshot, as_snapshot
 from chunkfold.stores.remote import message_of
 from chunkfold.stores.remote_store import RemoteStore
 from chunkfold.stores.transient_faults import TRIES
@@ -69,6 +71,10 @@ class ZarrSource(Source):
 
     def __post_init__(self) -> None:
         refuse_code(self.array, self.name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is worked out of it, such as how it is decoded."""
+        return {one.name: self.__dict__[one.name] for one in fields(self)}
 
     def __repr__(self) -> str:
         return f"<ZarrSource {self.name}: {self.dtype}, shape {self.shape}>"
@@ -128,6 +134,8 @@ class ZarrSource(Source):
     def remote(self) -> bool:
         """Whether reading it is waiting for a network more than anything."""
         store = self.array.store  # archives behind a network are a kind of ZipStore
+        if isinstance(store, Snapshot):
+            return store.local is None
         return not isinstance(store, (LocalStore, MemoryStore)) and type(store) is not ZipStore
 
     @property
@@ -136,7 +144,18 @@ class ZarrSource(Source):
         store = self.array.store
         if type(store) is ZipStore:
             return str(store.path)
+        if isinstance(store, Snapshot):
+            return store.local and f"{store.local}/{self.array.path}"
         return f"{store.root}/{self.array.path}" if isinstance(store, LocalStore) else None
+
+    @property
+    def travels(self) -> bool:
+        """All do but what is in a session of Icechunk's that is written to."""
+        return not isinstance(self.array.store, Snapshot) or self.array.store.travels
+
+    def parted(self, regions: Sequence[Sequence[slice]]) -> Source:
+        """Return it, or of one that does not travel copies of regions."""
+        return self if self.travels else copied(self, regions)
 
     @property
     def object_shape(self) -> tuple[int, ...]:
@@ -340,5 +359,5 @@ class ZarrSource(Source):
 def as_stored(array: AnyArray) -> AnyArray:
     """Open an array anew: one that was just made may say its dtype in other words."""
     given: Any = {"zarr_format": array.metadata.zarr_format}  # never guessed again
-    store = careful(array.store)
+    store = as_snapshot(careful(array.store))
     return zarr.open_array(store=store, path=array.path, mode="r", **given)

@@ -2,7 +2,8 @@
 
 A chain names what lies in something before what that is, with `::` between: `zip://air::s.zip`,
 `reference://air::refs.json`. An archive on a local disk or in an object store is a folder, too:
-`s.zip/air`, `s3://bucket/s.zip/air`.
+`s.zip/air`, `s3://bucket/s.zip/air`; so are references, `refs.json/air`, and the repositories of
+Icechunk, `repo/air`, `icechunk:///data/repo/air?tag=v1`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ from chunkfold.redaction import without_secrets
 from chunkfold.settings import StorageOptions, absent_statuses
 from chunkfold.stores.archives import archive_at, archive_in
 from chunkfold.stores.guarded_stores import CarefulFsspec, opened_in_time, refuse_links
+from chunkfold.stores.icechunk_store import repository_at, repository_in
+from chunkfold.stores.references import (
+    chained,
+    references_at,
+    references_in,
+    tables_in,
+)
 from chunkfold.stores.remote import SCHEMES, open_store, said_shortly
 from chunkfold.stores.remote_store import RemoteStore
 
@@ -32,8 +40,12 @@ _IN_FILES = re.compile(r"(?i)(?:file|local)://")
 _ARCHIVE = re.compile(
     r"zip://(?P<inner>(?:(?!::).)*)(?:::(?P<outer>.*))?", re.IGNORECASE | re.DOTALL
 )
-_PARTS = re.compile(r"(?s)(?P<caches>(?:\w+::)*)(?P<place>.*?)(?P<outer>::.*)?")
-"""A chain's names of caches, what says where in it something lies, and what that is in."""
+_PARTS = re.compile(
+    r"(?s)(?P<caches>(?:\w+::)*)(?P<place>.*?)"
+    r"(?P<outer>::.*|\?(?:branch|tag|snapshot)=.*)?"
+)
+"""A chain's names of caches, what says where in it something lies, and what that is in; of what is
+in a repository, which version of that."""
 
 
 def within(address: str, key: str) -> str:
@@ -120,10 +132,35 @@ def on_disk(path: Path) -> Folder | None:
     return found if found.exists() else None
 
 
+def is_zarr(folder: Folder) -> bool:
+    """Whether a folder is that of an array or a group."""
+    return any((folder / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a local path leads into references, or into a repository of Icechunk's."""
+    return references_in(path) is not None or repository_in(path) is not None
+
+
+def refuse_options(address: str, options: StorageOptions) -> None:
+    """Refuse options of an address that takes none.
+
+    Raises
+    ------
+    PlanError
+        If there are some.
+    """
+    if options:
+        raise PlanError(
+            f"storage_options are given ({', '.join(options)}), but "
+            f"{without_secrets(address)!r} is no URL of {', '.join(SCHEMES)}: leave them out"
+        )
+
+
 def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, str]:
     """Return the store, or what zarr takes for one, that an address names, and the path in it.
 
-    `options` are of stores that obstore opens.
+    `options` are of stores that obstore opens, or Icechunk.
 
     Raises
     ------
@@ -135,16 +172,15 @@ def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, st
         Whatever the libraries raise.
     """
     path, zipped = local_path(address), _zipped(address)
-    if options and (path is not None or zipped is not None or not _by_obstore(address)):
-        raise PlanError(
-            f"storage_options are given ({', '.join(options)}), but "
-            f"{without_secrets(address)!r} is no URL of {', '.join(SCHEMES)}: leave them out"
-        )
+    if repository := repository_at(address, options):
+        return repository.opened(), repository.inner
+    if path is not None or zipped is not None or not _by_obstore(address):
+        refuse_options(address, options)
     if path is not None:
-        found = on_disk(path)
-        if isinstance(found, zipfile.Path):
-            return ZipStore(str(found.root.filename)), found.at.strip("/")
-        return str(path), ""
+        return _on_disk(path)
+    if referred := references_at(address):
+        refuse_options(address, options)
+        return _chain(chained(*referred)), ""
     absent = absent_statuses(options)
     if _by_obstore(address if zipped is None else zipped[0]):
         with said_shortly():
@@ -152,6 +188,20 @@ def located(address: str, options: StorageOptions = NO_OPTIONS) -> tuple[Any, st
                 return archive_at(zipped[0]), zipped[1]
             return archive_in(address) or (_remote(address, options, absent), "")
     return _chain(address) if "::" in address else address, ""
+
+
+def _on_disk(path: Path) -> tuple[Any, str]:
+    """Return the store of a local path, absolute as it travels, and the path in it."""
+    found = on_disk(path)
+    if isinstance(found, zipfile.Path):
+        archive = os.path.abspath(str(found.root.filename))  # noqa: PTH100 # links stay
+        return ZipStore(archive), found.at.strip("/")
+    if found is None or not is_zarr(found):
+        if referred := references_in(path):
+            return _chain(chained(*referred)), ""
+        if repository := repository_in(path):
+            return repository.opened(), repository.inner
+    return os.path.abspath(path), ""  # noqa: PTH100 # links stay
 
 
 def _remote(url: str, options: StorageOptions, absent: Collection[int]) -> RemoteStore:
@@ -180,9 +230,20 @@ def _chain(address: str) -> CarefulFsspec:
 
     Made as zarr makes them, `reference` refuses what it refers to on web servers, and `dir` all.
     """
-    from fsspec.core import url_to_fs
     from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
     refuse_links(address)
-    made, path = opened_in_time(address, lambda: url_to_fs(address))
+    made, path = opened_in_time(address, lambda: _files_of(address))
     return _Chain(AsyncFileSystemWrapper(made, asynchronous=True), read_only=True, path=path)
+
+
+def _files_of(address: str) -> tuple[Any, str]:
+    """Return fsspec's file system of a chain, and the path in it."""
+    from fsspec.core import url_to_fs
+
+    if tables := tables_in(address):
+        from chunkfold.stores.reference_tables import TabledReferences
+
+        return TabledReferences(tables[0]), tables[1]
+    made, path = url_to_fs(address)
+    return made, path

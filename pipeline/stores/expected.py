@@ -123,6 +123,38 @@ class Unlisted:
             self.missed.add(tuple(place))
 
 
+@dataclass(frozen=True)
+class Shifted:
+    """What is known of the objects of a source that others stand before, by their places in it."""
+
+    of: Expected
+    """What is known of the objects of all."""
+    axis: int
+    before: int
+    """Objects of others along the axis."""
+
+    @property
+    def listed(self) -> bool:
+        """Whether a listing told of them."""
+        return self.of.listed
+
+    def size_of(self, place: Place) -> int:
+        """Return the bytes of an object, 0 if they are not known or it is not stored."""
+        return self.of.size_of(self._whole(place))
+
+    def lacks(self, place: Place) -> bool:
+        """Whether an object is known not to be stored."""
+        return self.of.lacks(self._whole(place))
+
+    def check(self, place: Place, found: State | None) -> None:
+        """Compare an object with what is known."""
+        self.of.check(self._whole(place), found)
+
+    def _whole(self, place: Place) -> tuple[int, ...]:
+        axis = self.axis
+        return (*place[:axis], place[axis] + self.before, *place[axis + 1 :])
+
+
 def _written(nanoseconds: int) -> str:
     """Write a time in UTC, to the millisecond.
 

@@ -23,6 +23,7 @@ from chunkfold.errors import SourceError
 from chunkfold.redaction import without_secrets
 from chunkfold.settings import metadata_bytes, store_seconds
 from chunkfold.stores.content_encoding import decoded, encoding_of
+from chunkfold.stores.references import TABLES, tables_in
 from chunkfold.stores.regular_files import read_regular, refuse_special, too_large
 
 METADATA = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"})
@@ -80,10 +81,12 @@ def refuse_links(address: str) -> None:
     if refers is None:
         return
     target = refers["target"]
+    if tables := tables_in(address):
+        target = f"{tables[0]}/{TABLES}"
     files, path = opened_in_time(target, lambda: url_to_fs(target))
     status = opened_in_time(target, lambda: files.info(path))
     if status["type"] != "file":
-        return  # a folder of tables
+        return
     if (status.get("size") or 0) > metadata_bytes():
         raise too_large(without_secrets(target), metadata_bytes())
     content = opened_in_time(target, lambda: files.cat_file(path))
@@ -141,7 +144,7 @@ class CarefulFiles(LocalStore):
         if not self._is_open:
             await self._open()
         read = asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
-        return await _in_time(str(self.root / key), read)
+        return await in_time(str(self.root / key), read)
 
     async def get_partial_values(
         self, prototype: Any, key_ranges: Iterable[tuple[str, Any]]
@@ -169,7 +172,7 @@ class CarefulZip(ZipStore):
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Read a member, or a part of one; None if there is none."""
         read = asyncio.to_thread(self._locked, key, prototype, byte_range)
-        return await _in_time(f"{self}/{key}", read)
+        return await in_time(f"{self}/{key}", read)
 
     def _sync_open(self) -> None:
         refuse_special(self.path)
@@ -188,8 +191,8 @@ class CarefulObjects(ObjectStore[Any]):
         """Read an object, or a part of one; None if there is none."""
         name, most = f"{self.store}/{key}", _most_of(key)
         if byte_range is not None:
-            return await _in_time(name, super().get(key, prototype, byte_range))
-        found = await _in_time(name, self._whole(key, name, most))
+            return await in_time(name, super().get(key, prototype, byte_range))
+        found = await in_time(name, self._whole(key, name, most))
         return None if found is None else prototype.buffer.from_bytes(found)
 
     async def _whole(self, key: str, name: str, most: int | None) -> Any:
@@ -218,15 +221,22 @@ class CarefulFsspec(FsspecStore):
         """Read an object, or a part of one; None if there is none."""
         name, most = f"{self.path}/{key}", _most_of(key)
         if most is None or byte_range is not None:
-            return await _in_time(name, super().get(key, prototype, byte_range))
+            return await in_time(name, super().get(key, prototype, byte_range))
         part = RangeByteRequest(0, most + 1)
-        found = await _in_time(name, super().get(key, prototype, part))
+        found = await in_time(name, super().get(key, prototype, part))
         if found is not None and len(found) > most:
             raise too_large(without_secrets(name), most)
         return found
 
 
-async def _in_time(name: str, read: Awaitable[T]) -> T:
+async def in_time(name: str, read: Awaitable[T]) -> T:
+    """Wait for a read of what a name is of.
+
+    Raises
+    ------
+    SourceError
+        If it does not end in time.
+    """
     reading = asyncio.ensure_future(read)
     try:
         async with asyncio.timeout(store_seconds()) as waited:

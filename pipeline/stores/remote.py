@@ -45,7 +45,16 @@ _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or for public data AWS_SKIP_SIGNATURE=true",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or for public data GOOGLE_SKIP_SIGNATURE=true",
 }
+_H5 = re.compile(r"\.(?:h5|hdf5|he5|nc|nc4|cdf)(?:/[^?#]*)?(?:[?#]|$)", re.IGNORECASE)
+"""How addresses of HDF5's files end, or of what is in them."""
 _SCHEME = re.compile(r"(\w+)://")
+_EXTRAS = {
+    "fsspec": "remote",
+    "icechunk": "icechunk",
+    "obstore": "remote",
+    "pyarrow": "parquet",
+}
+"""Which of this package's extras has another package."""
 _OF_THE_CLOUD = "169.254.169.254"
 """Where machines of a cloud have credentials: who asks there found them nowhere else."""
 
@@ -242,13 +251,13 @@ def message_of(error: Exception) -> str:
 
 
 def missing_of(error: ImportError) -> str:
-    """Say which package a URL needs, other than those that are installed.
+    """Say which package an address needs, other than those that are installed.
 
     >>> missing_of(ImportError("Install s3fs to access S3"))
     'this kind of URL needs another package (Install s3fs to access S3)'
     """
-    own = error.name in ("obstore", "fsspec")
-    remedy = ": pip install 'chunkfold[remote]'" if own else ""
+    extra = _EXTRAS.get((error.name or "").partition(".")[0])
+    remedy = f": pip install 'chunkfold[{extra}]'" if extra else ""
     return f"this kind of URL needs another package ({error}){remedy}"
 
 
@@ -271,6 +280,8 @@ def nothing_at(url: str) -> str:
 
 def hint(address: str, message: str) -> str:
     """Say what may help where a store could not be opened; empty if nothing is known to."""
+    if _H5.search(address):
+        return "; files of HDF5 are read from a local disk: copy it, or write references of it"
     scheme = "".join(_SCHEME.findall(address)[-1:]).lower()
     if _OF_THE_CLOUD in message and scheme[:2] in _CREDENTIALS:
         return f"; no credentials were found: set {_CREDENTIALS[scheme[:2]]}"

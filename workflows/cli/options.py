@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,11 +18,14 @@ from chunkfold.planning.options import MODES, ON_BAD_CHUNK, Options
 from chunkfold.refusals import ABSENT
 from chunkfold.settings import ABSENT_STATUS
 from chunkfold.sources.cf_packing import not_applied
+from chunkfold.sources.concatenating import concatenate
+from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
+from chunkfold.workflows.job.sources import matching
 from chunkfold.workflows.outputs import shown
 from chunkfold.workflows.parsing import axis, parse_selection, wheres, with_edges, words
 
@@ -118,8 +121,26 @@ absent_status = click.option(
     "it such a chunk cannot be read.",
 )
 sources = stacked(
-    click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"), absent_status
+    click.argument("sources", nargs=-1, required=True, metavar="SOURCE [SOURCE]"),
+    click.option(
+        "--concatenate",
+        "joined",
+        metavar="AXIS",
+        help="All SOURCEs are one, along this axis, by number or name. They may be patterns: "
+        "'data/*.zarr/air', 'data/*.nc/air'.",
+    ),
+    absent_status,
 )
+
+
+def opened(sources: Sequence[str], joined: str | None) -> list[Source]:
+    """Open what the user named: each by itself, or all of them as one along an axis."""
+    if joined is None:
+        return [open_source(source) for source in sources]
+    addresses = [address for source in sources for address in matching(source)]
+    return [concatenate(addresses, axis(joined))]
+
+
 reduction = stacked(
     click.option(
         "--op",

@@ -28,6 +28,7 @@ from chunkfold.workflows.style import reason_table, show
 @options.as_json
 def command(
     sources: tuple[str, ...],
+    joined: str | None,
     specs: tuple[str, ...],
     scheduler: str | None,
     *,
@@ -50,9 +51,10 @@ def command(
       chunkfold plan store.zarr/temperature --device cpu/2
       chunkfold plan store.zarr/temperature --memory 500MB --json
       chunkfold plan store.zarr/temperature --op std --explain
+      chunkfold plan 'years/*.zarr/t2m' --concatenate time --op mean --axis time
       chunkfold plan store.zarr/temperature --op std --source --device pocl > std.cl
     """
-    request = asked(sources, options.asked_for(**reduction))
+    request = asked(options.opened(sources, joined), options.asked_for(**reduction))
     if scheduler is None:
         hands = posts(chosen_devices(list(specs) or None))
         made = plan(request, workers=len(hands), threads=THREADS, device=hands[0].device)

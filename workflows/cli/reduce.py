@@ -50,6 +50,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 @click.option("--manifest", metavar="FILE", help="Write there what was done, and how, as JSON.")
 def command(
     sources: tuple[str, ...],
+    joined: str | None,
     specs: tuple[str, ...],
     scheduler: str | None,
     output: str | None,
@@ -66,10 +67,11 @@ def command(
 ) -> None:
     """Reduce the Zarr array SOURCE and print the results.
 
-    SOURCE is a path or URL, into a zip archive too (store.zip/temperature), or a chain as fsspec
-    has them (reference://temperature::refs.json).
+    SOURCE is a path or URL, into a zip archive too (store.zip/temperature), an HDF5 or NetCDF-4
+    file (air.nc/temperature), references (refs.json/temperature) or a repository of Icechunk
+    (icechunk:///data/repo/temperature?tag=v1), or a chain as fsspec has them.
     A second SOURCE of equal shape is for reductions of two: dot, sum_sq_diff, max_abs_diff,
-    first_mismatch.
+    first_mismatch. With --concatenate all of them are one.
 
     Without --scheduler a local Dask cluster is started, with workers for each OpenCL device.
 
@@ -87,11 +89,14 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --mode fast
       chunkfold reduce store.zarr/temperature --op histogram --edges 200:320:60
       chunkfold reduce original.zarr copy.zarr --op first_mismatch --op max_abs_diff
+      chunkfold reduce era5.nc/t2m --op mean --mask-and-scale --skipna --axis time
+      chunkfold reduce 'years/*.nc/t2m' --concatenate time --op mean --axis time
+      chunkfold reduce 'icechunk:///data/repo/t2m?tag=v1' --op max
       chunkfold reduce s3://bucket/store.zarr/temperature --memory 2GiB --on-bad-chunk skip
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     # Bad input is found before a cluster is started for it.
-    request = asked(sources, options.asked_for(**reduction))
+    request = asked(options.opened(sources, joined), options.asked_for(**reduction))
     opened, on_bad_chunk = request.sources, request.options.on_bad_chunk
     if output is not None:
         check_writing(output, request.options, overwrite=overwrite)

@@ -13,9 +13,10 @@ from pathlib import Path
 from chunkfold.errors import JobError, MissingWarning
 from chunkfold.printable import printable
 from chunkfold.redaction import shown_address, without_secrets
-from chunkfold.sources.opening import Unopened, is_zarr, open_each
+from chunkfold.sources.not_opened import is_store
+from chunkfold.sources.opening import Unopened, open_each
 from chunkfold.sources.source import Source
-from chunkfold.stores.addresses import below, last_of, on_disk
+from chunkfold.stores.addresses import below, is_zarr, last_of, on_disk
 from chunkfold.stores.remote import LISTED, message_of, open_store, said_shortly
 
 MARKS = frozenset("*?[")
@@ -80,6 +81,19 @@ def _is_below(path: str, folder: str) -> bool:
     return path.startswith(f"{folder.rstrip('/')}/")
 
 
+def matching(pattern: str) -> list[str]:
+    """Return the addresses that a pattern matches, sorted; what is none is an address itself.
+
+    Raises
+    ------
+    JobError
+        If it matches nothing.
+    """
+    here = "://" not in pattern and not pattern.startswith(("/", "~"))
+    found = [address for address, _ in _matches(f"./{pattern}" if here else pattern)]
+    return [address.removeprefix("./") for address in found] if here else found
+
+
 def _matches(pattern: str) -> Iterator[tuple[str, str]]:
     """Yield addresses that a pattern matches, and what stands in the place of its marks."""
     parts = pattern.split("/")
@@ -109,13 +123,26 @@ def _local(base: str, parts: Sequence[str]) -> Iterator[str]:
     keys = sorted(glob.glob("/".join(parts), root_dir=root, recursive=True))  # noqa: PTH207 # ** follows links there
     for key in _once(root, keys) if "**" in parts else keys:
         path = root / key
-        if path.suffix == ".zip" or is_zarr(path):
+        if path.suffix == ".zip" or is_store(path):
             yield key
+    yield from _within_stores(root, parts)
     for n in (n for n, part in enumerate(parts[:-1], 1) if part.endswith(".zip")):
         for key in sorted(glob.glob("/".join(parts[:n]), root_dir=root)):  # noqa: PTH207
             archive = on_disk(root / key)
             if isinstance(archive, zipfile.Path):
                 yield from (f"{key}/{inner}" for inner in _zipped(archive, parts[n:]))
+
+
+def _within_stores(root: Path, parts: Sequence[str]) -> Iterator[str]:
+    """Yield what parts of a pattern match in what is no folder of Zarr, as `*.nc/air`.
+
+    Behind the store's own name there are no marks.
+    """
+    last = max(n for n, part in enumerate(parts, 1) if MARKS & set(part))
+    for n in range(last, len(parts)):
+        for key in sorted(glob.glob("/".join(parts[:n]), root_dir=root)):  # noqa: PTH207
+            if is_store(root / key) and not is_zarr(root / key):
+                yield "/".join((key, *parts[n:]))
 
 
 def _zipped(folder: zipfile.Path, parts: Sequence[str]) -> Iterator[str]:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import dask.array
+import fsspec
+import h5py
+import icechunk
 import numpy as np
 import pytest
 import zarr
 from distributed import Client
-from hypothesis import given
+from fsspec.implementations.reference import LazyReferenceMapper
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from zarr.storage import ZipStore
 
 import chunkfold as cf
 from chunkfold.errors import PlaceWarning
@@ -62,6 +70,114 @@ def irregular(values: np.ndarray, chunks: tuple[int, ...], _: Path) -> ArrayLike
     return ArrayLike(values, tuple(cuts))
 
 
+def in_h5(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> str:
+    """Store it in an HDF5 file, with filters; return the path of the dataset."""
+    with h5py.File(folder / "a.h5", "w") as file:
+        # HDF5 has no times: h5py stores them as what it does not look into.
+        times = values.dtype.kind in "mM"
+        file.create_dataset(
+            "deep/a",
+            data=values.astype(h5py.opaque_dtype(values.dtype)) if times else values,
+            chunks=chunks,
+            **({} if times else {"compression": "gzip", "shuffle": True}),
+        )
+    return f"{folder}/a.h5/deep/a"
+
+
+def by_h5py(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> h5py.Dataset:
+    """Return a dataset whose file is open."""
+    return h5py.File(in_h5(values, chunks, folder).removesuffix("/deep/a"))["deep/a"]
+
+
+def in_memory_h5(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> h5py.Dataset:
+    """Return a dataset of a file in memory, which nobody else can open."""
+    stored = Path(in_h5(values, chunks, folder).removesuffix("/deep/a")).read_bytes()
+    return h5py.File(io.BytesIO(stored))["deep/a"]
+
+
+def in_zip(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> str:
+    """Store it in an archive."""
+    with ZipStore(f"{folder}/a.zarr.zip", mode="w") as store:
+        made = zarr.create_array(
+            store, name="a", shape=values.shape, chunks=chunks, dtype=values.dtype
+        )
+        made[...] = values
+    return f"{folder}/a.zarr.zip/a"
+
+
+def referred(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> dict[str, Any]:
+    """Return references to the chunks of an array."""
+    group = zarr.open_group(folder / "g.zarr", mode="w", zarr_format=2)
+    made = group.create_array("a", shape=values.shape, chunks=chunks, dtype=values.dtype)
+    made[...] = values
+    refs: dict[str, Any] = {}
+    for path in (path for path in (folder / "g.zarr").rglob("*") if path.is_file()):
+        small = path.name.startswith(".z")
+        where = [str(path), 0, path.stat().st_size]
+        refs[path.relative_to(folder / "g.zarr").as_posix()] = path.read_text() if small else where
+    return refs
+
+
+def by_references(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> str:
+    """Store it, and references to it as JSON."""
+    refs = {"version": 1, "refs": referred(values, chunks, folder)}
+    (folder / "refs.json").write_text(json.dumps(refs))
+    return f"{folder}/refs.json/a"
+
+
+def by_tables(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> str:
+    """Store it, and references to it as tables."""
+    files = fsspec.filesystem("file")
+    where = f"{folder}/refs.parquet"
+    made = LazyReferenceMapper.create(where, fs=files, record_size=7, engine="pyarrow")
+    for key, to in sorted(referred(values, chunks, folder).items()):
+        made[key] = to
+    made.flush()
+    return f"{where}/a"
+
+
+def in_icechunk(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> str:
+    """Commit it to a repository."""
+    icechunk.set_logs_filter("error")
+    made = icechunk.Repository.create(icechunk.local_filesystem_storage(f"{folder}/repo"))
+    session = made.writable_session("main")
+    array = zarr.create_array(
+        session.store, name="a", shape=values.shape, chunks=chunks, dtype=values.dtype
+    )
+    array[...] = values
+    session.commit("all of it")
+    return f"icechunk://{folder}/repo/a"
+
+
+def joined(axis: int) -> Callable[[np.ndarray, tuple[int, ...], Path], Any]:
+    """Return what stores it in several parts along an axis, whose chunks do not go together."""
+
+    def parts(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> Any:
+        stores = itertools.cycle((in_zarr, in_h5, lambda values, *_: values))
+        cut = np.array_split(values, min(3, values.shape[axis]), axis=axis)
+        made = []
+        for number, part in enumerate(cut):
+            (folder / str(number)).mkdir()
+            smaller = tuple(min(n, size) for n, size in zip(chunks, part.shape, strict=True))
+            made.append(next(stores)(part, smaller, folder / str(number)))
+        return cf.concatenate(made, axis)
+
+    return parts
+
+
+def joined_chunks(values: np.ndarray, chunks: tuple[int, ...], folder: Path) -> Any:
+    """Store it in parts of whole chunks along the first axis."""
+    made = []
+    for start in range(0, values.shape[0], 2 * chunks[0]):
+        (folder / str(start)).mkdir()
+        part = values[start : start + 2 * chunks[0]]
+        path = folder / str(start) / "a.zarr"
+        array = zarr.create_array(path, shape=part.shape, chunks=chunks, dtype=part.dtype)
+        array[...] = part
+        made.append(path)
+    return cf.concatenate(made)
+
+
 KINDS: dict[str, Callable[[np.ndarray, tuple[int, ...], Path], Any]] = {
     "a path": in_zarr,
     "zarr's array": lambda values, chunks, folder: zarr.open_array(in_zarr(values, chunks, folder)),
@@ -75,6 +191,16 @@ KINDS: dict[str, Callable[[np.ndarray, tuple[int, ...], Path], Any]] = {
     "Dask's, irregular": lambda values, *given: dask.array.from_array(
         values, chunks=irregular(values, *given).chunks
     ),
+    "a path into HDF5": in_h5,
+    "h5py's dataset": by_h5py,
+    "h5py's dataset in memory": in_memory_h5,
+    "a path into an archive": in_zip,
+    "references": by_references,
+    "tables of references": by_tables,
+    "Icechunk": in_icechunk,
+    "several as one": joined(0),
+    "several as one, last axis": joined(-1),
+    "several as one, whole chunks": joined_chunks,
 }
 """How an array becomes a source of each kind."""
 
@@ -93,6 +219,7 @@ def ops_of(dtype: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_the_same_bits_from_every_kind(kind: str, data: st.DataObject, tmp_path_factory):
     dtype = data.draw(st.sampled_from(DTYPES))
@@ -119,11 +246,12 @@ def test_the_same_bits_from_every_kind(kind: str, data: st.DataObject, tmp_path_
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_memory_is_within_the_bound_that_is_told(kind: str, tmp_path: Path):
     values = values_of("float32", (40, 50, 60))
-    plan = cf.plan(KINDS[kind](values, (7, 50, 9), tmp_path), axis=0)
+    source = KINDS[kind](values, (7, 50, 9), tmp_path)
+    plan = cf.plan(source, axis=0)
     assert plan.memory.total >= plan.leaf_bytes
     assert str(plan).startswith("source    ")
     with pytest.raises(cf.PlanError, match="needs"):
-        cf.plan(KINDS[kind](values, (7, 50, 9), tmp_path), axis=0, memory=100)
+        cf.plan(source, axis=0, memory=100)
 
 
 def test_every_element_is_asked_for_once():
@@ -194,6 +322,16 @@ def test_arrays_in_memory_stay_here_unless_a_client_is_named(client: Client):
     pair = cf.reduce((values, values[::-1]), "dot", client=client)
     assert pair == cf.reduce((values, values[::-1]), "dot", client=client)
     assert not any("dict" in key for key in client.futures)  # what was brought is let go
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["a path into HDF5", "h5py's dataset", "tables of references", "Icechunk", "several as one"],
+)
+def test_workers_open_by_themselves_what_has_an_address(kind: str, client: Client, tmp_path: Path):
+    values = values_of("int16", (50, 60))
+    source = KINDS[kind](values, (7, 60), tmp_path)
+    assert (cf.reduce(source, axis=1, client=client) == values.sum(1)).all()
 
 
 def test_blocks_bring_their_own_elements_alone():

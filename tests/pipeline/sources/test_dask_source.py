@@ -147,7 +147,6 @@ def test_the_plan_says_what_its_memory_leaves_out():
         (lambda _: dask.bag.from_sequence([1]), "dask's Bag is no array"),
         (lambda x: da.ma.masked_greater(x, 3), "masked array.*skipna"),
         (lambda x: x.astype(object), "cannot be reduced"),
-        (lambda x: xr.Dataset({"air": ("x", x[0])}), "xarray's Dataset is no array"),
     ],
 )
 def test_what_cannot_be_reduced_is_refused(given: Callable[[Any], Any], told: str):

@@ -62,15 +62,17 @@ def test_a_source_travels_small(store: Path):
         ("plain", "not a Zarr array or group$"),
         ("", "a folder, but not a Zarr .*, though these in it are: .*s.zarr$"),
         ("file.txt", "a file, not a Zarr array or group"),
-        ("old.nc", r"a NetCDF or HDF5 file, not a Zarr.*to_zarr"),
+        ("old.nc", r"a NetCDF file of the classic format, not a Zarr.*to_zarr"),
+        ("cut.nc/t2m", r"cut.nc/t2m: cannot be opened as HDF5 \("),
         ("/proc/self/mem", "/proc/self/mem: not a Zarr array or group"),
-        ("old.nc/t2m", r"no such path \(.*old.nc is a NetCDF or HDF5 file"),
+        ("old.nc/t2m", r"no such path \(.*old.nc is a NetCDF file of the classic"),
     ],
 )
 def test_what_is_no_array_is_said_so(store: Path, path: str, match: str):
     (store.parent / "plain").mkdir()
     (store.parent / "file.txt").write_text("hello")
-    (store.parent / "old.nc").write_bytes(b"\x89HDF\r\n\x1a\n")
+    (store.parent / "old.nc").write_bytes(b"CDF\x01")
+    (store.parent / "cut.nc").write_bytes(b"\x89HDF\r\n\x1a\n")
     with pytest.raises(SourceError, match=match):
         open_source(store.parent / path)
 

@@ -9,11 +9,16 @@ import pickle
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 
+import fsspec
+import h5py
+import icechunk
 import numpy as np
 import pytest
 import zarr
+from fsspec.implementations.reference import LazyReferenceMapper
 from zarr.storage import MemoryStore, ZipStore
 
 import chunkfold as cf
@@ -24,10 +29,25 @@ from tests.web import served
 VALUES = np.arange(24.0).reshape(6, 4)
 
 
+@pytest.fixture(scope="module")
+def filled_folder(tmp_path_factory) -> Iterator[tuple[Path, str]]:
+    """The same group as a folder, archives, references, a repository; and a server."""
+    tmp_path = tmp_path_factory.mktemp("addresses")
+    with chdir(tmp_path):
+        fill_folder()
+    with served(tmp_path) as web:
+        yield tmp_path, web.url
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch) -> Iterator[Path]:
-    """The same group as a folder, archives and references; a server of all of them."""
-    monkeypatch.chdir(tmp_path)
+def folder(filled_folder: tuple[Path, str], monkeypatch) -> Path:
+    """Where it is; the server's address is in WEB."""
+    monkeypatch.chdir(filled_folder[0])
+    monkeypatch.setenv("WEB", filled_folder[1])
+    return filled_folder[0]
+
+
+def fill_folder() -> None:
     filled(zarr.open_group("d.zarr", mode="w", zarr_format=2))
     with ZipStore("s.zip", mode="w") as store:
         filled(zarr.open_group(store, mode="w"))
@@ -37,9 +57,14 @@ def folder(tmp_path: Path, monkeypatch) -> Iterator[Path]:
     references = {"version": 1, "refs": dict(referred(Path("d.zarr")))}
     Path("refs.json").write_text(json.dumps(references))
     Path("cut.zip").write_bytes(Path("s.zip").read_bytes()[:500])
-    with served(tmp_path) as web:
-        monkeypatch.setenv("WEB", web.url)
-        yield tmp_path
+    as_tables(references, "refs.parquet")
+    in_repository("repo")
+    with h5py.File("f.h5", "w") as file:
+        for name in ("v", "deep/v"):
+            made = file.create_dataset(name, data=VALUES, chunks=(3, 4))
+            lat = file.create_dataset(f"{name}_lat", data=VALUES[:, 0])
+            lat.make_scale()
+            made.dims[0].attach_scale(lat)
 
 
 def filled(group: zarr.Group) -> None:
@@ -56,6 +81,27 @@ def referred(store: Path) -> Iterator[tuple[str, str | list[object]]]:
         yield path.relative_to(store).as_posix(), to
 
 
+def as_tables(references: dict, folder: str) -> None:
+    """Write references as tables of two."""
+    files = fsspec.filesystem("file")
+    made = LazyReferenceMapper.create(folder, fs=files, record_size=2, engine="pyarrow")
+    for key, to in sorted(references["refs"].items()):
+        made[key] = to
+    made.flush()
+
+
+def in_repository(folder: str) -> None:
+    """Make a repository of two snapshots, the first of which is v1."""
+    icechunk.set_logs_filter("error")
+    made = icechunk.Repository.create(icechunk.local_filesystem_storage(folder))
+    session = made.writable_session("main")
+    filled(zarr.open_group(session.store, mode="w"))
+    made.create_tag("v1", snapshot_id=session.commit("first"))
+    session = made.writable_session("main")
+    zarr.open_array(session.store, path="later", mode="w", shape=3, dtype="i4")
+    session.commit("second")
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -65,6 +111,11 @@ def referred(store: Path) -> Iterator[tuple[str, str | list[object]]]:
         "WEB/s.zip/v", "zip://deep/v::WEB/s.zip", "WEB/a.zip", "zip://::WEB/a.zip",
         "reference://v::refs.json", "reference://deep/v::file://HERE/refs.json",
         "dir://v::file://HERE/d.zarr", "simplecache::file://HERE/d.zarr/v", "file://HERE/d.zarr/v",
+        "refs.json/v", "HERE/refs.json/deep/v", "file://HERE/refs.json/v", "WEB/refs.json/v",
+        "refs.parquet/v", "refs.parquet/deep/v", "reference://v::refs.parquet",
+        "WEB/refs.parquet/v", "repo/v", "repo/deep/v", "icechunk://HERE/repo/v", "icechunk://repo/v",
+        "icechunk://repo/deep/v?tag=v1", "icechunk://repo/v?branch=main", "f.h5/v", "f.h5/deep/v",
+        "file://HERE/f.h5/v",
     ],
 )  # fmt: skip
 def test_what_zarr_or_fsspec_opens_has_an_address(folder: Path, address: str):
@@ -91,9 +142,12 @@ def named_in(message: str) -> list[str]:
         ("s.zip/deep", 2), ("s.zip/nope", 4), ("zip://nope::s.zip", 4), ("s.zip/deep/nope", 2),
         ("file://HERE/s.zip", 4), ("file://HERE/s.zip/nope", 4), ("file://HERE/d.zarr", 4),
         ("top.zip", 1), ("top.zip/d.zarr", 4), ("top.zip/nope", 1), ("d.zarr/nope", 4),
-        ("WEB/s.zip", 4), ("zip://deep::WEB/s.zip", 2), ("refs.json", 1),
-        ("refs.json/deep/v", 1), ("reference://::refs.json", 4), ("reference://deep::refs.json", 2),
-        ("simplecache::file://HERE/d.zarr", 4), ("dir://deep::file://HERE/d.zarr", 2), ("HERE", 1),
+        ("WEB/s.zip", 4), ("zip://deep::WEB/s.zip", 2), ("refs.json", 4),
+        ("refs.json/deep", 2), ("refs.json/nope", 4), ("refs.parquet", 4), ("refs.parquet/no", 4),
+        ("repo", 5), ("repo/deep", 2), ("repo/nope", 5), ("icechunk://repo?tag=v1", 4),
+        ("icechunk://HERE/repo", 5), ("f.h5", 4), ("f.h5/deep", 2), ("f.h5/deep/no", 2),
+        ("reference://::refs.json", 4), ("reference://deep::refs.json", 2),
+        ("simplecache::file://HERE/d.zarr", 4), ("dir://deep::file://HERE/d.zarr", 2), ("HERE", 5),
     ],
 )  # fmt: skip
 def test_every_address_that_a_message_names_opens(folder: Path, address: str, offers: int):
@@ -141,7 +195,10 @@ def test_a_package_that_a_chain_needs_is_named_by_who_needs_it(monkeypatch):
         open_source("reference://v::s3://bucket/refs.json")
 
 
-@pytest.mark.parametrize("address", ["s.zarr", "zip://::s.zip", "simplecache::zip://g::s3://b/z"])
+@pytest.mark.parametrize(
+    "address",
+    ["s.zarr", "zip://::s.zip", "simplecache::zip://g::s3://b/z", "icechunk:///r?tag=v/1"],
+)
 def test_what_is_within_is_below_and_last_and_has_others_beside(address: str):
     inner = within(address, "deep/air")
     assert below(address, inner) == "deep/air"

@@ -1,0 +1,290 @@
+"""Several sources as one, along an axis: what `numpy.concatenate` makes of arrays, unread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from chunkfold.decoding.decode_units import InTurn
+from chunkfold.decoding.direct import Region
+from chunkfold.errors import SourceError
+from chunkfold.grid import Cells
+from chunkfold.sources.array_source import copied
+from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.source import Source
+from chunkfold.stores.expected import Expected, Shifted
+
+_AT_ONCE = 32
+"""Parts that are listed or looked at again at the same time: most of it is waiting for stores."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ConcatenatedSource(Source):
+    """Sources that follow each other along an axis. Each is read by itself."""
+
+    name: str
+    parts: Mapping[int, Source]
+    """By their numbers; a block brings those alone that it reads of, and the first."""
+    starts: tuple[int, ...]
+    """Where each begins along the axis, and where the last one ends."""
+    axis: int
+    element: np.dtype
+    """Of all; in this host's byte order where theirs differ."""
+    most: int
+    """Elements of the largest cell along the axis."""
+    noted: Mapping[str, Any]
+    """Attributes that all have alike."""
+    aligned: bool
+    """Whether stored objects of all make up one grid, and stand for the same where none is."""
+    travels_whole: bool
+    waits: bool
+    """Whether any is behind a network."""
+    turned: bool
+    """Whether chunks of all can be brought side by side."""
+
+    def __repr__(self) -> str:
+        return f"<ConcatenatedSource {self.name}: {self.dtype}, shape {self.shape}>"
+
+    @property
+    def _first(self) -> Source:
+        return self.parts[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of all together."""
+        return self._along(self._first.shape, self.starts[-1])
+
+    def _along(self, extents: Sequence[int], length: int) -> tuple[int, ...]:
+        return (*extents[: self.axis], length, *extents[self.axis + 1 :])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of an element."""
+        return self.element
+
+    @cached_property
+    def grid(self) -> tuple[Cells, ...]:
+        """Where chunks meet; across the axis those of the first."""
+        cells = list(self._first.grid)
+        cells[self.axis] = self._cells()
+        return tuple(cells)
+
+    def _cells(self) -> Cells:
+        size, cell = self.starts[-1], self._first.grid[self.axis]
+        if self.aligned and cell.bounds is None:
+            inner = zip(self.starts[1:-1], itertools.repeat(cell.cell), strict=False)
+            if all(start % one == 0 for start, one in inner) and cell.cell == self.most:
+                return Cells(size, self.most)
+        bounds = {0, *self.starts}
+        for number, part in self.parts.items():
+            bounds.update((part.grid[self.axis].offsets + self.starts[number]).tolist())
+        return Cells(size, self.most, tuple(sorted(bounds)))
+
+    @property
+    def dims(self) -> tuple[str | None, ...] | None:
+        """Names of the axes."""
+        return self._first.dims
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """Those that all have alike."""
+        return self.noted
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Those of all."""
+        return {**super().metadata, "parts": [part.metadata for part in self.parts.values()]}
+
+    @property
+    def fill(self) -> Any:
+        """The value of elements that are not stored, where it is one."""
+        return self._first.fill
+
+    @property
+    def missing_fill(self) -> Sequence[Any]:
+        """The fill value, if it stands for nothing."""
+        return self._first.missing_fill
+
+    @property
+    def kind(self) -> str:
+        """How they are read."""
+        return f"{len(self.starts) - 1:,} arrays along axis {self.axis}; {self._first.kind}"
+
+    @property
+    def remote(self) -> bool:
+        """Whether any is behind a network."""
+        return self.waits
+
+    @property
+    def travels(self) -> bool:
+        """Whether all do."""
+        return self.travels_whole
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether parts of a chunk of any can be read alone."""
+        return all(part.as_it_is for part in self.parts.values())
+
+    @property
+    def origins(self) -> tuple[Source, ...]:
+        """All that it is made of."""
+        return tuple(itertools.chain.from_iterable(one.origins for one in self.parts.values()))
+
+    def parted(self, regions: Sequence[Sequence[slice]]) -> Source:
+        """Return it with the parts that regions are in, or copies of them where not all travel."""
+        if not self.travels:
+            return copied(self, regions)
+        wanted = {0, *(number for region in regions for number, _, _ in self._cut(region))}
+        return replace(self, parts={number: self.parts[number] for number in sorted(wanted)})
+
+    def check_unchanged(self) -> None:
+        """Notice that any was replaced."""
+        _each(self.parts.values(), lambda part: part.check_unchanged())
+
+    def reopened(self) -> Source:
+        """Return it as it is now."""
+        return concatenated(_each(self.parts.values(), lambda part: part.reopened()), self.axis)
+
+    def listing(self) -> Listing | None:
+        """List what is stored, where objects of all make up one grid."""
+        if not self.aligned:
+            return None
+        listed = _each(self.parts.values(), lambda part: part.listing())
+        found = [one for one in listed if one is not None]
+        if len(found) < len(listed):
+            return None
+        sizes = np.concatenate([one.sizes for one in found], axis=self.axis)
+        return Listing(sizes, max(one.newest for one in found))
+
+    @property
+    def object_shape(self) -> tuple[int, ...]:
+        """Extents of what is stored as one object, if that is one grid."""
+        return self._first.object_shape if self.aligned else self.unit
+
+    @property
+    def object_kind(self) -> str:
+        """What people call such objects."""
+        return self._first.object_kind
+
+    def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:
+        """What the part takes that takes most."""
+        kinds = {(type(part), part.unit): part for part in self.parts.values()}
+        return max(part.reading_bytes(leaf_bytes, touched_bytes) for part in kinds.values())
+
+    def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None = None) -> None:
+        """Read what each part has of a region."""
+        if out.ndim != len(region):  # in turn
+            for _ in self.each(iter([(region, known)]), InTurn(out)):
+                pass
+            return
+        before: tuple[slice, ...] = (slice(None),) * self.axis
+        for number, within, cut in self._cut(region):
+            part, into = self._part(number), out[(*before, within)]
+            part.read(cut, into.view(part.dtype), self._known(number, known))
+            if part.dtype != self.dtype:
+                into.byteswap(inplace=True)
+
+    @property
+    def in_turn(self) -> Any:
+        """Alike for those whose parts are, and are as long."""
+        return (self.axis, self.starts, self._first.in_turn) if self.turned else None
+
+    def each(self, regions: Iterator[Region], out: InTurn) -> Iterator[None]:
+        """Bring the chunks of regions, of one part after the other."""
+        pieces = (
+            (number, (cut, self._known(number, known)))
+            for region, known in regions
+            for number, _, cut in self._cut(region)
+        )
+        for number, own in itertools.groupby(pieces, key=lambda piece: piece[0]):
+            yield from self._part(number).each((piece for _, piece in own), out)
+
+    def _part(self, number: int) -> Source:
+        if number not in self.parts:
+            raise SourceError(f"{self.name}: part {number} did not come with the block")
+        return self.parts[number]
+
+    def _known(self, number: int, known: Expected | None) -> Expected | None:
+        """Return what is known of the objects of a part."""
+        if known is None or not self.aligned:
+            return None
+        unit = self.object_shape[self.axis]
+        return Shifted(known, self.axis, self.starts[number] // unit)
+
+    def _cut(self, region: Sequence[slice]) -> Iterator[tuple[int, slice, tuple[slice, ...]]]:
+        """Yield the parts that a region is in: number, where it is in the region, and in them."""
+        along = region[self.axis]
+        start, step = along.start, along.step or 1
+        count = len(range(start, along.stop, step))
+        done, number = 0, int(np.searchsorted(self.starts, start, side="right")) - 1
+        while done < count:
+            first, end = self.starts[number], self.starts[number + 1]
+            here = min(count, -(-(end - start) // step))  # elements before its end
+            if here > done:
+                begin = start + done * step - first
+                own = slice(begin, begin + (here - done - 1) * step + 1, step)
+                cut = (*region[: self.axis], own, *region[self.axis + 1 :])
+                yield number, slice(done, here), cut
+                done = here
+            number += 1
+
+
+def concatenated(sources: Iterable[Source], axis: int) -> ConcatenatedSource:
+    """Return sources as one along an axis, which have been seen to go together."""
+    parts = list(sources)
+    first = parts[0]
+    starts = tuple(itertools.accumulate((part.shape[axis] for part in parts), initial=0))
+    unit = first.object_shape
+    alike = all(part.dtype == first.dtype for part in parts)
+    element = first.dtype if alike else first.dtype.newbyteorder("=")
+    fills = {np.asarray(part.fill, element).tobytes() for part in parts}
+    inner = [part.shape[axis] % max(1, unit[axis]) == 0 for part in parts[:-1]]
+    aligned = len(fills) == 1 and all(inner)
+    aligned = aligned and all(part.object_shape == unit for part in parts)
+    turns = {part.in_turn for part in parts}
+    common = dict(first.attributes)
+    for part in parts[1:]:
+        other = part.attributes
+        common = {
+            key: value
+            for key, value in common.items()
+            if key in other and str(other[key]) == str(value)
+        }
+    return ConcatenatedSource(
+        name=_called(parts, axis),
+        parts=dict(enumerate(parts)),
+        starts=starts,
+        axis=axis,
+        element=element,
+        most=max(part.unit[axis] for part in parts),
+        noted=common,
+        aligned=aligned,
+        travels_whole=all(part.travels for part in parts),
+        waits=any(part.remote for part in parts),
+        turned=aligned and alike and len(turns) == 1 and None not in turns,
+    )
+
+
+def _called(parts: Sequence[Source], axis: int) -> str:
+    named = [part.name for part in parts]
+    shown = named if len(named) < 4 else [named[0], "...", named[-1]]
+    return f"{', '.join(shown)} ({len(named):,} along axis {axis})"
+
+
+def _each(parts: Iterable[Source], call: Callable[[Source], T]) -> list[T]:
+    """Do something with each part, with several at once; in their order.
+
+    Raises
+    ------
+    Exception
+        What the first one raised that did.
+    """
+    with ThreadPoolExecutor(_AT_ONCE, "chunkfold-parts") as pool:
+        return list(pool.map(call, parts))

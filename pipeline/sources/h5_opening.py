@@ -1,0 +1,189 @@
+"""Open what is in HDF5 files: a dataset by its path, all of a group, and what stands beside one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.dtype import VariableLengthUTF8
+
+from chunkfold.errors import ChangedError, SourceError
+from chunkfold.kernels.dtypes import kind_of
+from chunkfold.sources.h5_attributes import attributes_of, datasets_in
+from chunkfold.sources.h5_source import H5Source, h5_source
+from chunkfold.sources.zarr_source import AnyArray
+from chunkfold.stores.h5_files import H5File
+
+_NAMED = 20
+"""Datasets that a message names."""
+_MOST_BESIDE = 64 << 20
+"""Bytes of an array beside another, which is held whole."""
+_TEXTS = "OSU"
+
+
+def open_dataset(file: Path, inner: str, name: str) -> H5Source:
+    """Open a dataset of a file by its path there; `name` is what messages call it.
+
+    Raises
+    ------
+    SourceError
+        If there is none, the file cannot be opened, or h5py is not installed.
+    """
+    with _node(file, inner, name) as (node, at):
+        import h5py
+
+        if isinstance(node, h5py.Dataset):
+            return h5_source(node, name, at, inner)
+        where = "an HDF5 file" if not inner else "a group of an HDF5 file"
+        raise SourceError(f"{name}: is {where}, not an array; {_inside(node, name)}")
+
+
+def open_datasets(file: Path, inner: str, name: str) -> list[H5Source | tuple[str, SourceError]]:
+    """Open all datasets of a file, or of a group in it, in the order of their paths.
+
+    Of one that cannot be opened there is its name, and why. Those of texts are left out.
+
+    Raises
+    ------
+    SourceError
+        If there are none, or as `open_dataset`.
+    """
+    with _node(file, inner, name) as (node, at):
+        import h5py
+
+        if isinstance(node, h5py.Dataset):
+            return [h5_source(node, name, at, inner)]
+        found: list[H5Source | tuple[str, SourceError]] = []
+        for path, dataset in datasets_in(node).items():
+            called = f"{name.rstrip('/')}/{path}"
+            try:
+                found.append(h5_source(dataset, called, at, f"{inner}/{path}".strip("/")))
+            except SourceError as error:
+                found.append((called, error))
+        if not found:
+            raise SourceError(f"{name}: there are no datasets in it")
+        return found
+
+
+def refuse_group(group: Any) -> None:
+    """Refuse a group, or a file, that h5py has open: its datasets are named.
+
+    Raises
+    ------
+    SourceError
+        Always.
+    """
+    paths = list(datasets_in(group))
+    named = ", ".join(f"group[{path!r}]" for path in paths[:_NAMED]) or "none"
+    raise SourceError(f"{group.file.filename}: is an HDF5 group, not an array; its arrays: {named}")
+
+
+def beside_dataset(source: H5Source, name: str) -> AnyArray | None:
+    """Return a dataset of the group that another is in, as an array of zarr's; None if none is.
+
+    Raises
+    ------
+    SourceError
+        If it is there, but cannot be read, or is larger than coordinates are.
+    """
+    path = str(PurePosixPath(source.path).parent / name)
+    with _again(source) as file:
+        import h5py
+
+        dataset = file.get(path)
+        if not isinstance(dataset, h5py.Dataset):
+            return None
+        found = h5_source(dataset, path, source.file, path)
+        if found.nbytes > _MOST_BESIDE:
+            raise SourceError(f"it has {found.nbytes:,} bytes, more than {_MOST_BESIDE:,}")
+        values = dataset.asstr()[...] if h5py.check_string_dtype(dataset.dtype) else dataset[...]
+        values = np.asarray(values)
+        if kind_of(found.dtype) not in "biufcmM" and values.dtype.kind not in _TEXTS:
+            raise SourceError(f"its dtype {found.dtype} is neither numeric, nor a time, nor text")
+        texts = values.dtype.kind in _TEXTS
+        dtype: Any = VariableLengthUTF8() if texts else found.dtype
+        made = zarr.create_array(
+            {},
+            shape=values.shape,
+            dtype=dtype,
+            attributes=dict(found.noted),
+            dimension_names=found.names,
+        )
+        made[...] = values.astype(object if texts else found.dtype)
+        return zarr.open_array(made.store, mode="r")
+
+
+def group_attributes_of(source: H5Source) -> Mapping[str, Any]:
+    """Return the attributes of the group that a dataset is in."""
+    with _again(source) as file:
+        return attributes_of(file[str(PurePosixPath(source.path).parent)])
+
+
+@contextmanager
+def _again(source: H5Source) -> Iterator[Any]:
+    """Open the file of a source, or use the one that is open."""
+    if source.dataset is not None:
+        yield source.dataset.file
+        return
+    assert source.file is not None
+    with source.file.opened(kept=False) as file:
+        yield file
+
+
+@contextmanager
+def _node(file: Path, inner: str, name: str) -> Iterator[tuple[Any, H5File]]:
+    """Open a file; yield what is at a path in it, links followed, and the file.
+
+    Raises
+    ------
+    SourceError
+        If there is nothing, or it cannot be opened.
+    """
+    try:
+        at = H5File.at(str(file))
+        with at.opened(kept=False) as opened:
+            if inner and inner not in opened:
+                known = next(_known_above(opened, inner))
+                where = f"{file}/{known}" if known else str(file)
+                said = _said(opened[known] if known else opened, where)
+                raise SourceError(f"{name}: there is no dataset of that name; {where} is {said}")
+            node = opened[inner] if inner else opened
+            yield node, at
+    except (SourceError, ChangedError):
+        raise
+    except ImportError as error:
+        raise SourceError(
+            f"{name}: is in an HDF5 file, which is read by another package ({error}): "
+            "pip install 'chunkfold[hdf5]'"
+        ) from error
+    except (OSError, KeyError, RuntimeError, ValueError) as error:
+        raise SourceError(f"{name}: cannot be opened as HDF5 ({error})") from error
+
+
+def _known_above(opened: Any, inner: str) -> Iterator[str]:
+    """Yield what there is of the way to a path, the nearest first."""
+    for parent in PurePosixPath(inner).parents:
+        at = "" if str(parent) == "." else str(parent)
+        if not at or at in opened:
+            yield at
+
+
+def _said(node: Any, name: str) -> str:
+    import h5py
+
+    return "an array" if isinstance(node, h5py.Dataset) else f"a group; {_inside(node, name)}"
+
+
+def _inside(group: Any, name: str) -> str:
+    """Name the datasets of a group."""
+    paths = list(datasets_in(group))
+    if not paths:
+        return "there are no arrays in it"
+    shown = ", ".join(f"{name.rstrip('/')}/{path}" for path in paths[:_NAMED])
+    return f"its arrays: {shown}" + (
+        f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    )

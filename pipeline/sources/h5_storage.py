@@ -1,0 +1,91 @@
+"""How an HDF5 dataset is stored: in which files, by which filters, with a fill value or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+from chunkfold.errors import SourceError
+from chunkfold.stores.h5_files import H5File, Options
+
+_DRIVERS = {"sec2": None, "stdio": "stdio"}
+"""h5py's drivers of files that others open as well, and what they are opened with."""
+
+_KNOWN = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
+"""Filters by their numbers, as h5py calls them."""
+
+
+def with_others(file: H5File, dataset: Any, name: str) -> H5File:
+    """Return a file with those that a dataset in it is in, or made of.
+
+    Raises
+    ------
+    SourceError
+        If one of these is not there: HDF5 would take its elements for fill.
+    """
+    own = os.path.abspath(str(dataset.file.filename))  # noqa: PTH100 # links stay
+    paths = {own}
+    if dataset.is_virtual:
+        folder = PurePath(own).parent
+        named = {one.file_name for one in dataset.virtual_sources()} - {"."}
+        # Those of a series, "%b" in their name, may be as many as there are.
+        paths |= {str(folder / one) for one in named if "%" not in one}
+    try:
+        return file.with_others(paths)
+    except OSError as error:
+        raise SourceError(
+            f"{name}: is made of other files, one of which is missing ({error})"
+        ) from error
+
+
+def file_of(file: Any) -> H5File | None:
+    """Return how others open a file that is open here; None if they cannot."""
+    driver = str(file.driver)
+    if driver not in _DRIVERS:
+        return None
+    if file.mode != "r":
+        file.flush()  # others read what is on the disk
+    _, slots, nbytes, preempted = file.id.get_access_plist().get_cache()
+    given: dict[str, Any] = {"rdcc_nslots": slots, "rdcc_nbytes": nbytes, "rdcc_w0": preempted}
+    if _DRIVERS[driver] is not None:
+        given["driver"] = _DRIVERS[driver]
+    if file.swmr_mode:
+        given["swmr"] = True
+    options: Options = tuple(sorted(given.items()))
+    try:
+        return H5File.at(file.filename, options)
+    except OSError:  # it was removed, and lives as long as it is open
+        return None
+
+
+def fills(plist: Any) -> bool:
+    """Whether elements that were never written have a value: the creator may have waived it."""
+    from h5py import h5d
+
+    return bool(
+        plist.get_fill_time() != h5d.FILL_TIME_NEVER
+        and plist.fill_value_defined() != h5d.FILL_VALUE_UNDEFINED
+    )
+
+
+def filters_of(plist: Any, name: str) -> Iterator[str]:
+    """Yield the names of a dataset's filters, in the order in which chunks went through them.
+
+    Raises
+    ------
+    SourceError
+        If one is not there.
+    """
+    from h5py import h5z
+
+    for number in range(plist.get_nfilters()):
+        code, _, _, label = plist.get_filter(number)
+        called = _KNOWN.get(code, label.decode(errors="replace").split(";")[0] or str(code))
+        if not h5z.filter_avail(code):
+            raise SourceError(
+                f"{name}: its filter {called!r} (number {code}) is not there: "
+                "pip install hdf5plugin has most"
+            )
+        yield called

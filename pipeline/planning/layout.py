@@ -209,23 +209,14 @@ class Layout:
         inputs are `staged` as the first one is; behind them are those that are held.
         """
         shape = tuple(cut.stop - cut.start for cut in within)
-        if held:
-            others: list[Sequence[int] | None] = [None] * (staged - 1)
-            others += [one.strides(len(shape)) for one in held]
-            firsts = [0] * (staged - 1) + [one.first(pieces, within) for one in held]
-            index = self._index(pieces, within) if indexed else 0
-            return box(
-                shape,
-                self.reduced,
-                index_strides=c_strides(self.shape) if indexed else None,
-                index=index,
-                others=others,
-                other_offsets=firsts,
-            )
-        if not indexed:
+        if not indexed and not held:
             return _box(shape, self.reduced)
-        index = self._index(pieces, within)
-        return box(shape, self.reduced, index_strides=c_strides(self.shape), index=index)
+        return box(
+            shape,
+            self.reduced,
+            **self._indices(pieces, within, indexed=indexed),
+            **_strided(pieces, within, staged, held),
+        )
 
     def keyed_leaf_box(
         self,
@@ -234,13 +225,28 @@ class Layout:
         along: Sequence[int],
         *,
         indexed: bool,
+        staged: int = 1,
+        held: Sequence[HeldInput] = (),
     ) -> KeyedBox:
         """Describe one whose elements have keys along some axes; as `leaf_box`."""
         shape = tuple(cut.stop - cut.start for cut in within)
-        if not indexed:
+        if not indexed and not held:
             return _keyed_box(shape, self.reduced, tuple(along))
-        index, strides = self._index(pieces, within), c_strides(self.shape)
-        return keyed_box(shape, self.reduced, along, index_strides=strides, index=index)
+        return keyed_box(
+            shape,
+            self.reduced,
+            along,
+            **self._indices(pieces, within, indexed=indexed),
+            **_strided(pieces, within, staged, held),
+        )
+
+    def _indices(
+        self, pieces: Sequence[Piece], within: Sequence[slice], *, indexed: bool
+    ) -> dict[str, Any]:
+        """Return what boxes are told of indices in the whole selection."""
+        if not indexed:
+            return {}
+        return {"index_strides": c_strides(self.shape), "index": self._index(pieces, within)}
 
     def _index(self, pieces: Sequence[Piece], within: Sequence[slice]) -> int:
         """Return the index of the first element of a part of a leaf, in the whole selection."""
@@ -258,6 +264,17 @@ class Layout:
         """Return the numbers of pieces along axes: of one leaf's, or of many."""
         shape = tuple(self.axes[n].pieces for n in axes)
         return tuple(np.unravel_index(flat, shape)) if shape else ()
+
+
+def _strided(
+    pieces: Sequence[Piece], within: Sequence[slice], staged: int, held: Sequence[HeldInput]
+) -> dict[str, Any]:
+    """Return what boxes are told of inputs that are not as the first is."""
+    if not held:
+        return {}
+    others = [None] * (staged - 1) + [one.strides(len(within)) for one in held]
+    firsts = [0] * (staged - 1) + [one.first(pieces, within) for one in held]
+    return {"others": others, "other_offsets": firsts}
 
 
 @lru_cache(maxsize=64)

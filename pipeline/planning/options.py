@@ -129,11 +129,6 @@ class Options:
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
-        if self.by is not None and (self.weights is not None or self.mask is not None):
-            raise PlanError(
-                "by= takes no weights and no mask of its own yet: reduce the parts of a mask one "
-                "by one, or give labels that are negative where elements do not count"
-            )
         if sum(not _is_condition(one) for one in self._wheres) > 1:
             raise PlanError("where has several masks: give one, as where=land & near")
         op: Any = self.op

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dask.sizeof import sizeof
 
 from chunkfold.grid import Cells, Piece
-from chunkfold.kernels import Accumulator, Box
+from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.held_inputs import HeldInput
@@ -83,13 +83,18 @@ class Work:
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
-        return self.layout.leaf_box(
-            pieces,
-            within,
-            indexed=self.accumulator.uses_index,
-            staged=len(self.sources),
-            held=self.held,
-        )
+        return self.layout.leaf_box(pieces, within, **self._inputs)
+
+    def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
+        """Describe one whose elements have keys."""
+        assert self.keys is not None
+        return self.layout.keyed_leaf_box(pieces, within, self.keys.axes, **self._inputs)
+
+    @property
+    def _inputs(self) -> dict[str, Any]:
+        """What boxes depend on beside their place."""
+        indexed, staged = self.accumulator.uses_index, len(self.sources)
+        return {"indexed": indexed, "staged": staged, "held": self.held}
 
     @property
     def groups(self) -> int:

@@ -169,11 +169,9 @@ def reads_of(
 def _keyed(
     work: Work, pieces: Sequence[Piece], within: Sequence[slice]
 ) -> tuple[KeyedBox, Place] | None:
-    keys, indexed = work.keys, work.accumulator.uses_index
-    if keys is None:
+    if work.keys is None:
         return None
-    layout = work.layout.keyed_leaf_box(pieces, within, keys.axes, indexed=indexed)
-    return layout, keys.place(pieces, within)
+    return work.keyed_box(pieces, within), work.keys.place(pieces, within)
 
 
 def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:

@@ -210,6 +210,26 @@ def test_conditions_of_elements_and_users_monoids_go_with_weights(tmp_path: Path
     assert got == exactly(values[there], np.broadcast_to(weights, SHAPE)[there], None)
 
 
+@pytest.mark.parametrize("axis", [None, (0, 1)])
+@pytest.mark.parametrize("by_axis", [0, 1])
+def test_groups_have_weights_and_masks_of_their_elements(tmp_path: Path, axis: Any, by_axis: int):
+    values, weights, mask = data("float64"), np.random.default_rng(3).random((5, 8)), MASKS["times"]
+    labels = np.array([1, 0, -1, 1, 2, 0])[: SHAPE[by_axis]]
+    got = cf.reduce(
+        stored(tmp_path, values), "mean", axis=axis, weights=weights, where=mask, by=labels,
+        by_axis=by_axis,
+    )  # fmt: skip
+    each = np.broadcast_to(weights, SHAPE)
+    for number, label in enumerate(np.unique(labels[labels >= 0])):
+        own = np.broadcast_to(mask, SHAPE).copy()
+        own[(slice(None),) * by_axis + (labels != label,)] = False
+        wanted = exactly(values[own], each[own], None) if axis is None else [
+            exactly(values[..., n][own[..., n]], each[..., n][own[..., n]], None)
+            for n in range(SHAPE[2])
+        ]  # fmt: skip
+        assert np.array_equal(got[number], wanted, equal_nan=True)
+
+
 def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
     values, mask = data(), MASKS["a map"]
     got = cf.reduce(stored(tmp_path, values), "count", where=(mask, "x > 0", lambda x: x < 100))
@@ -228,7 +248,6 @@ def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
         ({"weights": np.ones(8, complex)}, "weights are complex128; weights are numbers"),
         ({"weights": np.array(["a"] * 8)}, "weights: dtype"),
         ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std do"),
-        ({"weights": np.ones(8), "by": np.zeros(6, int), "by_axis": 0}, "by= takes no weights"),
         ({"weights": "nowhere.zarr"}, "nowhere.zarr: no such path"),
         ({"where": {"a": 1}}, "where"),
     ],

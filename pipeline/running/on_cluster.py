@@ -177,7 +177,8 @@ class OnCluster:
 
     def _let_go_of(self, carried: Future[Any], done: Done, outcome: object) -> None:
         """Let go of what was brought; what is lost with its worker is brought once more."""
-        if isinstance(outcome, CancelledError) and carried.status in ("lost", "cancelled"):
+        given_up = isinstance(outcome, (CancelledError, ClusterError))
+        if given_up and carried.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
         carried.release()
         done(outcome)

@@ -196,7 +196,7 @@ def test_a_thousand_parts_are_planned_in_a_second_and_blocks_stay_small(tmp_path
     request = Request.of(source, "mean", axis=0)
     planned = request.plan(request.bound(), request.listings(), workers=8, threads=2)
     assert time.monotonic() - began < 5  # of a loaded machine
-    work = Work.of("run", planned, None, skips=False)
+    work = Work.of("run", planned)
     most = max(len(pickle.dumps(work.of_block(block))) for block in planned.blocks)
     assert most < len(pickle.dumps(work)) / 4
     assert len(pickle.dumps(work.of_block(None))) < 100_000

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 import zarr
@@ -141,6 +142,16 @@ def test_every_element_is_asked_for_once():
         (lambda region: np.zeros((30, 40), "f8")[region], "it gave float64"),
         (lambda region: 1 / 0, "ZeroDivisionError"),
         (lambda region: None, "it gave object"),
+        (
+            lambda region: np.ma.masked_less(np.arange(1200, dtype="f4").reshape(30, 40), 1)[
+                region
+            ],
+            "it gave masked elements.*skipna",
+        ),
+        (
+            lambda region: da.ma.masked_less(da.ones((30, 40), dtype="f4"), 2)[region],
+            "it gave masked elements.*skipna",
+        ),
     ],
 )
 def test_a_source_that_misbehaves_is_named_in_one_sentence(given: Callable[[Any], Any], told: str):

@@ -68,6 +68,12 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
+    for what, given in (
+        ("weights", options.weights),
+        ("where", options.mask),
+        ("by", options.by),
+    ):
+        arrays.refuse_elsewhere(what, given)
     made, axes = _of(arrays.sources, replace(options, selection=None), arrays), arrays.axes
     chosen = tuple(select(arrays.sources[0].grid, arrays.selection))
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}

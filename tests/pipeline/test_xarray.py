@@ -188,6 +188,20 @@ def test_stored_numbers_are_reduced_where_xarray_was_told_so(store: Path):
         cf.reduce(stored, "mean", mask_and_scale=True)
 
 
+@pytest.mark.parametrize("what", ["weights", "where", "by"])
+def test_what_goes_along_is_of_the_same_places(what: str):
+    air = xr.DataArray(
+        np.arange(12.0).reshape(4, 3), dims=("time", "lat"), coords={"lat": [0, 1, 2]}
+    )
+    north = air.lat > 0
+    given = north * 1 if what != "where" else north
+    want = cf.reduce(air, "mean", **{what: given.drop_vars("lat")})
+    assert cf.reduce(air, "mean", **{what: given}).equals(want)
+    for other in (given[::-1], given.assign_coords(lat=[0, 1, 3])):
+        with pytest.raises(PlanError, match=rf"{what}: 'lat' is . at ., where .*\.sel\(lat"):
+            cf.reduce(air, "mean", **{what: other})
+
+
 def test_pairs_are_aligned(store: Path):
     lazy = opened(store)
     one, two = lazy["packed"][:6], lazy["whole"][:6]

@@ -96,6 +96,16 @@ def test_every_method_is_as_xarrays(ds: xr.Dataset):
     assert {*METHODS, "argmin", "argmax"} <= {*dir(chunkfold.xarray.Reductions), *CATALOGUE}
 
 
+def test_axes_are_named_by_dim_in_any_order(ds: xr.Dataset):
+    first, second = ds.whole.dims[:2]
+    want = ds.whole.max((first, second))
+    for dims in ({first, second}, [second, first], dict.fromkeys((first, second)).keys()):
+        np.testing.assert_array_equal(ds.whole.chunkfold.max(dims), want)
+    for held in (ds, ds.whole):
+        with pytest.raises(PlanError, match="axis is 0: name axes by dim="):
+            held.chunkfold.max(axis=0)
+
+
 def test_nan_are_left_out_unless_it_is_said(ds: xr.Dataset):
     for skipna in (True, False, None):
         got, want = (one.mean("time", skipna=skipna) for one in (ds.plain.chunkfold, ds.plain))

@@ -227,6 +227,8 @@ def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
         ({"where": np.ones(8)}, "where is float64; a mask has bools"),
         ({"weights": np.ones(8, complex)}, "weights are complex128; weights are numbers"),
         ({"weights": np.array(["a"] * 8)}, "weights: dtype"),
+        ({"weights": [[1, 2], [3]]}, "weights: NumPy makes no array of list"),
+        ({"where": xarray.Dataset({"a": ("x", [True])})}, "where: NumPy makes no array of Dataset"),
         ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std do"),
         ({"weights": np.ones(8), "by": np.zeros(6, int), "by_axis": 0}, "by= takes no weights"),
         ({"weights": "nowhere.zarr"}, "nowhere.zarr: no such path"),
@@ -246,3 +248,9 @@ def test_too_large_ones_are_refused_and_the_plan_tells_what_is_held(tmp_path: Pa
     monkeypatch.setattr(held_inputs, "MOST_BYTES", 39)
     with pytest.raises(cf.PlanError, match="40 B are more than the 39 B"):
         cf.reduce(path, where=mask)
+
+
+def test_no_mask_is_none_beside_conditions():
+    values = np.arange(6.0)
+    assert cf.reduce(values, "count", where=(None, "x > 3")) == 2
+    assert cf.reduce(values, "count", where=(None,)) == 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +22,7 @@ _OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
     {"M": (*_OF_ALL, "mean"), "m": (*_OF_ALL, "mean", "sum")}
 )
 """Reductions of dates and of time spans; of a Dataset others leave these out, as xarray does."""
-Dim = Hashable | Sequence[Hashable] | None
+Dim = Hashable | Sequence[Hashable] | AbstractSet[Hashable] | None
 """Axes by name; None, or `...`: all of them."""
 
 
@@ -119,7 +120,9 @@ class Reductions:
         The other parameters are those of `chunkfold.reduce`, but `axis`; so is what is returned,
         and raised.
         """
-        axis: Any = None if dim is ... else dim
+        if "axis" in given:
+            raise PlanError(f"axis is {given['axis']!r}: name axes by dim=, as dim='time'")
+        axis: Any = None if dim is ... else [*dim] if isinstance(dim, AbstractSet) else dim
         return reduce(self._held, op, axis=axis, **given)
 
     sum = _method("sum")

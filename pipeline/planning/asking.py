@@ -20,6 +20,7 @@ from chunkfold.sources.axis_names import Named, axis_numbers
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.data_arrays import DataArrays, data_arrays
 from chunkfold.sources.opening import open_source
+from chunkfold.sources.places import refuse_other_places
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 
@@ -37,7 +38,10 @@ def asked(source: Any, options: Options) -> Request:
     """
     arrays = data_arrays(source, options.selection)
     if arrays is None:
-        request = _of(_sources(source, options.storage_options), options)
+        sources = _sources(source, options.storage_options)
+        for what, given in _beside(options).items():
+            refuse_other_places(what, given, sources[0])
+        request = _of(sources, options)
     else:
         request = _of_arrays(arrays, _for_arrays(options, arrays))
     refuse_many_leaves(request)
@@ -68,6 +72,8 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
+    for what, given in _beside(options).items():
+        arrays.refuse_elsewhere(what, given)
     made, axes = _of(arrays.sources, replace(options, selection=None), arrays), arrays.axes
     chosen = tuple(select(arrays.sources[0].grid, arrays.selection))
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}
@@ -82,6 +88,11 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
         held=tuple(replace(one, axes=tuple(axes[n] for n in one.axes)) for one in made.held),
         data_arrays=arrays,
     )
+
+
+def _beside(options: Options) -> dict[str, Any]:
+    """Return what goes along the data."""
+    return {"weights": options.weights, "where": options.mask, "by": options.by}
 
 
 def _for_arrays(options: Options, arrays: DataArrays) -> Options:
@@ -117,7 +128,13 @@ def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Held
     """Read weights and a mask, if there are any."""
     found, stores = [], options.storage_options
     if options.weights is not None:
-        found.append(weights_of(options.weights, source, chosen, stores))
+        weights = weights_of(options.weights, source, chosen, stores)
+        if options.cast is not None and options.cast.kind in "biu" and weights.floats:
+            raise PlanError(
+                f"dtype={options.cast} would cut {weights.name} of {weights.values.dtype}, too: "
+                "leave it out, or name one of floats"
+            )
+        found.append(weights)
     if options.mask is not None:
         found.append(mask_of(options.mask, source, chosen, stores))
     return tuple(found)

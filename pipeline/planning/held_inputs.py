@@ -43,6 +43,11 @@ class HeldInput:
     values: np.ndarray
     """Over what is selected of these axes, C-contiguous."""
 
+    @property
+    def floats(self) -> bool:
+        """Whether its numbers may have fractions."""
+        return self.values.dtype.kind == "f"
+
     @cached_property
     def _own(self) -> dict[int, int]:
         return dict(zip(self.axes, c_strides(self.values.shape), strict=True))
@@ -134,7 +139,7 @@ def _held(
     given: Any, what: str, source: Named, chosen: Sequence[Axis], options: StorageOptions | None
 ) -> HeldInput:
     named = hasattr(given, "shape") or _is_address(given)
-    array = open_any(given if named else np.asarray(given), options or NO_OPTIONS)
+    array = open_any(given if named else _array(given, what), options or NO_OPTIONS)
     name = what if array.local_path is None and not _is_address(given) else array.name
     if array.nbytes > MOST_BYTES:
         raise PlanError(
@@ -161,6 +166,15 @@ def _held(
     cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
     native = values.dtype.newbyteorder("=")
     return HeldInput(name, tuple(along), np.array(values[cut], native, order="C"))
+
+
+def _array(given: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise PlanError(
+            f"{what}: NumPy makes no array of {type(given).__name__} ({error})"
+        ) from None
 
 
 def _is_address(given: Any) -> bool:

@@ -162,9 +162,8 @@ class Options:
 
     @property
     def _wheres(self) -> tuple[Any, ...]:
-        if self.where is None:
-            return ()
-        return self.where if isinstance(self.where, tuple) else (self.where,)
+        each = self.where if isinstance(self.where, tuple) else (self.where,)
+        return tuple(one for one in each if one is not None)
 
     @property
     def exact(self) -> bool:

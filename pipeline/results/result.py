@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, fields
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,6 +102,14 @@ class Result(NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Any:
         return self.values[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Take coordinates along as they are, rather than what would read them."""
+        along = self.coordinates
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {
+            "parts": dict(self.parts),
+            "read": partial(dict, along),
+        }
 
     def __len__(self) -> int:
         return len(self.values)

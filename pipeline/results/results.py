@@ -50,6 +50,10 @@ class Results(Mapping[str, Result]):
     def __len__(self) -> int:
         return len(self.found)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Take coordinates along as they are; all else that is cached follows from the plan."""
+        return {"plan": self.plan, "found": self.found, "_coordinates": self._coordinates}
+
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.values()))
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from dask.base import is_dask_collection
 
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.errors import SourceError, unreadable
@@ -16,6 +17,7 @@ from chunkfold.grid import Cells
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
 
+_FILL = "give array.filled(np.nan), and skipna=True"
 CHUNK_BYTES = 4 << 20
 """Of what has no chunks, about so much is read at once."""
 Region = Sequence[slice]
@@ -100,7 +102,12 @@ class ArraySource(Source):
             If it cannot be had.
         """
         try:
-            part = np.asarray(self.array[tuple(region)])
+            given = self.array[tuple(region)]
+            # Dask's own conversion drops masks.
+            part = np.asanyarray(given.compute() if is_dask_collection(given) else given)
+            if np.ma.is_masked(part):  # what is under a mask is anything
+                raise ValueError(f"it gave masked elements: {_FILL}")
+            part = np.asarray(part)
             shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
             if (part.shape, part.dtype) != (shape, self.dtype):
                 raise ValueError(
@@ -203,10 +210,7 @@ def array_source(array: Any) -> Source:
     """
     called = type(array).__name__
     if isinstance(array, np.ma.MaskedArray):
-        raise SourceError(
-            "a masked array has elements that are missing: give array.filled(np.nan), and "
-            "skipna=True"
-        )
+        raise SourceError(f"a masked array has elements that are missing: {_FILL}")
     in_memory = isinstance(array, np.ndarray) or hasattr(array, "__array_interface__")
     if in_memory:
         array = np.asarray(array)

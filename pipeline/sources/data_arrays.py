@@ -99,6 +99,29 @@ class DataArrays:
             )
         return self.decoded
 
+    def refuse_elsewhere(self, what: str, given: Any) -> None:
+        """See that weights, a mask or labels that xarray holds are of the same places, in order.
+
+        Raises
+        ------
+        PlanError
+            If an axis that both have is called differently along it.
+        """
+        if not is_held(given):
+            return
+        ours, theirs = self.arrays[0].indexes, given.indexes
+        for dim in (one for one in given.dims if one in ours and one in theirs):
+            here, there = ours[dim], theirs[dim]
+            if len(here) != len(there) or here.equals(there):  # extents are seen to elsewhere
+                continue
+            for place, (got, want) in enumerate(zip(there, here, strict=True)):
+                if got != want:
+                    raise PlanError(
+                        f"{what}: {dim!r} is {got} at {place}, where that of {self.name} is {want}:"
+                        f" give the same places in the same order, as {what}.sel({dim}=data.{dim}) "
+                        "has them"
+                    )
+
     def skips(self, op: str) -> bool:
         """Whether NaN are absent if nobody said so: as xarray has it, for floats, in most."""
         floats = all(one.dtype.kind in "fc" for one in self.arrays)

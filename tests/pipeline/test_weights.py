@@ -230,6 +230,24 @@ def test_groups_have_weights_and_masks_of_their_elements(tmp_path: Path, axis: A
         assert np.array_equal(got[number], wanted, equal_nan=True)
 
 
+def test_weights_of_other_places_than_a_zarrs_are_refused(tmp_path: Path):
+    values, lat = data(), np.linspace(-60, 60, 5)
+    made = xarray.DataArray(values, dims=DIMS, coords={"lat": lat.astype("f4")}, name="air")
+    made.to_dataset().to_zarr(tmp_path / "a.zarr")
+    weights = xarray.DataArray(np.arange(1.0, 6), dims="lat", coords={"lat": lat})
+    path = tmp_path / "a.zarr" / "air"
+    assert cf.reduce(path, weights=weights) == cf.reduce(path, weights=weights.values[:, None])
+    turned = weights[::-1]
+    for other in ({"weights": turned}, {"where": turned > 2}, {"by": turned.astype(int)}):
+        with pytest.raises(cf.PlanError, match=r"'lat' is 60.0 at 0, where that of .* is -60.0"):
+            cf.reduce(path, **other)
+
+
+def test_weights_are_not_cut_by_a_dtype_of_integers():
+    with pytest.raises(cf.PlanError, match="dtype=int32 would cut weights of float64"):
+        cf.reduce(data(), weights=np.full(8, 0.5), dtype="i4")
+
+
 def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
     values, mask = data(), MASKS["a map"]
     got = cf.reduce(stored(tmp_path, values), "count", where=(mask, "x > 0", lambda x: x < 100))
@@ -247,6 +265,8 @@ def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
         ({"where": np.ones(8)}, "where is float64; a mask has bools"),
         ({"weights": np.ones(8, complex)}, "weights are complex128; weights are numbers"),
         ({"weights": np.array(["a"] * 8)}, "weights: dtype"),
+        ({"weights": [[1, 2], [3]]}, "weights: NumPy makes no array of list"),
+        ({"where": xarray.Dataset({"a": ("x", [True])})}, "where: NumPy makes no array of Dataset"),
         ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std do"),
         ({"weights": "nowhere.zarr"}, "nowhere.zarr: no such path"),
         ({"where": {"a": 1}}, "where"),
@@ -265,3 +285,9 @@ def test_too_large_ones_are_refused_and_the_plan_tells_what_is_held(tmp_path: Pa
     monkeypatch.setattr(held_inputs, "MOST_BYTES", 39)
     with pytest.raises(cf.PlanError, match="40 B are more than the 39 B"):
         cf.reduce(path, where=mask)
+
+
+def test_no_mask_is_none_beside_conditions():
+    values = np.arange(6.0)
+    assert cf.reduce(values, "count", where=(None, "x > 3")) == 2
+    assert cf.reduce(values, "count", where=(None,)) == 6

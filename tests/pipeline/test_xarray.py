@@ -96,6 +96,16 @@ def test_every_method_is_as_xarrays(ds: xr.Dataset):
     assert {*METHODS, "argmin", "argmax"} <= {*dir(chunkfold.xarray.Reductions), *CATALOGUE}
 
 
+def test_axes_are_named_by_dim_in_any_order(ds: xr.Dataset):
+    first, second = ds.whole.dims[:2]
+    want = ds.whole.max((first, second))
+    for dims in ({first, second}, [second, first], dict.fromkeys((first, second)).keys()):
+        np.testing.assert_array_equal(ds.whole.chunkfold.max(dims), want)
+    for held in (ds, ds.whole):
+        with pytest.raises(PlanError, match="axis is 0: name axes by dim="):
+            held.chunkfold.max(axis=0)
+
+
 def test_nan_are_left_out_unless_it_is_said(ds: xr.Dataset):
     for skipna in (True, False, None):
         got, want = (one.mean("time", skipna=skipna) for one in (ds.plain.chunkfold, ds.plain))
@@ -186,6 +196,20 @@ def test_stored_numbers_are_reduced_where_xarray_was_told_so(store: Path):
     assert got.attrs["scale_factor"] == 0.5
     with pytest.raises(PlanError, match="open it with mask_and_scale=True"):
         cf.reduce(stored, "mean", mask_and_scale=True)
+
+
+@pytest.mark.parametrize("what", ["weights", "where", "by"])
+def test_what_goes_along_is_of_the_same_places(what: str):
+    air = xr.DataArray(
+        np.arange(12.0).reshape(4, 3), dims=("time", "lat"), coords={"lat": [0, 1, 2]}
+    )
+    north = air.lat > 0
+    given = north * 1 if what != "where" else north
+    want = cf.reduce(air, "mean", **{what: given.drop_vars("lat")})
+    assert cf.reduce(air, "mean", **{what: given}).equals(want)
+    for other in (given[::-1], given.assign_coords(lat=[0, 1, 3])):
+        with pytest.raises(PlanError, match=rf"{what}: 'lat' is . at ., where .*\.sel\(lat"):
+            cf.reduce(air, "mean", **{what: other})
 
 
 def test_pairs_are_aligned(store: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -134,3 +135,12 @@ def test_nothing_but_as_xarray_needs_xarray(air: Path, monkeypatch: pytest.Monke
     assert sorted(got.coordinates) == ["area", "height", "lat", "site"]
     with pytest.raises(ImportError, match=r"pip install 'chunkfold\[xarray\]'"):
         got.as_xarray()
+
+
+def test_results_are_pickled_with_their_labels(air: Path):
+    found = cf.submit(air, ["mean", "histogram"], axis="time").labelled()
+    for op, one in found.items():
+        again = pickle.loads(pickle.dumps(one))
+        assert type(again) is cf.Result
+        assert again.as_xarray().identical(one.as_xarray()), op
+    assert pickle.loads(pickle.dumps(found)).as_xarray().identical(found.as_xarray())

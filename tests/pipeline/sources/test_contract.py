@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import dask.array
+import dask.array as da
 import fsspec
 import h5py
 import icechunk
@@ -187,8 +187,8 @@ KINDS: dict[str, Callable[[np.ndarray, tuple[int, ...], Path], Any]] = {
     "array-like": lambda values, *_: ArrayLike(values),
     "array-like, chunks": lambda values, chunks, _: ArrayLike(values, chunks),
     "array-like, irregular": irregular,
-    "Dask's array": lambda values, chunks, _: dask.array.from_array(values, chunks=chunks),
-    "Dask's, irregular": lambda values, *given: dask.array.from_array(
+    "Dask's array": lambda values, chunks, _: da.from_array(values, chunks=chunks),
+    "Dask's, irregular": lambda values, *given: da.from_array(
         values, chunks=irregular(values, *given).chunks
     ),
     "a path into HDF5": in_h5,
@@ -274,6 +274,16 @@ def test_every_element_is_asked_for_once():
         (lambda region: np.zeros((30, 40), "f8")[region], "it gave float64"),
         (lambda region: 1 / 0, "ZeroDivisionError"),
         (lambda region: None, "it gave object"),
+        (
+            lambda region: np.ma.masked_less(np.arange(1200, dtype="f4").reshape(30, 40), 1)[
+                region
+            ],
+            "it gave masked elements.*skipna",
+        ),
+        (
+            lambda region: da.ma.masked_less(da.ones((30, 40), dtype="f4"), 2)[region],
+            "it gave masked elements.*skipna",
+        ),
     ],
 )
 def test_a_source_that_misbehaves_is_named_in_one_sentence(given: Callable[[Any], Any], told: str):

@@ -14,13 +14,12 @@ import xarray as xr
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
+from chunkfold.results.coordinates import group_attributes
 from chunkfold.sources.array_source import PartsSource
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.labels import read_labels
 from chunkfold.sources.opening import open_beside, open_each, open_source
 from chunkfold.stores.remote import hint
-from chunkfold.workflows.coordinates import group_attributes
-from chunkfold.workflows.reduced import Reduced
 from chunkfold.workflows.writing import write_results
 
 STORED = np.arange(-30, 90, dtype="i2").reshape(10, 4, 3)
@@ -298,7 +297,8 @@ def test_results_have_the_coordinates_of_a_file(air: Path, tmp_path: Path):
     assert open_beside(source, "nope") is None
     out, given = tmp_path / "out.zarr", {"axis": "time"}
     run = cf.submit(f"{air}/air", "max", mask_and_scale=True, **given)
-    write_results(out, {"": Reduced(run.plan, {"max": run.result()}, {"op": "max", **given})})
+    run.result()
+    write_results(out, {"": run.results})
     made = xr.open_zarr(out, consolidated=False)
     assert made["max"].dims == ("lat", "lon")
     assert made["lat"].attrs["units"] == "1"

@@ -75,7 +75,8 @@ class TabledReferences(ReferenceFileSystem):  # type: ignore[misc] # as above
 
 def _protocol(references: _Tables) -> str | None:
     """Return how the first file that they refer to is reached; None if as local ones are."""
-    for field in references.listdir():
+    arrays = (key for key in references.zmetadata if key.endswith("/.zarray"))  # not groups
+    for field in sorted(key.removesuffix("/.zarray") for key in arrays):
         count = math.prod(references._get_chunk_sizes(field))
         for record in range(math.ceil(count / references.record_size)):
             try:

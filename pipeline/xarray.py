@@ -11,7 +11,8 @@ import xarray as xr
 
 from chunkfold.api import reduce
 from chunkfold.errors import DeviceError, PlanError
-from chunkfold.kernels import Monoid
+from chunkfold.kernels import Monoid, as_monoid
+from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.planning.options import Op
 from chunkfold.sources.axis_names import instead
@@ -53,7 +54,7 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
         raise PlanError("histogram: name one array of the Dataset, for their bins differ")
     found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
     for name, array in dataset.data_vars.items():
-        able = [one for one, called in zip(ops, names, strict=True) if _is_able(array, called)]
+        able = [one for one in ops if _is_able(array, as_monoid(one))]
         if able:
             terms = {"axis": [dim for dim in array.dims if dim in dims], **given}
             grouped = by is not None and {*by.dims} <= {*array.dims}
@@ -83,11 +84,14 @@ def _dims(dataset: xr.Dataset, axis: Any) -> list[Hashable]:
     return named
 
 
-def _is_able(array: xr.DataArray, op: str) -> bool:
+def _is_able(array: xr.DataArray, monoid: Monoid) -> bool:
     try:
         stored_name(array.dtype)
     except (TypeError, DeviceError):
         return False
+    if array.dtype.kind == "c":
+        return is_defined(monoid, [array.dtype] * monoid.inputs)
+    op = monoid.name
     return op.removeprefix("nan") in _OF_TIMES.get(array.dtype.kind, (op.removeprefix("nan"),))
 
 

@@ -255,3 +255,10 @@ def test_a_decoding_of_xarrays_own_is_xarrays(store: Path):
 def test_what_is_computed_or_in_memory_is_reduced_too(store: Path, change: Any):
     array = change(opened(store, {})["packed"])
     close(array.chunkfold.max("time"), array.max("time"))
+
+
+def test_complex_arrays_of_a_dataset_have_the_results_that_they_can():
+    values = np.arange(6.0).reshape(2, 3)
+    held = xr.Dataset({"a": (("x", "y"), values), "z": (("x", "y"), values * 1j)})
+    assert set(held.chunkfold.max("x")) == {"a"}
+    assert held.chunkfold.sum("x").z.values.tolist() == (values * 1j).sum(0).tolist()

@@ -73,6 +73,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave to the default device what others need not repeat; `make test-shapes` repeats all.
 
     The first combination of a test's parameters is for every device, so each device has each test.
+    All combinations of those that are marked `every_device` are.
     """
     if ALL_SHAPES:
         return
@@ -82,6 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         parameters = getattr(item, "callspec", None)
         device = parameters and parameters.params.get("device")
         if device is None or device in default_devices()[0] or KERNELS not in item.path.parents:
+            continue
+        if item.get_closest_marker("every_device"):
             continue
         known = numbers.setdefault((item.parent, item.originalname, device.uuid), {})
         other = repr([(k, v) for k, v in parameters.indices.items() if k != "device"])

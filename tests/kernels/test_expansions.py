@@ -41,6 +41,7 @@ _FORMS = [
 ]
 
 
+@pytest.mark.every_device
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_of_kernel_gives_the_same_bits(opened: DeviceContext, shape: str):

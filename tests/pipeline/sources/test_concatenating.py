@@ -12,12 +12,12 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
-from chunkfold.planning.request import Request
 from chunkfold.planning.work import Work
 from chunkfold.sources.array_source import ArraySource
 from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.opening import open_source
 from chunkfold.workflows.outputs import refuse_sources
+from tests.plans import planned
 
 
 def stored(
@@ -193,10 +193,9 @@ def test_a_thousand_parts_are_planned_in_a_second_and_blocks_stay_small(tmp_path
     one = open_source(stored(tmp_path, "one", np.ones((365, 4), "f4"), (30, 4)))
     source = cf.concatenate([one] * 1000)
     began = time.monotonic()
-    request = Request.of(source, "mean", axis=0)
-    planned = request.plan(request.bound(), request.listings(), workers=8, threads=2)
+    made = planned(source, "mean", axis=0, workers=8, threads=2)
     assert time.monotonic() - began < 5  # of a loaded machine
-    work = Work.of("run", planned)
-    most = max(len(pickle.dumps(work.of_block(block))) for block in planned.blocks)
+    work = Work.of("run", made)
+    most = max(len(pickle.dumps(work.of_block(block))) for block in made.blocks)
     assert most < len(pickle.dumps(work)) / 4
     assert len(pickle.dumps(work.of_block(None))) < 100_000

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real
 
 KINDS = {
     "verdict": ("intel", "verdicts/*"),
-    "program": ("intel", "slots/*/programs/*"),
+    "program": ("intel", "programs/*"),
     "PoCL's kernel": ("pocl", "slots/*/pocl/**/*.so"),
     "PoCL's program": ("pocl", "slots/*/pocl/**/*.bc"),
     "seal": ("pocl", "slots/*/pocl.seal"),

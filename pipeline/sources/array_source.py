@@ -14,7 +14,7 @@ from dask.base import is_dask_collection
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.errors import SourceError, unreadable
 from chunkfold.grid import Cells
-from chunkfold.sources.source import Source
+from chunkfold.sources.source import BroughtSource, Source
 from chunkfold.stores.expected import Expected
 
 _FILL = "give array.filled(np.nan), and skipna=True"
@@ -122,37 +122,14 @@ class ArraySource(Source):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PartsSource(Source):
+class PartsSource(BroughtSource):
     """Regions of an array, as a block brings them to a worker."""
 
-    name: str
-    element: np.dtype
-    cells: tuple[Cells, ...]
     parts: Sequence[tuple[tuple[slice, ...], np.ndarray]] = ()
     """Where each region is, and its elements."""
 
     def __sizeof__(self) -> int:
         return sum(elements.nbytes for _, elements in self.parts)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the whole array."""
-        return tuple(along.size for along in self.cells)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of an element."""
-        return self.element
-
-    @property
-    def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
-        return self.cells
-
-    @property
-    def as_it_is(self) -> bool:
-        """To read is to copy."""
-        return True
 
     def reading_bytes(self, leaf_bytes: int, touched_bytes: int) -> int:  # noqa: ARG002
         """What came with the block of which a leaf is."""

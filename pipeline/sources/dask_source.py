@@ -19,7 +19,7 @@ from chunkfold.errors import ChunkError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.sources.array_source import Region, cells_of_chunks
 from chunkfold.sources.dask_graph import Division, Failed, futures_in, optimized
-from chunkfold.sources.source import Source
+from chunkfold.sources.source import BroughtSource, Source
 from chunkfold.stores.expected import Expected
 
 _KIND = "computed by Dask"
@@ -128,36 +128,13 @@ def _cells_of(cut: slice, along: Cells) -> Sequence[int]:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class DaskChunks(Source):
+class DaskChunks(BroughtSource):
     """Chunks of an array of Dask's, where a block reads them."""
 
-    name: str
-    element: np.dtype
-    cells: tuple[Cells, ...]
     wanted: Mapping[Place, Key] = field(default_factory=dict)
     """The keys of the chunks, by their places."""
     chunks_by_key: Mapping[Key, Any] = field(default_factory=dict)
     """What their tasks made."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the whole array."""
-        return tuple(along.size for along in self.cells)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of an element."""
-        return self.element
-
-    @property
-    def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
-        return self.cells
-
-    @property
-    def as_it_is(self) -> bool:
-        """To read is to copy: what is read was computed."""
-        return True
 
     def computed(self, results: Mapping[Key, Any]) -> DaskChunks:
         """Return it with what tasks made."""

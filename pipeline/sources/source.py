@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -215,3 +216,32 @@ class Source(ABC):
         `touched_bytes` are those of all chunks that the leaf takes something of.
         """
         return max(leaf_bytes, touched_bytes)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BroughtSource(Source):
+    """Some of a source's chunks, as a block brings them: it has its grid, and no address."""
+
+    name: str
+    element: np.dtype
+    cells: tuple[Cells, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the whole array."""
+        return tuple(along.size for along in self.cells)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of an element."""
+        return self.element
+
+    @property
+    def grid(self) -> tuple[Cells, ...]:
+        """Where chunks meet along each axis."""
+        return self.cells
+
+    @property
+    def as_it_is(self) -> bool:
+        """To read is to copy."""
+        return True

@@ -12,7 +12,7 @@ import signal
 import sys
 from dataclasses import asdict, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -153,28 +153,32 @@ def _local_limit(opened: DeviceContext, request: Request, tuning: Tuning) -> int
 def _compare(opened: DeviceContext, request: Request, tuning: Tuning) -> Verdict:
     """Fold the same data in several ways; all must agree, and with NumPy where it can say."""
     for values, rounds in samples(request.accumulator):
-        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-        buffers = [
-            cl.Buffer(opened.context, flags, hostbuf=array)
-            for array in inputs_of(request.accumulator, values)
-        ]
-        wrong = _wrong(opened, request, tuning, buffers, values, rounds=rounds) or _wrong_by_key(
-            opened, request, tuning, buffers, values, rounds=rounds
+        inputs = inputs_of(request.accumulator, values)
+        sample = _Sample(values, [_uploaded(opened, one) for one in inputs], rounds)
+        wrong = _wrong(opened, request, tuning, sample) or _wrong_by_key(
+            opened, request, tuning, sample
         )
         if wrong:
             return Verdict(usable=False, reason=wrong)
     return Verdict(usable=True, reason="it built and ran right")
 
 
-def _wrong(
-    opened: DeviceContext,
-    request: Request,
-    tuning: Tuning,
-    buffers: list[cl.Buffer],
-    values: Rows,
-    *,
-    rounds: bool,
-) -> str:
+class _Sample(NamedTuple):
+    """Elements that are folded in all ways."""
+
+    values: Rows
+    buffers: list[cl.Buffer]
+    """Of each input, as it is stored."""
+    rounds: bool
+    """Whether what rounds is to agree on them."""
+
+
+def _uploaded(opened: DeviceContext, array: np.ndarray) -> cl.Buffer:
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+    return cl.Buffer(opened.context, flags, hostbuf=array)
+
+
+def _wrong(opened: DeviceContext, request: Request, tuning: Tuning, sample: _Sample) -> str:
     """Fold all elements into one output; say what is wrong with it, if anything is."""
     accumulator = request.accumulator
     ways = [boxes for kernel in request.kernels for boxes in _WAYS.get(kernel, ())]
@@ -186,11 +190,11 @@ def _wrong(
         ]
     if not ways:
         return ""
-    answers = Answers(accumulator, values)
+    answers, buffers = Answers(accumulator, sample.values), sample.buffers
     first = done = _folded(opened, accumulator, tuning, buffers, ways[0])
     for boxes in ways:
         done = first if boxes is ways[0] else _folded(opened, accumulator, tuning, buffers, boxes)
-        wrong = answers.wrong(done, first, rounds=rounds)
+        wrong = answers.wrong(done, first, rounds=sample.rounds)
         if wrong:
             return wrong
     if "flat" not in request.kernels:
@@ -198,23 +202,14 @@ def _wrong(
     # As threads that read do, too.
     queue, boxes = opened.queue(here=True), _WAYS["flat"][0]
     done = _folded(opened, accumulator, tuning, buffers, boxes, queue)
-    return answers.wrong(done, first, rounds=rounds)
+    return answers.wrong(done, first, rounds=sample.rounds)
 
 
-def _wrong_by_key(
-    opened: DeviceContext,
-    request: Request,
-    tuning: Tuning,
-    buffers: list[cl.Buffer],
-    values: Rows,
-    *,
-    rounds: bool,
-) -> str:
+def _wrong_by_key(opened: DeviceContext, request: Request, tuning: Tuning, sample: _Sample) -> str:
     """Fold elements by key, a few outputs of each; say what is wrong, if anything is."""
     accumulator = request.accumulator
     ways = [(way, local) for way in BY_KEY for local in (True, False) if way in request.kernels]
     ways = [(way, local) for way, local in ways if local or way == BY_KEY[0]]
-    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
     for shape, axes in _BY_KEY if ways else ():
         layout = keyed_box(shape, axes, axes)
         kept = [axis for axis in range(len(shape)) if axis not in axes]
@@ -223,16 +218,16 @@ def _wrong_by_key(
         # Runs of a key, neighbours of several, and some that have none.
         number = np.arange(rows.shape[1])
         keys = np.where(number % 64 < 40, number // 64, number) % (_KEYS + 1) - (number % 101 == 0)
-        buffer = cl.Buffer(opened.context, flags, hostbuf=keys.astype(np.int32))
+        buffer = _uploaded(opened, keys.astype(np.int32))
         groups = [row[keys == key] for key in range(_KEYS) for row in rows]
-        answers = Answers(accumulator, values, groups)
+        answers = Answers(accumulator, sample.values, groups)
         for way, local in ways:
             fold = KeyedFold(
                 opened, accumulator, tuning, _KEYS, layout.outputs, way=way, local=local
             )
-            fold.add(buffers, buffer, layout)
+            fold.add(sample.buffers, buffer, layout)
             done = fold.finish()
-            wrong = answers.wrong(done, done, rounds=rounds)
+            wrong = answers.wrong(done, done, rounds=sample.rounds)
             if wrong:
                 return f"{wrong}, of {shape} by key along {axes}"
     return ""

@@ -39,8 +39,7 @@ def asked(source: Any, options: Options) -> Request:
     arrays = data_arrays(source, options.selection)
     if arrays is None:
         sources = _sources(source, options.storage_options)
-        for what, given in _beside(options).items():
-            refuse_other_places(what, given, sources[0])
+        _refuse_other_places(options, sources[0])
         request = _of(sources, options)
     else:
         request = _of_arrays(arrays, _for_arrays(options, arrays))
@@ -72,8 +71,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
-    for what, given in _beside(options).items():
-        arrays.refuse_elsewhere(what, given)
+    _refuse_other_places(options, arrays)
     made, axes = _of(arrays.sources, replace(options, selection=None), arrays), arrays.axes
     chosen = tuple(select(arrays.sources[0].grid, arrays.selection))
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}
@@ -90,9 +88,11 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     )
 
 
-def _beside(options: Options) -> dict[str, Any]:
-    """Return what goes along the data."""
-    return {"weights": options.weights, "where": options.mask, "by": options.by}
+def _refuse_other_places(options: Options, data: Source | DataArrays) -> None:
+    """See that what goes along the data is of their places."""
+    along = {"weights": options.weights, "where": options.mask, "by": options.by}
+    for what, given in along.items():
+        refuse_other_places(what, given, data)
 
 
 def _for_arrays(options: Options, arrays: DataArrays) -> Options:

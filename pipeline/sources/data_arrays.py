@@ -15,6 +15,7 @@ from chunkfold.grid import Cells, Selection
 from chunkfold.sources.array_source import ArraySource, cells_of_chunks
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.dask_selections import read_by
+from chunkfold.sources.dask_source import is_dask
 from chunkfold.sources.opening import check_dtype, open_source
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray
@@ -98,29 +99,6 @@ class DataArrays:
                 "with mask_and_scale=True, as xarray does if it is told nothing"
             )
         return self.decoded
-
-    def refuse_elsewhere(self, what: str, given: Any) -> None:
-        """See that weights, a mask or labels that xarray holds are of the same places, in order.
-
-        Raises
-        ------
-        PlanError
-            If an axis that both have is called differently along it.
-        """
-        if not is_held(given):
-            return
-        ours, theirs = self.arrays[0].indexes, given.indexes
-        for dim in (one for one in given.dims if one in ours and one in theirs):
-            here, there = ours[dim], theirs[dim]
-            if len(here) != len(there) or here.equals(there):  # extents are seen to elsewhere
-                continue
-            for place, (got, want) in enumerate(zip(there, here, strict=True)):
-                if got != want:
-                    raise PlanError(
-                        f"{what}: {dim!r} is {got} at {place}, where that of {self.name} is {want}:"
-                        f" give the same places in the same order, as {what}.sel({dim}=data.{dim}) "
-                        "has them"
-                    )
 
     def skips(self, op: str) -> bool:
         """Whether NaN are absent if nobody said so: as xarray has it, for floats, in most."""
@@ -241,11 +219,6 @@ def _by_xarray(array: xarray.DataArray, why: str) -> Source:
     source = XarraySource(array.variable, _called(array), grid, why=why)
     check_dtype(source)
     return source
-
-
-def is_dask(data: Any) -> bool:
-    """Whether something is an array of Dask's."""
-    return type(data).__module__.startswith("dask.array")
 
 
 def _unwrapped(data: Any) -> tuple[AnyArray, tuple[Any, ...], list[Decode]]:

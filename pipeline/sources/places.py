@@ -1,26 +1,30 @@
-"""Whether what goes along a source is of the same places: by coordinates, where both have some."""
+"""Whether what goes along data is of the same places: by coordinates, where both have some."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.cf_packing import packing_of
-from chunkfold.sources.data_arrays import is_held
+from chunkfold.sources.data_arrays import DataArrays, is_held
 from chunkfold.sources.opening import open_beside
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import ZarrSource
 
 _NEAR = 1e-5
-"""Coordinates may be stored as float32."""
+"""Coordinates of a Zarr may be stored as float32."""
+Same = Callable[[Any, Any], Any]
+"""Tells of places of the data, and those of what goes along, which are the same: bools."""
 
 
-def refuse_other_places(what: str, given: Any, source: Source) -> None:
-    """See that weights, a mask or labels that xarray holds are of a source's places, in its order.
+def refuse_other_places(what: str, given: Any, data: Source | DataArrays) -> None:
+    """See that weights, a mask or labels that xarray holds are of the data's places, in order.
 
-    Of a Zarr array's numeric coordinates; what else there is cannot be compared.
+    Of what is no DataArray only a Zarr array's numeric coordinates can be compared.
 
     Raises
     ------
@@ -29,18 +33,31 @@ def refuse_other_places(what: str, given: Any, source: Source) -> None:
     """
     if not is_held(given):
         return
-    for dim in (one for one in given.dims if one in given.indexes and one in (source.dims or ())):
-        there, here = np.asarray(given.indexes[dim]), _coordinate(source, str(dim))
-        if here is None or there.dtype.kind not in "iuf" or here.shape != there.shape:
+    for dim in (one for one in given.dims if one in given.indexes):
+        there, (here, same) = given.indexes[dim], _along(data, dim, given.indexes[dim])
+        if here is None or len(here) != len(there) or there.equals(here):
             continue  # extents are seen to elsewhere
-        apart = ~np.isclose(here, there, rtol=_NEAR, atol=_NEAR * np.abs(here).max(initial=0))
-        if apart.any():
-            place = int(np.argmax(apart))
+        unlike = np.flatnonzero(~np.asarray(same(here, there), bool))
+        if unlike.size:
+            place = int(unlike[0])
             raise PlanError(
-                f"{what}: {dim!r} is {there[place]} at {place}, where that of {source.name} is "
-                f"{here[place]}: give the same places in the same order, as {what}.sel or .reindex "
-                "gives them"
+                f"{what}: {dim!r} is {there[place]} at {place}, where that of {data.name} is "
+                f"{here[place]}: give the same places in the same order, as {what}.sel({dim}="
+                f"data.{dim}) has them"
             )
+
+
+def _along(data: Source | DataArrays, dim: Hashable, there: Any) -> tuple[Any, Same]:
+    """Return the data's places along an axis, None if it has none, and how they are compared."""
+    if isinstance(data, DataArrays):
+        return data.arrays[0].indexes.get(dim), operator.eq
+    numbers = dim in (data.dims or ()) and there.dtype.kind in "iuf"
+    return (_coordinate(data, str(dim)) if numbers else None), _near
+
+
+def _near(here: np.ndarray, there: Any) -> Any:
+    scale = _NEAR * np.abs(here).max(initial=0)
+    return np.isclose(here, np.asarray(there), rtol=_NEAR, atol=scale)
 
 
 def _coordinate(source: Source, dim: str) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Reduce a Zarr array: the public functions."""
+"""Reduce arrays: the public functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chunkfold.kernels.binding.laws import depends_on_order_of
 from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
 from chunkfold.planning.options import Op
-from chunkfold.planning.plan import Plan
+from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import THREADS, memory_each, readers_each
@@ -143,9 +143,9 @@ def plan(
         if number < 1:
             raise PlanError(f"{name} is {number!r}; a plan needs at least 1")
     request = _asked(source, op, options)
-    asked_for = request.request if isinstance(request, Plan) else request
-    chosen = chosen_client(client, asked_for.sources)
-    if client is None and in_this_process(asked_for, chosen):
+    wanted = request_of(request)
+    chosen = chosen_client(client, wanted.sources)
+    if client is None and in_this_process(wanted, chosen):
         chosen = None
     if chosen is not None:
         found = OnCluster(chosen).workers()
@@ -192,7 +192,7 @@ def _started(
     on_event: OnEvent | None,
 ) -> Run:
     found = _asked(source, op, options)
-    request = found.request if isinstance(found, Plan) else found
+    request = request_of(found)
     unpacks = bool(request.options.mask_and_scale)
     # What xarray holds has the values that it was opened to have.
     stored = request.sources if request.data_arrays is None else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -151,9 +150,7 @@ def _held(
         stored_name(array.dtype)
     except (DeviceError, TypeError) as error:
         raise PlanError(f"{name}: {error}") from None
-    values = np.empty(array.shape, array.dtype)
-    if values.size:
-        array.read([slice(0, size, 1) for size in array.shape], values)
+    values = array.whole()
     packing = packing_of(array)
     values = values if packing is None else packing.values(values)
     along = _along(name, values.shape, array.dims, source)
@@ -206,4 +203,4 @@ def _along(
 
 def held_bytes(held: Sequence[HeldInput], threads: int) -> int:
     """Return what a worker holds of such inputs, and its blocks on the device."""
-    return (1 + threads) * sum(math.prod(one.values.shape) * one.values.itemsize for one in held)
+    return (1 + threads) * sum(one.values.nbytes for one in held)

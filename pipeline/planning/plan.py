@@ -251,6 +251,11 @@ class Plan:
         return _loaded, (dumps({one.name: getattr(self, one.name) for one in fields(self)}),)
 
 
+def request_of(asked: Request | Plan) -> Request:
+    """Return what a plan was made of, or what is to become one."""
+    return asked.request if isinstance(asked, Plan) else asked
+
+
 def _loaded(packed: bytes) -> Plan:
     held: dict[str, Any] = loads(packed)
     return Plan(**held)

@@ -14,7 +14,7 @@ from chunkfold.deadline import beside
 from chunkfold.errors import PlaceWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels.tuning.variant import forced
-from chunkfold.planning.plan import Plan
+from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
@@ -37,7 +37,7 @@ def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None
     ChunkfoldError
         If there is no worker, or not enough memory, or a device cannot do it.
     """
-    request = asked.request if isinstance(asked, Plan) else asked
+    request = request_of(asked)
     chosen = check_terms(client, request.sources)
     if client is None and chosen is not None and (here := in_this_process(request, chosen)):
         warnings.warn(here, PlaceWarning, stacklevel=4)

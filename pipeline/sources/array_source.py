@@ -38,11 +38,6 @@ class ArraySource(Source):
     def __repr__(self) -> str:
         return f"<ArraySource {self.name}: {self.dtype}, shape {self.shape}>"
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return tuple(map(int, self.array.shape))
-
     @cached_property
     def dtype(self) -> np.dtype:
         """Of an element."""

@@ -46,11 +46,6 @@ class DaskSource(Source):
         return f"<DaskSource {self.name}: {self.dtype}, shape {self.shape}>"
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return tuple(along.size for along in self.cells)
-
-    @property
     def dtype(self) -> np.dtype:
         """Of an element."""
         dtype: np.dtype = np.dtype(self.array.dtype)

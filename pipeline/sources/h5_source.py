@@ -17,7 +17,7 @@ from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.h5_attributes import attributes_of, dims_of
 from chunkfold.sources.h5_storage import file_of, fills, filters_of, with_others
-from chunkfold.sources.source import Source
+from chunkfold.sources.source import DeclaredSource, Source
 from chunkfold.stores.expected import Expected
 from chunkfold.stores.h5_files import H5File
 
@@ -28,16 +28,14 @@ _KEPT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class H5Source(Source):
-    """A dataset of an HDF5 file: it travels as the file, its own path and how that is opened."""
+class H5Source(DeclaredSource):
+    """A dataset of an HDF5 file: it travels as the file, its own path and how that is opened.
 
-    name: str
+    One without chunks is cut where about 4 MiB meet.
+    """
+
     path: str
     """In the file."""
-    extents: tuple[int, ...]
-    element: np.dtype
-    cells: tuple[Cells, ...]
-    """Where chunks meet; of a dataset without some, where about 4 MiB do."""
     file: H5File | None
     """None if nobody else can open it: one in memory, or behind an object of Python's."""
     filters: tuple[str, ...] = ()
@@ -57,21 +55,6 @@ class H5Source(Source):
 
     def __repr__(self) -> str:
         return f"<H5Source {self.name}: {self.dtype}, shape {self.shape}>"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-        return self.extents
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of an element."""
-        return self.element
-
-    @property
-    def grid(self) -> tuple[Cells, ...]:
-        """Where chunks meet along each axis."""
-        return self.cells
 
     @property
     def dims(self) -> tuple[str | None, ...] | None:
@@ -237,7 +220,6 @@ def h5_source(
     return H5Source(
         name=name,
         path=path,
-        extents=shape,
         element=element,
         cells=cells,
         file=None if file is None else with_others(file, dataset, name),

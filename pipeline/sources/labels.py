@@ -119,9 +119,7 @@ def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool)
         values = np.asarray(source.array[...])
     else:
         check_dtype(source)
-        values = np.empty(source.shape, source.dtype)
-        if values.size:
-            source.read([slice(0, size, 1) for size in source.shape], values)
+        values = source.whole()
         packing = packing_of(source) if mask_and_scale else None
         values = values if packing is None else packing.values(values)
     array = source.array if isinstance(source, ZarrSource) else None

@@ -31,11 +31,6 @@ class Source(ABC):
 
     @property
     @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """Extents."""
-
-    @property
-    @abstractmethod
     def dtype(self) -> np.dtype:
         """Of an element, with its byte order."""
 
@@ -43,6 +38,11 @@ class Source(ABC):
     @abstractmethod
     def grid(self) -> tuple[Cells, ...]:
         """Where chunks meet along each axis: what is read at once is cut there."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(along.size for along in self.grid)
 
     @abstractmethod
     def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None = None) -> None:
@@ -58,6 +58,13 @@ class Source(ABC):
         ChangedError
             If it is not what it was when the reduction was planned.
         """
+
+    def whole(self) -> np.ndarray:
+        """Read all of it; raises as `read`."""
+        values = np.empty(self.shape, self.dtype)
+        if values.size:
+            self.read([slice(0, size, 1) for size in self.shape], values)
+        return values
 
     @property
     def nbytes(self) -> int:
@@ -219,17 +226,12 @@ class Source(ABC):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class BroughtSource(Source):
-    """Some of a source's chunks, as a block brings them: it has its grid, and no address."""
+class DeclaredSource(Source):
+    """A source of which dtype and grid are known without looking at what it is read from."""
 
     name: str
     element: np.dtype
     cells: tuple[Cells, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extents of the whole array."""
-        return tuple(along.size for along in self.cells)
 
     @property
     def dtype(self) -> np.dtype:
@@ -240,6 +242,10 @@ class BroughtSource(Source):
     def grid(self) -> tuple[Cells, ...]:
         """Where chunks meet along each axis."""
         return self.cells
+
+
+class BroughtSource(DeclaredSource):
+    """Some of a source's chunks, as a block brings them: it has the whole one's grid."""
 
     @property
     def as_it_is(self) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 
 BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
-CARRIED_BYTES = 64 << 20
-"""Most of a block that brings what it reads."""
+DATA_BYTES = 64 << 20
+"""Most of a block that has data of its own: what it reads is in a client's and a worker's memory."""
 TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
 """Blocks that leave much are larger: as many times what they leave, but no larger than this."""
 BLOCKS_PER_WORKER = 4
@@ -49,7 +49,7 @@ def cut_blocks(
     workers: int,
     partial_bytes: int,
     *,
-    carried: bool = False,
+    with_data: bool = False,
 ) -> tuple[Block, ...]:
     """Cut leaves into blocks of about equal cost.
 
@@ -63,12 +63,12 @@ def cut_blocks(
         Among whom blocks are to be shared.
     partial_bytes
         What a block leaves of a tile.
-    carried
-        Whether blocks bring what they read, so that it is in a client's and a worker's memory.
+    with_data
+        Whether blocks bring what they read, rather than read it themselves.
     """
     least, most = BLOCK_BYTES
     most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
-    most = min(most, CARRIED_BYTES) if carried else most
+    most = min(most, DATA_BYTES) if with_data else most
     each = BLOCKS_PER_WORKER if workers > 1 else 1
     of_tiles = costs.sum(axis=1)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)

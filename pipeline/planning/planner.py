@@ -165,9 +165,9 @@ def _planned(
     readers = READERS[1] if remote else terms.readers
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs = _costs(layout, accumulator, stored, groups)
-    carried = not all(source.travels for source in sources)
+    with_data = not all(source.travels for source in sources)
     blocks = (
-        cut_blocks(costs, stored.absent, terms.workers, partial_bytes, carried=carried)
+        cut_blocks(costs, stored.absent, terms.workers, partial_bytes, with_data=with_data)
         if layout.elements
         else ()
     )

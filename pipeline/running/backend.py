@@ -16,12 +16,12 @@ from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.staffing import THREADS, memory_each
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Work, in_this_process
 from chunkfold.planning.workers import Workers
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
 from chunkfold.stores.h5_files import close_idle
-from chunkfold.worker.computing import Told, brought
+from chunkfold.worker.computing import Told, sources_in
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice, process_device
@@ -125,15 +125,16 @@ class InProcess:
     def _folded(self, block: Block, watch: Watch) -> Folded:
         if self._tasks is None:
             return fold_block(self._owned, "", self._work, block, watch)
-        bring = partial(self._brought, block, Told(self._work.run, watch))
+        bring = partial(self._sources, block, Told(self._work.run, watch))
         folded = fold_block(self._owned, "", self._work, block, watch, bring)
         self._shared.done(block.number)
         return folded
 
-    def _brought(self, block: Block, told: Callable[[], None]) -> Mapping[int, Source]:
-        carried = self._work.carried(block, here=True)
-        results = self._shared.before(block.number, carried.tasks.inputs, told)
-        return brought(carried, results, partial(threaded.get, pool=self._tasks), told)
+    def _sources(self, block: Block, told: Callable[[], None]) -> Mapping[int, Source]:
+        data = self._work.data_of(block, in_this_process)
+        assert data is not None  # or there were no tasks
+        results = self._shared.before(block.number, data.tasks.inputs, told)
+        return sources_in(data, results, partial(threaded.get, pool=self._tasks), told)
 
     def combine(
         self,

@@ -31,7 +31,7 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import Carried, Constants, Work
+from chunkfold.planning.work import BlockData, Constants, Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running.backend import Done, Watched
 from chunkfold.running.shared_tasks import TasksThere
@@ -111,7 +111,7 @@ class OnCluster:
         """Remember the run."""
         self._whole, self._work, self._topic = (
             work,
-            work.travelling(),
+            work.common(),
             listener_of(self._client).topic,
         )
         listener_of(self._client).tell(work.run, emit)
@@ -125,46 +125,43 @@ class OnCluster:
             with dask.config.set({_LARGE: 1 << 40}):
                 name = f"constants-{work.run}"
                 self._constants = self.submit(_ignored, name, constants_task, keys, work.held)
-        self._combining = self._work.of_block(None)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
         key = f"fold-{block.number}-{self._work.run}-{attempt}"
-        carried = self._whole.carried(block)
-        results, brought = None, self._brought_to_a_worker(carried)
-        if isinstance(brought, Future):
-            done = partial(self._let_go_of, brought, done)
-        if self._shared is not None:
-            results = self._shared.before(block.number, carried.tasks.inputs, lambda: None)
+        data = self._whole.data_of(block)
+        results, sent = None, self._sent_ahead(data)
+        if isinstance(sent, Future):
+            done = partial(self._let_go_of, sent, done)
+        if self._shared is not None and data is not None:
+            results = self._shared.before(block.number, data.tasks.inputs, lambda: None)
             self._newest[block.number] = attempt
             done = partial(self._folded, block.number, attempt, done)
         future = self.submit(
             done,
             key,
             block_task,
-            self._work.of_block(block),
+            self._work,
             block,
             attempt,
             self._topic,
             self._constants,
-            brought,
+            sent,
             results,
         )
         return self._replaceable(future, done)
 
-    def _brought_to_a_worker(self, carried: Carried) -> Carried | Future[Any] | None:
-        """Return what the task of a block is given of sources that do not travel.
+    def _sent_ahead(self, data: BlockData | None) -> BlockData | Future[Any] | None:
+        """Return the data of a block as its task is given them.
 
         Much goes to a worker ahead, and is a future: what is in tasks is the scheduler's to keep.
         """
-        if not carried.sources:
-            return None
-        if _pickled_bytes(carried) <= WITHIN_BYTES:
-            return carried
+        if data is None or _pickled_bytes(data) <= WITHIN_BYTES:
+            return data
         future: Future[Any] = within(
             wait_seconds("chunkfold.run.gather"),
             "the data of a block to reach a worker",
-            lambda: self._client.scatter([carried], hash=False)[0],
+            lambda: self._client.scatter([data], hash=False)[0],
         )
         return future
 
@@ -175,19 +172,19 @@ class OnCluster:
             self._shared.done(number)
         done(outcome)
 
-    def _let_go_of(self, carried: Future[Any], done: Done, outcome: object) -> None:
-        """Let go of what was brought; what is lost with its worker is brought once more."""
+    def _let_go_of(self, data: Future[Any], done: Done, outcome: object) -> None:
+        """Let go of what was sent ahead; what is lost with its worker is sent once more."""
         given_up = isinstance(outcome, (CancelledError, ClusterError))
-        if given_up and carried.status in ("lost", "cancelled"):
+        if given_up and data.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
-        carried.release()
+        data.release()
         done(outcome)
 
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
         key = f"combine-{self._work.run}-{attempt}"
-        future = self.submit(done, key, combine_task, self._combining, *parts, priority=1)
+        future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
         return self._replaceable(future, done)
 
     def _replaceable(self, future: Any, done: Done) -> object:

@@ -226,6 +226,13 @@ def dask_source(given: Any) -> Source:
     return DaskSource(array, name, cells, named, futures_in([array]))
 
 
+def with_keys(source: Source) -> Source:
+    """Return a source whose chunks have the keys that its own graph gives them; others as is."""
+    if not isinstance(source, DaskSource):
+        return source
+    return replace(source, keys=_by_place(source.array, source.array.__dask_keys__()))
+
+
 def with_tasks(
     sources: Sequence[Source], regions: Iterable[Sequence[Region]]
 ) -> tuple[tuple[Source, ...], Division | None]:

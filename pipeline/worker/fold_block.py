@@ -58,7 +58,7 @@ def fold_block(
     """
     with owned.place(work.run, work.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
-        work = work.carrying(bring())
+        work = work.with_sources(bring())
         brought = time.monotonic()
         laws = try_on_data(owned, work, block)
         stream = Stream(owned, work, block, watch)

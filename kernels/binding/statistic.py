@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.exact_array import ExactArray
-from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.kernels.accumulator.sums import exact_sums
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import Limbs
@@ -89,6 +90,31 @@ class Statistic:
                 f"{partial.outputs} outputs"
             )
         return done if self.result is None else done.astype(self.result)
+
+    def like(self, accumulator: Accumulator) -> np.ndarray:
+        """Return the result of one output as it would be, but for its values.
+
+        Raises
+        ------
+        MonoidError
+            If that depends on what is folded.
+        """
+        shapes = []
+        for number in (0, 1):  # also as if the counters of tables had counted
+            arrays = dict(zero_partial(accumulator, 1).arrays)
+            counters = [one.name for one in accumulator.tables if one.field.limbs is None]
+            present = [] if self.present is None else [self.present]
+            arrays |= {name: np.full_like(arrays[name], number) for name in counters}
+            arrays |= {name: np.ones_like(arrays[name]) for name in present}
+            with np.errstate(all="ignore"):
+                shapes.append(self.finish(Partial(arrays, count=1)))
+        nothing, something = shapes
+        if (nothing.shape, nothing.dtype) != (something.shape, something.dtype):
+            raise MonoidError(
+                f"how many values a result of {self.name!r} has depends on the data"
+                + "; give it edges" * ("histogram" in self.name or "density" in self.name)
+            )
+        return something
 
     def _check_present(self, partial: Partial) -> None:
         """See that a condition left something of every output, unless there were no elements."""

@@ -11,7 +11,7 @@ import numpy as np
 BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
 DATA_BYTES = 64 << 20
-"""Most of a block that has data of its own: what it reads is in a client's and a worker's memory."""
+"""Most of a block that brings what it reads: a client and a worker hold it."""
 TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
 """Blocks that leave much are larger: as many times what they leave, but no larger than this."""
 BLOCKS_PER_WORKER = 4

@@ -19,7 +19,7 @@ from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_graph import Division, Own
-from chunkfold.sources.dask_source import with_keys, with_tasks
+from chunkfold.sources.dask_source import DaskSource, with_keys, with_tasks
 from chunkfold.sources.source import Source
 
 
@@ -56,6 +56,16 @@ Brings = Callable[[Source], bool]
 def to_workers(source: Source) -> bool:
     """Whether blocks bring a source to workers: its elements, or which parts of it they read."""
     return not source.travels or len(source.origins) > 1
+
+
+def to_a_graph(source: Source) -> bool:
+    """Whether blocks bring a source in a graph of Dask's: what is in memory, or Dask's already.
+
+    Other objects of this process are in the graph themselves, and read by its tasks.
+    """
+    return isinstance(source, DaskSource) or (
+        all(one.travels or one.in_memory for one in source.origins) and to_workers(source)
+    )
 
 
 def in_this_process(source: Source) -> bool:
@@ -171,9 +181,7 @@ class Work:
         return cls._of(run, plan, tuple(map(with_keys, plan.sources)), None)
 
     @classmethod
-    def _of(
-        cls, run: str, plan: Plan, sources: tuple[Source, ...], tasks: Division | None
-    ) -> Work:
+    def _of(cls, run: str, plan: Plan, sources: tuple[Source, ...], tasks: Division | None) -> Work:
         return cls(
             run,
             sources,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels import Device
-from chunkfold.planning.staffing import READERS
+from chunkfold.planning.staffing import READERS, memory_each, readers_each
 from chunkfold.settings import most_requests
 
 
@@ -24,6 +25,20 @@ class Terms:
     """Bytes that distributed allows each, if it has a limit."""
     fp64: bool = True
     """Whether every device has float64."""
+
+    @classmethod
+    def of_this_host(
+        cls, devices: Sequence[Device], workers: int, threads: int, memory_limit: int | None
+    ) -> Terms:
+        """Return those of so many workers that share this host, on the first of its devices."""
+        return cls(
+            workers=workers,
+            threads=threads,
+            readers=readers_each(workers),
+            requests=max(1, most_requests() // workers),
+            memory_limit=memory_limit or memory_each(workers),
+            fp64=all(one.fp64 for one in devices),
+        )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from chunkfold.planning.plan import Plan
 from chunkfold.results.as_xarray import needed
 from chunkfold.results.coordinate import Coordinate
-from chunkfold.results.result import Result
+from chunkfold.results.result import Result, as_array
 from chunkfold.sources.cf_packing import Measured
 from chunkfold.sources.data_arrays import DataArrays
 
@@ -64,7 +64,7 @@ class OfXarray:
             fields = {name.rpartition("/")[2]: one for name, one in result.parts.items()}
             return xr.Dataset({name: self.as_held(one) for name, one in fields.items()})
         values, attrs, name = (
-            np.asarray(result.values),
+            as_array(result.values),
             dict(result.attrs),
             self.held.arrays[0].name,
         )

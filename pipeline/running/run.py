@@ -16,7 +16,7 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
-from chunkfold.kernels.accumulator.partial import Partial, assembled
+from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.results.of_xarray import OfXarray
@@ -26,6 +26,7 @@ from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
 from chunkfold.running.nans import since_elements_are
 from chunkfold.stores.requests import Requests
+from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import Attempts, DeviceReport, Report, merge, told_apart
 
@@ -242,21 +243,21 @@ class Run:
 
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
         """Put every root where it belongs among the outputs, then finish them all at once."""
-        layout, work = self.plan.layout, self._work
+        finishing = Finishing.of(self.plan)
+        everything = finishing.all_outputs
         tiles = [
-            (work.outputs_place(layout.tile_place(first + offset)), partial)
+            (first + offset, partial)
             for (first, _), folded in roots
             for offset, partial in enumerate(folded.partials)
         ]
-        outputs = work.outputs_shape(tuple(layout.shape[n] for n in layout.kept))
-        whole = assembled(self.plan.accumulator, outputs, tiles)
+        whole = finishing.whole(everything, tiles)
         self._refuse_outputs_of_nothing(whole)
         results = {}
         for statistic in self.plan.bound.statistics:
-            done = statistic.finish(whole, layout.shape, layout.reduced)
+            done = finishing.finished(statistic, whole)
             grouped = self.plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
-            result = self._shaped(done)
+            result = finishing.shaped(done, everything)
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results
 
@@ -271,20 +272,6 @@ class Run:
                 f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "
                 f"every chunk of theirs was skipped ({next(iter(self.skipped))})"
             )
-
-    def _shaped(self, done: np.ndarray) -> np.ndarray:
-        """Give results their axes: groups stand where the first axis that has labels did."""
-        layout, grouping = self.plan.layout, self.plan.grouping
-        alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
-        if not self.plan.options.keepdims:
-            alive = [n for n in alive if n not in layout.reduced]
-        shape = [1 if n in layout.reduced else layout.shape[n] for n in alive]
-        if grouping is None:
-            return done.reshape((*shape, *done.shape[1:]))
-        first = grouping.keys.axes[0]
-        shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
-        grouped = done.reshape((grouping.count, *shape, *done.shape[1:]))
-        return np.moveaxis(grouped, 0, sum(n < first for n in alive))
 
 
 def _let_go(error: BaseException | None) -> None:

@@ -84,8 +84,8 @@ class ArraySource(Source):
         out[...] = self._part(region)
 
     def parted(self, regions: Sequence[Region]) -> Source:
-        """Return copies of regions."""
-        parts = tuple((tuple(region), np.array(self._part(region))) for region in regions)
+        """Return regions: of what is in memory views of it."""
+        parts = tuple((tuple(region), self._part(region)) for region in regions)
         return PartsSource(self.name, self.dtype, self.cells, parts)
 
     def _part(self, region: Region) -> np.ndarray:

@@ -139,6 +139,11 @@ class Source(ABC):
         return False
 
     @property
+    def in_memory(self) -> bool:
+        """Whether its elements are in this process, so that to read is to copy."""
+        return False
+
+    @property
     def local_path(self) -> str | None:
         """Where it is on a local disk; None if it is elsewhere."""
         return None

@@ -73,7 +73,7 @@ def block_task(
     work = work if constants is None else work.with_constants(constants)
     worker = get_worker()
     owned, address = device_of(worker), worker.address
-    unwanted = _unwanted(worker)
+    unwanted = is_unwanted(worker)
     report = reporter(
         work.run,
         block.number,
@@ -88,7 +88,7 @@ def block_task(
     return fold_block(owned, address, work, block, watch, bring)
 
 
-def _unwanted(worker: Any) -> Callable[[], bool]:
+def is_unwanted(worker: Any) -> Callable[[], bool]:
     """Return what says whether nobody wants this thread's task any more: others do it anew."""
     key = thread_state.key
 

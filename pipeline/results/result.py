@@ -56,7 +56,8 @@ class Result(NDArrayOperatorsMixin):
     @property
     def dtype(self) -> np.dtype:
         """The values' dtype."""
-        return as_array(self.values).dtype
+        dtype: np.dtype = as_array(self.values).dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[int, ...]:

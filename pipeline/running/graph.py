@@ -72,8 +72,10 @@ def lazily(
     else:
         workers = DeviceWorkers(chosen)
         terms, resources = workers.ask(lambda: None).terms, workers.resources
-    made = isinstance(asked, Plan)
-    plan = fitted(asked, terms) if made else make_plan(asked, asked.listings(), terms)
+    if isinstance(asked, Plan):
+        plan = fitted(asked, terms)
+    else:
+        plan = make_plan(asked, asked.listings(), terms)
     return _given(plan, Graph(plan, resources).arrays(), labels=labels)
 
 
@@ -113,10 +115,9 @@ class Graph:
         folding = f"chunkfold-fold-{self._work.run}"
         layer, roots = self._folding(folding)
         of = [one.array for one in self.plan.sources if isinstance(one, DaskSource)]
-        below = HighLevelGraph.from_collections(folding, layer, dependencies=of)
-        if self.resources:
-            annotated = MaterializedLayer(layer, annotations={"resources": dict(self.resources)})
-            below.layers[folding] = annotated
+        wanted = {"resources": dict(self.resources)} if self.resources else None
+        annotated: Any = MaterializedLayer(layer, annotations=wanted)
+        below = HighLevelGraph.from_collections(folding, annotated, dependencies=of)
         chunks, finishing = output_chunks(self.plan.layout), Finishing.of(self.plan)
         made = {}
         for statistic in self.plan.bound.statistics:
@@ -148,8 +149,8 @@ class Graph:
         held: TaskRef | None = None
         if constants.nbytes:
             held, work = TaskRef((name, "constants")), work.with_constants(Constants())
-            keys = None if constants.keys is None else constants.keys.packed()
-            layer[held.key] = Task(held.key, constants_task, keys, constants.held)
+            packed = None if constants.keys is None else constants.keys.packed()
+            layer[held.key] = Task(held.key, constants_task, packed, constants.held)
         layer[common] = DataNode(common, work.common(to_a_graph))
         left: dict[Run, list[Key]] = {tiles: [] for tiles in self.plan.runs}
         for block in self.plan.blocks:
@@ -201,7 +202,7 @@ def _chunks(
     for place in chunks.places():
         tiles = chunks.tiles(place)
         needed = tuple(dict.fromkeys(of_tile[tile] for tile in tiles if tile in of_tile))
-        key = (name, *ending.finishing.by_axis(place, 0, 0), *behind)
+        key: Key = (name, *ending.finishing.by_axis(place, 0, 0), *behind)
         refs = (TaskRef(roots[root]) for root in needed)
         box = chunks.box(place)
         yield key, Task(key, graph_chunk, TaskRef(common), box, tiles, needed, *refs)

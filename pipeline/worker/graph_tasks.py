@@ -13,6 +13,7 @@ from dask.typing import Key
 from distributed import get_worker
 
 from chunkfold.errors import DeviceError, IncompleteError, MonoidError
+from chunkfold.kernels import Partial
 from chunkfold.kernels.binding.statistic import Statistic
 from chunkfold.planning.blocks import Block, Run
 from chunkfold.planning.work import BlockData, Constants, Work
@@ -117,7 +118,7 @@ def graph_chunk(
         If results do not fit their dtype, or are not what was expected.
     """
     finishing, statistic, like = ending.finishing, ending.statistic, ending.like
-    found = {}
+    found: dict[int, Partial] = {}
     for root, own in zip(roots, folded, strict=True):
         if own.report.elements != root.elements:
             raise IncompleteError(

@@ -30,6 +30,15 @@ Done = Callable[[object], None]
 """Told the outcome of a task: a handle of its result, or an exception."""
 
 
+class PartialsLostError(Exception):
+    """Partials that were waited with were lost, and with them what they were made of."""
+
+    def __init__(self, lost: Sequence[object]) -> None:
+        super().__init__(f"{len(lost)} partial(s) were lost with their worker")
+        self.lost = lost
+        """Their handles."""
+
+
 @dataclass(frozen=True)
 class Watched:
     """What a look at the workers found."""
@@ -60,10 +69,19 @@ class Backend(Protocol):
         """Start a block; `done` is called from any thread. Returns what `release` takes."""
 
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
-        """Start a combine of what earlier tasks left; as `fold`."""
+        """Start a combine of what earlier tasks left; as `fold`.
+
+        Its outcome is a `PartialsLostError` where these are to be made again.
+        """
 
     def gather(self, handle: object) -> Folded:
-        """Fetch a result."""
+        """Fetch a result.
+
+        Raises
+        ------
+        PartialsLostError
+            If it is to be made again.
+        """
 
     def release(self, handles: Sequence[object]) -> None:
         """Let go of results that were combined, or of tasks that nobody waits for any more."""

@@ -28,7 +28,7 @@ from chunkfold.events import (
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.plan import Plan
-from chunkfold.running.backend import Backend, Done
+from chunkfold.running.backend import Backend, Done, PartialsLostError
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import Attempts
@@ -69,7 +69,9 @@ class Engine:
     """Executes one plan on one backend.
 
     Of each task one attempt is under way at a time. Where a worker is lost or stopped the next one
-    begins, under a number and a key of its own; what an earlier one still brings is dropped.
+    begins, under a number and a key of its own; what an earlier one still brings is dropped. A
+    partial that is lost is made again by Dask, but where the client had brought what it is made of:
+    then the engine begins its blocks anew.
     """
 
     def __init__(
@@ -126,6 +128,20 @@ class Engine:
         ChunkfoldError
             Whatever ended the run.
         """
+        gathered: dict[tuple[int, int], Folded] = {}
+        while len(gathered) < len(self._branches):
+            self._make_roots()
+            for tiles in [one for one in self._branches if one not in gathered]:
+                try:
+                    gathered[tiles] = self._backend.gather(self._roots[tiles])
+                except PartialsLostError:
+                    del self._roots[tiles]
+                    self._make_again(_Node(tiles, self._branches[tiles].tree.levels, 0))
+        roots = [(tiles, gathered[tiles]) for tiles in self._branches]
+        self._check([folded for _, folded in roots])
+        return roots
+
+    def _make_roots(self) -> None:
         while len(self._roots) < len(self._branches):
             if self._cancelled():
                 raise CancelledError(f"run {self._run} was cancelled")
@@ -137,9 +153,6 @@ class Engine:
                 continue
             self._news = True
             self._settle(node, number, outcome)
-        roots = [(tiles, self._backend.gather(self._roots[tiles])) for tiles in self._branches]
-        self._check([folded for _, folded in roots])
-        return roots
 
     def _fill_window(self) -> None:
         while self._waiting and self._folding + len(self._combining) < self._window:
@@ -203,6 +216,9 @@ class Engine:
         if isinstance(outcome, WorkerLostError):
             self._backend.release([attempt.ticket])
             self._try_elsewhere(node, outcome)
+        elif isinstance(outcome, PartialsLostError):
+            self._backend.release([attempt.ticket])
+            self._combine_again(node, outcome.lost)
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
@@ -221,6 +237,30 @@ class Engine:
             self._combine(node)
         else:
             self._waiting.appendleft((node, self._blocks[node]))
+
+    def _combine_again(self, node: _Node, lost: Sequence[object]) -> None:
+        """Keep what is there of a combine's parts, and make the others again."""
+        branch, parts = self._branches[node.tiles], self._combining.pop(node)
+        self._numbers[node] += 1
+        for number, part in zip(branch.tree.children(node.level, node.number), parts, strict=True):
+            if any(part is one for one in lost):
+                self._backend.release([part])
+                self._make_again(_Node(node.tiles, node.level - 1, number))
+            else:
+                branch.ready[node.level - 1, number] = part
+
+    def _make_again(self, node: _Node) -> None:
+        """Begin what a partial was made of: that was let go of."""
+        self._again += 1
+        if not node.level:
+            self._numbers[node] += 1
+            self._waiting.appendleft((node, self._blocks[node]))
+            return
+        below = self._branches[node.tiles].tree.children(node.level, node.number)
+        if len(below) > 1:
+            self._numbers[node] += 1
+        for number in below:
+            self._make_again(_Node(node.tiles, node.level - 1, number))
 
     def _combine(self, node: _Node) -> None:
         self._begin(node, partial(self._backend.combine, self._combining[node]))

@@ -16,6 +16,7 @@ from dask import annotate  # type: ignore[attr-defined] # its own documentation 
 from distributed import Client, Future
 from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from chunkfold.cluster.device_workers import DeviceWorkers
 from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
@@ -33,7 +34,7 @@ from chunkfold.events import OnEvent
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import BlockData, Constants, Work
 from chunkfold.planning.workers import Workers
-from chunkfold.running.backend import Done, Watched
+from chunkfold.running.backend import Done, PartialsLostError, Watched
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
@@ -74,6 +75,8 @@ class OnCluster:
         self._run = ""
         self._sent: dict[str, _Sent] = {}
         self._watchman = Watchman(client, self._useful)
+        self._gone: dict[str, str] = {}
+        """Why workers were removed that nobody has heard of."""
 
     def listen(self, run: str) -> None:
         """Subscribe to the workers' events: tasks sent within 10 ms of that would wait for it.
@@ -158,12 +161,28 @@ class OnCluster:
         """
         if data is None or _pickled_bytes(data) <= WITHIN_BYTES:
             return data
-        future: Future[Any] = within(
-            wait_seconds("chunkfold.run.gather"),
-            "the data of a block to reach a worker",
-            lambda: self._client.scatter([data], hash=False)[0],
+        # Of a worker that dies as it is sent them Dask tells as of any connection.
+        trying = Retrying(
+            retry=retry_if_exception_type(OSError),
+            stop=stop_after_delay(wait_seconds("chunkfold.workers.absent")),
+            wait=wait_fixed(0.2),
+            reraise=True,
+        )
+        try:
+            return trying(self._scattered, data)
+        except OSError as error:
+            raise ClusterError(f"the data of a block reach no worker: {error}") from error
+
+    def _scattered(self, data: BlockData) -> Future[Any]:
+        sending = beside(lambda: self._client.scatter([data], hash=False)[0])
+        seconds = wait_seconds("chunkfold.run.gather")
+        future: Future[Any] = awaited(
+            sending, seconds, "the data of a block to reach a worker", self._look_after_a_block
         )
         return future
+
+    def _look_after_a_block(self) -> None:
+        self._gone |= self.watch().removed
 
     def _folded(self, number: int, attempt: int, done: Done, outcome: object) -> None:
         """Let go of results that no block takes any more, but while another attempt may do."""
@@ -174,8 +193,7 @@ class OnCluster:
 
     def _let_go_of(self, data: Future[Any], done: Done, outcome: object) -> None:
         """Let go of what was sent ahead; what is lost with its worker is sent once more."""
-        given_up = isinstance(outcome, (CancelledError, ClusterError))
-        if given_up and data.status in ("lost", "cancelled"):
+        if isinstance(outcome, CancelledError) and data.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
         data.release()
         done(outcome)
@@ -184,8 +202,15 @@ class OnCluster:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
         key = f"combine-{self._work.run}-{attempt}"
+        done = partial(self._combined, parts, done)
         future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
         return self._replaceable(future, done)
+
+    def _combined(self, parts: Sequence[Any], done: Done, outcome: object) -> None:
+        """Tell which partials were lost, if Dask could not make them again."""
+        if isinstance(outcome, CancelledError) and (lost := [one for one in parts if _gone(one)]):
+            outcome = PartialsLostError(lost)
+        done(outcome)
 
     def _replaceable(self, future: Any, done: Done) -> object:
         self._sent[future.key] = _Sent(future, done)
@@ -222,6 +247,10 @@ class OnCluster:
                 break
             except _TakenOverError:
                 continue  # Dask makes it once more, elsewhere
+            except Exception:
+                if _gone(handle):
+                    raise PartialsLostError([handle]) from None
+                raise
         self.release([handle])
         assert isinstance(folded, Folded)
         return folded
@@ -258,6 +287,7 @@ class OnCluster:
             for worker in (beats.stopped(silent) if fresh else ())
             if self._removed(worker, reason := _stopped(worker, beats.silent[worker]))
         }
+        gone, self._gone = self._gone | gone, {}
         for worker in gone:
             self._watchman.beats = self._watchman.beats.without(worker)
         least = wait_seconds("chunkfold.run.tell")
@@ -339,14 +369,21 @@ class OnCluster:
         """
         if future.status == "finished":
             return future
-        if self._client.status != "running" or future.status == "lost":
+        if self._client.status != "running":
             return ClusterError(f"the connection to the scheduler was lost: {self._client.status}")
+        if future.status == "lost":
+            return WorkerStoppedError("a worker was lost with what it had just made", "")
         if future.status == "cancelled":
             return CancelledError("a task was cancelled on the scheduler")
         try:
             return _failure(future)
         except Exception as error:  # noqa: BLE001 - the scheduler may have gone meanwhile
             return ClusterError(f"why a task failed is not known: {error!r}")
+
+
+def _gone(future: Any) -> bool:
+    """Whether a result was lost that Dask cannot make again: what it is made of was lost, too."""
+    return bool(future.status == "cancelled")
 
 
 def _pickled_bytes(value: object) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -249,16 +249,24 @@ class Division:
 
     def own(self, block: int) -> Own:
         """Return what a block computes by itself."""
+        return self._made_of(self.wanted[block], self._shared)
+
+    def again(self, keys: Iterable[Key], there: Container[Key]) -> Own:
+        """Return what makes results again that were let go of, of those that are there."""
+        return self._made_of(keys, there.__contains__)
+
+    def _made_of(self, keys: Iterable[Key], given: Callable[[Key], bool]) -> Own:
+        """Return what makes results, of others that are given."""
         inputs: dict[Key, None] = {}
         graph: dict[Key, Node] = {}
-        waiting = list(self.wanted[block])
+        waiting = list(keys)
         while waiting:
             key = waiting.pop()
             if key in graph or key in inputs:
                 continue
             if key in self._constants:
                 graph[key] = self._constants[key]
-            elif key in self._tasks and not self._shared(key):
+            elif key in self._tasks and not given(key):
                 graph[key] = self._tasks[key]
                 waiting.extend(graph[key].dependencies)
             else:

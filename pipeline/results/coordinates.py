@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import re
-import struct
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
-import zarr
-from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from chunkfold.errors import SourceError
 from chunkfold.grid import Axis
 from chunkfold.planning.request import Request
 from chunkfold.results.attributes import of_a_part
 from chunkfold.sources.axis_names import axis_names
-from chunkfold.sources.h5_opening import group_attributes_of
-from chunkfold.sources.h5_source import H5Source
-from chunkfold.sources.opening import open_beside, open_node
+from chunkfold.sources.neighbours import Neighbour, neighbour
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import AnyArray, ZarrSource
 from chunkfold.stores.remote import message_of
 
 _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
@@ -68,7 +60,7 @@ class Beside:
 
     name: str
     axes: tuple[str, ...]
-    array: AnyArray
+    found: Neighbour
     cuts: tuple[slice, ...]
     """What is selected along each of its axes."""
     attributes: dict[str, Any]
@@ -84,22 +76,7 @@ class Beside:
         Exception
             Whatever keeps them from being read.
         """
-        return replace(self, values=np.asarray(self.array[self.cuts]))
-
-    def write(self, group: zarr.Group) -> None:
-        """Write it into a group, by its name."""
-        values = np.asarray(self.values)
-        # NumPy has no dtype for texts of any length, or knows it as one of objects.
-        texts = all(isinstance(value, str) for value in values.flat)
-        dtype: Any = VariableLengthUTF8() if texts else VariableLengthBytes()
-        made = group.create_array(
-            self.name,
-            shape=values.shape,
-            dtype=dtype if values.dtype.kind == "O" else values.dtype,
-            attributes=self.attributes,
-            dimension_names=list(self.axes),
-        )
-        made[...] = values
+        return replace(self, values=self.found.read(self.cuts))
 
 
 def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
@@ -111,8 +88,8 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
     found = opened_beside(kept, name)
     if found is None:
         return None
-    axes = (name,) if name in kept.along else tuple(ZarrSource(found, name).dims or ())
-    if len(axes) != found.ndim or len(set(axes)) != len(axes):
+    axes = (name,) if name in kept.along else found.dims
+    if len(axes) != len(found.shape) or len(set(axes)) != len(axes):
         return None
     cuts = []
     for axis, length in zip(axes, found.shape, strict=True):
@@ -125,11 +102,11 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
         cuts.append(slice(None) if cut is None else slice(cut.start, cut.stop, cut.step))
     spans = zip(cuts, found.shape, strict=True)
     whole = all(cut.indices(length) == (0, length, 1) for cut, length in spans)
-    attributes = _attributes(found, whole=whole)
+    attributes = of_a_part(found.attributes, whole=whole)
     return Beside(name, tuple(map(str, axes)), found, tuple(cuts), attributes)
 
 
-def opened_beside(kept: Kept, name: str) -> AnyArray | None:
+def opened_beside(kept: Kept, name: str) -> Neighbour | None:
     """Open an array beside a source; None, with a warning if one is there, if it is not to be read.
 
     Results are worth more.
@@ -137,29 +114,10 @@ def opened_beside(kept: Kept, name: str) -> AnyArray | None:
     if not _PLAIN.fullmatch(name):
         return None
     try:
-        return open_beside(kept.source, name)
+        return neighbour(kept.source, name)
     except SourceError as error:
         _leave_out(kept, name, error)
         return None
-
-
-def group_attributes(source: Source) -> Mapping[str, Any]:
-    """Return the attributes of the group that a source is in; none if it cannot be opened."""
-    try:
-        if isinstance(source, H5Source):
-            return group_attributes_of(source)
-        if not isinstance(source, ZarrSource):
-            return {}
-        array, address = source.array, (source.local_path or source.address or "").rstrip("/")
-        if array.path:
-            above = str(PurePosixPath(array.path).parent)
-            found = zarr.open_group(array.store, path="" if above == "." else above, mode="r")
-            return found.attrs.asdict()
-        folder = address.rpartition("/")[0]
-        node = open_node(folder) if folder else None
-        return {} if node is None else node.attrs.asdict()
-    except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often none is there
-        return {}
 
 
 def read_or_left_out(kept: Kept, one: Beside) -> Beside | None:
@@ -179,18 +137,3 @@ def _leave_out(kept: Kept, name: str, error: Exception) -> None:
     what = "coordinate" if name in kept.along else "companion"
     left_out = f"its {what} {name!r} is left out, it cannot be read: {reason}"
     warnings.warn(f"{kept.source.name}: {left_out}", RuntimeWarning, stacklevel=2)
-
-
-def _attributes(array: AnyArray, *, whole: bool) -> dict[str, Any]:
-    """Return the attributes that a part of an array has in format 3.
-
-    What format 2 calls missing by its fill value is named by one, as xarray writes it.
-    """
-    attributes, fill = of_a_part(array.attrs.asdict(), whole=whole), array.fill_value
-    if array.metadata.zarr_format == 2 and fill is not None and "_FillValue" not in attributes:
-        if array.dtype.kind in "iu":
-            attributes["_FillValue"] = int(fill)
-        if array.dtype.kind == "f":
-            packed = struct.pack("<d", float(fill))
-            attributes["_FillValue"] = base64.standard_b64encode(packed).decode()
-    return attributes

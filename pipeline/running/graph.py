@@ -32,7 +32,7 @@ from chunkfold.planning.workers import Terms
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.results import Results
 from chunkfold.running.start import check_terms
-from chunkfold.sources.dask_source import DaskChunks, DaskSource
+from chunkfold.sources.dask_source import DaskChunks, arrays_in
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.graph_tasks import Ending, Root, graph_block, graph_chunk, graph_combine
 from chunkfold.worker.tasks import constants_task
@@ -114,9 +114,9 @@ class Graph:
 
         folding = f"chunkfold-fold-{self._work.run}"
         layer, roots = self._folding(folding)
-        of = [one.array for one in self.plan.sources if isinstance(one, DaskSource)]
         wanted = {"resources": dict(self.resources)} if self.resources else None
         annotated: Any = MaterializedLayer(layer, annotations=wanted)
+        of = arrays_in(self.plan.sources)
         below = HighLevelGraph.from_collections(folding, annotated, dependencies=of)
         chunks, finishing = output_chunks(self.plan.layout), Finishing.of(self.plan)
         made = {}

@@ -149,13 +149,8 @@ def copied(source: Source, regions: Sequence[Region]) -> PartsSource:
     ChunkError
         If one of them cannot be read.
     """
-    parts = []
-    for region in regions:
-        shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
-        part = np.empty(shape, source.dtype)
-        source.read(region, part)
-        parts.append((tuple(region), part))
-    return PartsSource(source.name, source.dtype, source.grid, tuple(parts))
+    parts = tuple((tuple(region), source.part(region)) for region in regions)
+    return PartsSource(source.name, source.dtype, source.grid, parts)
 
 
 def _within(part: slice, cut: slice) -> slice | None:

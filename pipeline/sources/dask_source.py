@@ -226,6 +226,11 @@ def dask_source(given: Any) -> Source:
     return DaskSource(array, name, cells, named, futures_in([array]))
 
 
+def arrays_in(sources: Iterable[Source]) -> list[Any]:
+    """Return the arrays of Dask's among sources."""
+    return [source.array for source in sources if isinstance(source, DaskSource)]
+
+
 def with_keys(source: Source) -> Source:
     """Return a source whose chunks have the keys that its own graph gives them; others as is."""
     if not isinstance(source, DaskSource):
@@ -240,7 +245,7 @@ def with_tasks(
 
     `regions` are those that each block reads.
     """
-    arrays = [source.array for source in sources if isinstance(source, DaskSource)]
+    arrays = arrays_in(sources)
     if not arrays:
         return tuple(sources), None
     graph, keys = optimized(arrays)

@@ -6,12 +6,12 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from dask import threaded
 
+from chunkfold.cluster.watching import Watched
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.planning.blocks import Block
@@ -37,20 +37,6 @@ class PartialsLostError(Exception):
         super().__init__(f"{len(lost)} partial(s) were lost with their worker")
         self.lost = lost
         """Their handles."""
-
-
-@dataclass(frozen=True)
-class Watched:
-    """What a look at the workers found."""
-
-    nobody: float = 0.0
-    """For how long no worker was heard, in seconds."""
-    late: str = ""
-    """Who has not been heard for a while; empty if everyone was."""
-    removed: Mapping[str, str] = field(default_factory=dict)
-    """Why workers were removed just now, by their addresses."""
-    went_on: bool = False
-    """Whether tasks began or ended that tell nothing themselves."""
 
 
 class Backend(Protocol):

@@ -6,22 +6,19 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pickle import PickleBuffer
 from typing import Any
 
 import dask
 from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
 from distributed import Client, Future
-from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from chunkfold.cluster.device_workers import DeviceWorkers
 from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
-from chunkfold.cluster.heartbeat_watch import Watchman
-from chunkfold.cluster.scheduler_calls import SPAN, on_loop, removed, tidied
+from chunkfold.cluster.scheduler_calls import SPAN, on_loop, tidied
+from chunkfold.cluster.watching import Watched, WorkersWatch
 from chunkfold.deadline import awaited, beside, within
 from chunkfold.errors import (
     CancelledError,
@@ -32,17 +29,15 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import BlockData, Constants, Work
+from chunkfold.planning.work import Constants, Work
 from chunkfold.planning.workers import Workers
-from chunkfold.running.backend import Done, PartialsLostError, Watched
+from chunkfold.running import sending
+from chunkfold.running.backend import Done, PartialsLostError
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
 
-WITHIN_BYTES = 64 << 10
-"""Most of keys, weights and masks, or of what a block brings, that travels within a task: more
-of it goes to a worker ahead."""
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -74,7 +69,7 @@ class OnCluster:
         """The last attempt of each block."""
         self._run = ""
         self._sent: dict[str, _Sent] = {}
-        self._watchman = Watchman(client, self._useful)
+        self._watching = WorkersWatch(client, self._useful, self._give_up)
         self._gone: dict[str, str] = {}
         """Why workers were removed that nobody has heard of."""
 
@@ -120,7 +115,7 @@ class OnCluster:
         listener_of(self._client).tell(work.run, emit)
         if work.tasks is not None:
             self._shared = TasksThere(work, self._client)
-        if work.constants.nbytes > WITHIN_BYTES:
+        if work.constants.nbytes > sending.WITHIN_BYTES:
             self._work = self._work.with_constants(Constants())
             keys = None if work.keys is None else work.keys.packed()
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
@@ -133,7 +128,7 @@ class OnCluster:
         """Submit a block."""
         key = f"fold-{block.number}-{self._work.run}-{attempt}"
         data = self._whole.data_of(block)
-        results, sent = None, self._sent_ahead(data)
+        results, sent = None, sending.sent_ahead(self._client, data, self._look_after_a_block)
         if isinstance(sent, Future):
             done = partial(self._let_go_of, sent, done)
         if self._shared is not None and data is not None:
@@ -153,33 +148,6 @@ class OnCluster:
             results,
         )
         return self._replaceable(future, done)
-
-    def _sent_ahead(self, data: BlockData | None) -> BlockData | Future[Any] | None:
-        """Return the data of a block as its task is given them.
-
-        Much goes to a worker ahead, and is a future: what is in tasks is the scheduler's to keep.
-        """
-        if data is None or _pickled_bytes(data) <= WITHIN_BYTES:
-            return data
-        # Of a worker that dies as it is sent them Dask tells as of any connection.
-        trying = Retrying(
-            retry=retry_if_exception_type(OSError),
-            stop=stop_after_delay(wait_seconds("chunkfold.workers.absent")),
-            wait=wait_fixed(0.2),
-            reraise=True,
-        )
-        try:
-            return trying(self._scattered, data)
-        except OSError as error:
-            raise ClusterError(f"the data of a block reach no worker: {error}") from error
-
-    def _scattered(self, data: BlockData) -> Future[Any]:
-        sending = beside(lambda: self._client.scatter([data], hash=False)[0])
-        seconds = wait_seconds("chunkfold.run.gather")
-        future: Future[Any] = awaited(
-            sending, seconds, "the data of a block to reach a worker", self._look_after_a_block
-        )
-        return future
 
     def _look_after_a_block(self) -> None:
         self._gone |= self.watch().removed
@@ -272,52 +240,15 @@ class OnCluster:
         return bool(self.there())
 
     def watch(self, quiet: float = math.inf) -> Watched:
-        """Ask the scheduler for heartbeats now and then, and remove who is stopped.
-
-        Raises
-        ------
-        ClusterError
-            If for `chunkfold.workers.answer` the scheduler has not answered, nor anything was
-            heard of the tasks: what workers tell comes by it, too.
-        """
-        fresh, silent = self._watchman.look(), wait_seconds("chunkfold.workers.silent")
-        beats = self._watchman.beats
-        gone = {
-            worker: reason
-            for worker in (beats.stopped(silent) if fresh else ())
-            if self._removed(worker, reason := _stopped(worker, beats.silent[worker]))
-        }
-        gone, self._gone = self._gone | gone, {}
-        for worker in gone:
-            self._watchman.beats = self._watchman.beats.without(worker)
-        least = wait_seconds("chunkfold.run.tell")
-        late = beats.told(least, silent, wait_seconds("chunkfold.workers.absent"))
-        if (unanswered := self._watchman.unanswered()) >= least:
-            late = f"the scheduler has not answered for {unanswered:.0f} s"
-            late += f"; after {self._answer():.0f} s the run ends"
-        if min(quiet, unanswered) > self._answer():
-            raise ClusterError(self._silence())
+        """Look after the workers; see `WorkersWatch.look`."""
+        watched = self._watching.look(quiet)
+        gone, self._gone = self._gone | dict(watched.removed), {}
         went_on = self._shared is not None and self._shared.went_on()
-        return Watched(beats.nobody, late, gone, went_on)
+        return replace(watched, removed=gone, went_on=went_on)
 
-    def _silence(self) -> str:
-        reached: Any = self._client.scheduler
-        return (
-            f"the scheduler at {reached.address} has not answered for {self._answer():.0f} s: it "
-            "is stopped or its host has gone; see that it runs, and start this again"
-        )
-
-    def _removed(self, worker: str, reason: str) -> bool:
-        """Remove a worker, and give its tasks up; say whether that was done."""
-        removing = on_loop(self._client, partial(removed, worker))
-        try:
-            keys = awaited(removing, self._answer(), f"{worker}'s removal")
-        except Exception:  # noqa: BLE001 # it is tried again, or the scheduler's loss is found out
-            return False
-        for key in keys:
-            if (sent := self._sent.get(key)) is not None:
-                sent.done(WorkerStoppedError(reason, worker))
-        return True
+    def _give_up(self, key: str, error: WorkerStoppedError) -> None:
+        if (sent := self._sent.get(key)) is not None:
+            sent.done(error)
 
     def doing(self) -> Sequence[str]:
         """Ask the workers."""
@@ -333,13 +264,13 @@ class OnCluster:
 
     def stop(self) -> None:
         """Cancel what is queued, tell running blocks to end, and let go of all results."""
-        self._watchman.stop()
+        self._watching.stop()
         futures = list(self._futures)
         with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
             if futures:
                 self._client.cancel(futures)
             # By way of the scheduler: of one that does not answer there is nothing to wait for.
-            if futures and self._run and self._watchman.unanswered() < self._answer():
+            if futures and self._run and self._watching.unanswered() < self._answer():
                 mark = (cancel_run, self._run)
                 seconds = wait_seconds("chunkfold.close")
                 within(seconds, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
@@ -386,22 +317,8 @@ def _gone(future: Any) -> bool:
     return bool(future.status == "cancelled")
 
 
-def _pickled_bytes(value: object) -> int:
-    """Return how many bytes travel of a value, without a copy of its arrays."""
-    buffers: list[PickleBuffer] = []
-    frame = dumps(value, buffer_callback=buffers.append)
-    return len(frame) + sum(buffer.raw().nbytes for buffer in buffers)
-
-
 def _ignored(outcome: object) -> None:
     """Blocks that have a task's result end as it does."""
-
-
-def _stopped(worker: str, seconds: float) -> str:
-    return (
-        f"worker {worker} is stopped, or its host has gone: it was not heard for {seconds:.0f} s, "
-        "while others were; they do its work"
-    )
 
 
 def _failure(future: Any) -> object:

@@ -16,7 +16,7 @@ from distributed import Client
 import chunkfold as cf
 from chunkfold.events import BlockProgress, Event
 from chunkfold.planning import blocks, combine_tree, planner
-from chunkfold.running import on_cluster
+from chunkfold.running import on_cluster, sending
 from tests.conftest import DEVICES
 from tests.pipeline.running.test_shared_tasks import left
 
@@ -39,7 +39,7 @@ def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
     monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
     monkeypatch.setattr(combine_tree, "FAN_IN", (64, 64))
-    monkeypatch.setattr(on_cluster, "WITHIN_BYTES", 100)
+    monkeypatch.setattr(sending, "WITHIN_BYTES", 100)
 
 
 class Rows:

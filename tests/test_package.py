@@ -100,6 +100,7 @@ ROOMS = {
         "stores", "decoding", "sources", "planning", "results", "reading", "worker", "cluster",
         "running",
     ),
+    "workflows": ("report", "job", "cli"),
 }  # fmt: skip
 """Folders of a layer: each imports those before it alone."""
 FRONT = ("__init__.py", "api.py", "xarray.py")

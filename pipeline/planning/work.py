@@ -18,7 +18,7 @@ from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.settings import retry_seconds
-from chunkfold.sources.dask_graph import Division, Own
+from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_source import DaskSource, with_keys, with_tasks
 from chunkfold.sources.source import Source
 

@@ -19,7 +19,8 @@ from chunkfold.awake import Awake
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop
 from chunkfold.planning.work import Work
 from chunkfold.settings import wait_seconds
-from chunkfold.sources.dask_graph import Division, Own, computed, guarded
+from chunkfold.sources.dask_division import Division, Own
+from chunkfold.sources.dask_graph import computed, guarded
 from chunkfold.sources.dask_source import DaskSource
 
 Told = Callable[[], None]
@@ -127,7 +128,7 @@ class TasksHere(SharedTasks):
         self, tasks: Own, results: Mapping[Key, Any], kept: Sequence[Key], told: Told
     ) -> Iterable[Any]:
         keeps = self._skips
-        made = computed(tasks, results, kept, self._name, self._get, told, keeps=keeps)
+        made = computed(tasks.graph, results, kept, self._name, self._get, told, keeps=keeps)
         return [made[key] for key in kept]
 
     def _drop(self, result: Any) -> None:

@@ -18,7 +18,8 @@ from chunkfold.bad_chunks import BadChunk
 from chunkfold.errors import ChunkError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.sources.array_source import Region, cells_of_chunks
-from chunkfold.sources.dask_graph import Division, Failed, futures_in, optimized
+from chunkfold.sources.dask_division import Division
+from chunkfold.sources.dask_graph import Failed, futures_in, optimized
 from chunkfold.sources.source import BroughtSource, Source
 from chunkfold.stores.expected import Expected
 

@@ -67,5 +67,5 @@ def sources_in(
         return data.sources
     name = " and ".join(dict.fromkeys(one.name for one in chunks.values()))
     wanted = list(dict.fromkeys(key for one in chunks.values() for key in one.wanted.values()))
-    made = computed(data.tasks, results, wanted, name, get, told, keeps=True)
+    made = computed(data.tasks.graph, results, wanted, name, get, told, keeps=True)
     return {**data.sources, **{n: one.computed(made) for n, one in chunks.items()}}

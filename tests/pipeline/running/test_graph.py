@@ -168,10 +168,10 @@ def test_partials_are_combined_before_others_are_made():
 
 def test_it_is_computed_by_any_client(client: Client, tmp_path: Path):
     counted = Counted(tmp_path)
-    eager = cf.reduce(counted.array, ["max", "min"], axis=0)
+    eager = cf.reduce(counted.array, ["max", "min"], axis=1)
     for mark in tmp_path.iterdir():
         mark.unlink()
-    lazy = cf.reduce(counted.array, ["max", "min"], axis=0, compute=False, client=client)
+    lazy = cf.reduce(counted.array, ["max", "min"], axis=1, compute=False, client=client)
     with client.as_current():
         done = dask.compute(lazy["max"], lazy["min"] + 1)
         assert (done[0] == eager["max"]).all()
@@ -180,7 +180,10 @@ def test_it_is_computed_by_any_client(client: Client, tmp_path: Path):
         kept = lazy["min"].persist()
         assert (kept.compute() == eager["min"]).all()
         kept.to_zarr(str(tmp_path / "out.zarr"))
-        del kept
+        held = counted.array.persist()
+        later = cf.reduce(held, "max", axis=1, compute=False)
+        assert (later.compute() == eager["max"]).all()
+        del kept, held, later
     assert (zarr.open_array(tmp_path / "out.zarr")[...] == eager["min"]).all()
     assert not left(client)
 

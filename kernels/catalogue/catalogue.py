@@ -23,6 +23,7 @@ from chunkfold.kernels.catalogue.integers import (
     few_added_up,
 )
 from chunkfold.kernels.catalogue.moments import NORM1, NORM2, STD, SUMSQ, VAR
+from chunkfold.kernels.catalogue.quantiles import quantile
 from chunkfold.kernels.catalogue.weighted import (
     SUM_OF_WEIGHTS,
     WEIGHTED_MEAN,
@@ -224,8 +225,9 @@ _CATALOGUE = (
     WEIGHTED_STD,
     SUM_OF_WEIGHTS,
     histogram(),
+    quantile(0.5),
 )  # fmt: skip
-_SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std")
+_SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "median")
 """Those whose NaN-skipping forms have a name in NumPy."""
 
 _NAMED = {monoid.name: monoid for monoid in _CATALOGUE}

@@ -111,6 +111,11 @@ class Plan:
         return tuple(statistic.name for statistic in self.bound.statistics)
 
     @property
+    def reads(self) -> int:
+        """How often the data are read, at most: more than once for order statistics."""
+        return max(statistic.monoid.reads for statistic in self.bound.statistics)
+
+    @property
     def rounding(self) -> tuple[str, ...]:
         """Those whose additions or multiplications round, so that their last bits may vary."""
         return tuple(one.name for one in self.bound.statistics if one.rounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -47,6 +48,12 @@ class Request:
         """Results of each output."""
         return 1 if self.grouping is None else self.grouping.count
 
+    @property
+    def outputs(self) -> int:
+        """Number of outputs, each of which has a result for every group."""
+        kept = (n for n in range(len(self.chosen)) if n not in self.reduced)
+        return math.prod(self.chosen[n].length for n in kept)
+
     def bound(self, *, fp64: bool = True) -> Bound:
         """Bind the reductions to the sources' dtypes, for devices that have float64 or not."""
         if fp64 not in self._bounds:
@@ -59,6 +66,7 @@ class Request:
                 exact=self.options.exact,
                 packings=(*self.packings, *(None for _ in self.held)),
                 keyed=self.grouping is not None,
+                outputs=self.groups * self.outputs,
             )
         return self._bounds[fp64]
 

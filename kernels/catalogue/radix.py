@@ -1,0 +1,124 @@
+"""Order statistics by radix: digits of integers that sort like the elements, counted read by read.
+
+A read counts, for each output, how many elements have each value of a digit; the digit of a rank
+follows from the counts, and the next read counts the next digit of those elements alone whose
+digits so far are the rank's (Mahmoud, "Sorting: A Distribution Theory", 2000, ch. 6). Integers are
+counted, so results are the same for any chunks, devices and workers, and memory does not grow with
+the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.dtypes import from_order, kind_of
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.library import rank_high, where
+from chunkfold.kernels.expressions.symbols import Symbol
+
+TABLE_BYTES = 256 << 20
+"""Of the counters of all outputs, at most."""
+WHOLE_BITS, DIGIT_BITS = 19, 16
+"""Most bits of a key that are one digit; and of a digit, where a key has several."""
+
+
+@dataclass(frozen=True)
+class Radix:
+    """How elements of a dtype are cut into digits."""
+
+    dtype: np.dtype
+    """Of the elements' values."""
+    widths: tuple[int, ...]
+    """Bits of each digit, the highest first: one for each read."""
+
+    @classmethod
+    def of(cls, dtype: np.dtype, outputs: int) -> Radix:
+        """Choose digits for so many outputs: as few as tables of bounded size allow.
+
+        Raises
+        ------
+        MonoidError
+            If there are so many outputs that counters of one bit do not fit.
+        """
+        bits = _key_bits(dtype) - _unused_bits(dtype)
+        room = TABLE_BYTES // (8 * max(1, outputs))
+        most = (room - 1).bit_length() - 1 if room > 2 else 0
+        if most < 1:
+            raise MonoidError(
+                f"order statistics of {outputs:,} outputs take more counters than "
+                f"{TABLE_BYTES >> 20} MiB hold: select less at a time"
+            )
+        if bits <= min(most, WHOLE_BITS):
+            return cls(dtype, (bits,))
+        each = min(most, DIGIT_BITS)
+        full, rest = divmod(bits, each)
+        return cls(dtype, (each,) * full + (rest,) * (rest > 0))
+
+    @property
+    def reads(self) -> int:
+        """How often the data are read."""
+        return len(self.widths)
+
+    def entries(self, read: int) -> int:
+        """Return the values of a read's digit."""
+        return 1 << self.widths[read]
+
+    def digit(self, read: int, x: Symbol, *found: Symbol) -> Symbol:
+        """Return an element's digit of a read; -1 if its digits before are not those of `found`.
+
+        In the first read NaN has a number of its own, behind all digits.
+        """
+        shift = self._shift(read)
+        key = self._key(x)
+        number = ((key >> shift) & (self.entries(read) - 1)).astype(np.int64)
+        if not found:
+            nan = np.isnan(x) if x.dtype.kind == "f" else False
+            return where(nan, np.int64(self.entries(read)), number) if nan is not False else number
+        above = shift + self.widths[read]
+        alike = (key >> above) == (self._key(found[0]) >> above)
+        return where(alike, number, np.int64(-1))
+
+    def values(self, digits: np.ndarray, reads: int) -> np.ndarray:
+        """Return values that have the digits which so many reads have found, uint64.
+
+        They are numbers, infinities at most; floats of 16 bits are float32, as kernels have them.
+        """
+        keys = np.left_shift(digits, np.uint64(self._shift(reads - 1)))
+        bits = _key_bits(self.dtype)
+        offset = np.uint64(0 if self.dtype.kind == "u" else 1 << (bits - 1))
+        signed = (keys - offset).astype(f"{'u' if self.dtype.kind == 'u' else 'i'}{bits // 8}")
+        if kind_of(self.dtype) != "f":
+            return signed.astype(self.dtype)
+        wide = np.dtype(f"f{bits // 8}")
+        unused = np.array((1 << _unused_bits(self.dtype)) - 1, signed.dtype)
+        signed = np.where(signed < 0, signed | unused, signed)
+        infinity = np.array(np.inf, wide).view(signed.dtype)
+        lowest = infinity ^ np.iinfo(signed.dtype).max ^ np.iinfo(signed.dtype).min
+        return from_order(np.clip(signed, lowest, infinity), wide, high=True)
+
+    def _shift(self, read: int) -> int:
+        return sum(self.widths[read + 1 :]) + _unused_bits(self.dtype)
+
+    def _key(self, x: Symbol) -> Symbol:
+        """Return an unsigned integer that sorts like a value, both zeros alike."""
+        key = rank_high(x)
+        if key.dtype.kind == "u":
+            return key
+        least = 1 << (_key_bits(self.dtype) - 1)
+        shifted: Any = key.astype(np.dtype(f"u{key.dtype.itemsize}")) + least
+        return shifted
+
+
+def _key_bits(dtype: np.dtype) -> int:
+    """Return the bits of a key: floats of 16 bits are float32 in kernels."""
+    return max(32, 8 * dtype.itemsize) if kind_of(dtype) == "f" else 8 * dtype.itemsize
+
+
+def _unused_bits(dtype: np.dtype) -> int:
+    """Return how many of its lowest bits tell nothing."""
+    if kind_of(dtype) != "f" or dtype.itemsize > 2:
+        return 0
+    return 13 if dtype.name == "float16" else 16

@@ -56,9 +56,8 @@ def evaluate(
     partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
     (statistic,) = bound.statistics
     if (more := statistic.further(partial, shape, axes)) is not None:
-        # One element for each output: as long as one along what is reduced.
         along = [1 if n in axes else size for n, size in enumerate(shape)]
-        slots = [slot.reshape(along) for slot in more.slots]
+        slots = [slot.reshape(along if slot.size == outputs else ()) for slot in more.slots]
         again = more.monoid(0, len(slots)).alike(statistic.monoid)
         own = arrays[: len(arrays) - monoid.slots]
         return evaluate(again, [*own, *slots], axis, dtype=dtype, ddof=ddof, exact=exact)

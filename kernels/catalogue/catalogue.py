@@ -12,6 +12,7 @@ import numpy as np
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finishes
 from chunkfold.kernels.catalogue.differences import DOT, FIRST_MISMATCH, MAX_ABS_DIFF, SUM_SQ_DIFF
+from chunkfold.kernels.catalogue.distinct import MODE, NUNIQUE, approx_nunique
 from chunkfold.kernels.catalogue.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.catalogue.integers import (
@@ -226,6 +227,9 @@ _CATALOGUE = (
     SUM_OF_WEIGHTS,
     histogram(),
     quantile(0.5),
+    MODE,
+    NUNIQUE,
+    approx_nunique(),
 )  # fmt: skip
 _SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "median")
 """Those whose NaN-skipping forms have a name in NumPy."""

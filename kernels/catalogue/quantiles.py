@@ -47,7 +47,7 @@ def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> 
     if method not in METHODS:
         raise MonoidError(f"method of a quantile is {method!r}; there are: {', '.join(METHODS)}")
     asked = Quantiles(name, q, method, single)
-    return asked(np.dtype(np.float32), 1).sizing(asked)
+    return replace(asked(np.dtype(np.float32), 1), sized=asked, labels=() if single else q)
 
 
 def _checked(q: Any) -> tuple[float, ...]:
@@ -89,7 +89,7 @@ class Quantiles:
             self.name,
             fields={"counts": f"int64[{radix.entries(0) + (kind_of(dtype) == 'f')}]"},
             zero=0,
-            lift=lambda x: radix.digit(0, x),
+            lift=radix.first_digit,
             op="add",
             kinds=KINDS,
             casts=False,
@@ -126,25 +126,25 @@ class _Search:
 
     def finish(self, fields: Fields, context: Context) -> np.ndarray:
         """Return the quantiles, behind the last read."""
+        del context
         found = self._after(fields)
         pairs = self.radix.values(found.prefix, self.radix.reads)
-        several = len(self.asked.q)
+        several, dtype = len(self.asked.q), self.radix.dtype
         low, high = pairs[:, :several], pairs[:, several:]
-        integers = kind_of(self.radix.dtype) != "f"
+        floats = kind_of(dtype) == "f"
         if self.asked.method in CHOOSE:
-            chosen = np.where(found.towards == 0, low, high)
-            if integers and found.nan.any():
+            if found.nan.any() and not floats:
                 raise MonoidError(
-                    f"{self.asked.name!r} of no elements has no value of {context.dtype}; "
-                    "dtype='float64' gives NaN there"
+                    f"{self.asked.name!r} of no elements has no value of {dtype}; dtype='float64' "
+                    "gives NaN there"
                 )
-            values = chosen
+            values = np.where(found.towards == 0, low, high)
         else:
             values = interpolated(low, high, found.towards)
-        if not integers or self.asked.method not in CHOOSE:
+        if floats or self.asked.method not in CHOOSE:
             values = np.where(found.nan[:, None], np.nan, values)
             with np.errstate(over="ignore"):
-                values = values.astype(context.floats)
+                values = values.astype(dtype if floats else np.float64)
         return values[:, 0] if self.asked.single else values
 
     def further(self, fields: Fields, context: Context) -> Further | None:
@@ -153,20 +153,21 @@ class _Search:
         found, read = self._after(fields), self.read + 1
         slots, found = self._slots(found)
         values = self.radix.values(slots, read)
+        shift = np.array([self.radix.shift(read)], values.dtype)
         search = replace(self, read=read, found=found)
-        return Further(tuple(values.T), search.monoid)
+        return Further((shift, *values.T), search.monoid)
 
     def monoid(self, first: int, inputs: int) -> Monoid:
-        """Return what a read folds whose prefixes are inputs of so many, from a first one on."""
+        """Return what a later read folds; its shift and its prefixes are slots from `first` on."""
         assert self.found is not None
         count = 1 + int(self.found.slot.max(initial=0))
         names = [f"c{n}" for n in range(count)]
 
-        def lift(x: Any, *prefixes: Any) -> dict[str, Any]:
-            given = prefixes[first : first + count]
+        def lift(x: Any, *slots: Any) -> dict[str, Any]:
+            shift, *prefixes = slots[first : first + 1 + count]
             return {
-                name: self.radix.digit(self.read, x, prefix)
-                for name, prefix in zip(names, given, strict=True)
+                name: self.radix.digit(self.read, x, prefix, shift)
+                for name, prefix in zip(names, prefixes, strict=True)
             }
 
         return Monoid(

@@ -19,7 +19,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high, where
 from chunkfold.kernels.expressions.symbols import Symbol
 
-TABLE_BYTES = 256 << 20
+TABLE_BYTES = 128 << 20
 """Of the counters of all outputs, at most."""
 WHOLE_BITS, DIGIT_BITS = 19, 16
 """Most bits of a key that are one digit; and of a digit, where a key has several."""
@@ -66,27 +66,29 @@ class Radix:
         """Return the values of a read's digit."""
         return 1 << self.widths[read]
 
-    def digit(self, read: int, x: Symbol, *found: Symbol) -> Symbol:
-        """Return an element's digit of a read; -1 if its digits before are not those of `found`.
+    def first_digit(self, x: Symbol) -> Symbol:
+        """Return an element's highest digit; NaN has a number of its own, behind all digits."""
+        number = (self._key(x) >> self.shift(0)).astype(np.int64)
+        nan = np.int64(self.entries(0))
+        return where(np.isnan(x), nan, number) if x.dtype.kind == "f" else number
 
-        In the first read NaN has a number of its own, behind all digits.
+    def digit(self, read: int, x: Symbol, found: Symbol, shift: Symbol) -> Symbol:
+        """Return an element's digit of a later read; -1 if those before are not those of `found`.
+
+        `shift` is an input too, so that all reads have one program.
         """
-        shift = self._shift(read)
-        key = self._key(x)
-        number = ((key >> shift) & (self.entries(read) - 1)).astype(np.int64)
-        if not found:
-            nan = np.isnan(x) if x.dtype.kind == "f" else False
-            return where(nan, np.int64(self.entries(read)), number) if nan is not False else number
-        above = shift + self.widths[read]
-        alike = (key >> above) == (self._key(found[0]) >> above)
-        return where(alike, number, np.int64(-1))
+        key, width = self._key(x), self.widths[read]
+        low = shift.astype(key.dtype)
+        alike: Any = (key ^ self._key(found)) >> low >> width
+        digit = ((key >> low) & (self.entries(read) - 1)).astype(np.int64)
+        return where(alike == 0, digit, np.int64(-1))
 
     def values(self, digits: np.ndarray, reads: int) -> np.ndarray:
         """Return values that have the digits which so many reads have found, uint64.
 
         They are numbers, infinities at most; floats of 16 bits are float32, as kernels have them.
         """
-        keys = np.left_shift(digits, np.uint64(self._shift(reads - 1)))
+        keys = np.left_shift(digits, np.uint64(self.shift(reads - 1)))
         bits = _key_bits(self.dtype)
         offset = np.uint64(0 if self.dtype.kind == "u" else 1 << (bits - 1))
         signed = (keys - offset).astype(f"{'u' if self.dtype.kind == 'u' else 'i'}{bits // 8}")
@@ -99,7 +101,8 @@ class Radix:
         lowest = infinity ^ np.iinfo(signed.dtype).max ^ np.iinfo(signed.dtype).min
         return from_order(np.clip(signed, lowest, infinity), wide, high=True)
 
-    def _shift(self, read: int) -> int:
+    def shift(self, read: int) -> int:
+        """Return how many bits of a key are below a read's digit."""
         return sum(self.widths[read + 1 :]) + _unused_bits(self.dtype)
 
     def _key(self, x: Symbol) -> Symbol:

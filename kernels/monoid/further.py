@@ -17,6 +17,7 @@ class Further:
     """Another read of the same elements."""
 
     slots: tuple[np.ndarray, ...]
-    """Inputs of that read that have one element for each output: of the elements' dtype."""
+    """Inputs of that read that have one element for each output, or one for all: of the elements'
+    dtype."""
     monoid: Callable[[int, int], Monoid]
     """Makes what is folded: given the number of its first slot, and how many there are in all."""

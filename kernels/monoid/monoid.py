@@ -126,6 +126,8 @@ class Monoid:
     memory depends on both."""
     reads: int = field(default=1, kw_only=True)
     """How often the data are read, at most."""
+    labels: tuple[float, ...] = field(default=(), kw_only=True)
+    """Of the last axis of results, where each result has several values: which they are."""
     further: Callable[[Fields, Context], Further | None] | None = field(default=None, kw_only=True)
     """What is to be read once more, given the root's fields, before there is a result; None, or
     nothing that it returns: `finish` has one."""
@@ -288,10 +290,6 @@ class Monoid:
     def adapting(self, adapt: Callable[[np.dtype], Monoid]) -> Monoid:
         """Return the form in whose place `adapt` makes one for the elements' dtype."""
         return _copied(self, adapt=adapt)
-
-    def sizing(self, sized: Callable[[np.dtype, int], Monoid]) -> Monoid:
-        """Return the form in whose place `sized` makes one for a dtype and a number of outputs."""
-        return _copied(self, sized=sized)
 
     def among_input(self) -> Monoid:
         """Return the form that takes elements for absent where an input more, of bools, says so."""

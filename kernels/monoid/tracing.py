@@ -195,9 +195,7 @@ class _Trace:
         found = [_missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
         masks = [one for one in found if one is not None] if self._monoid.skipna else []
         if self._monoid.where is not None:
-            there = self._called(
-                "where", self._monoid.where, *self._elements[: len(pairs) - slots]
-            )
+            there = self._called("where", self._monoid.where, *self._elements[: len(pairs) - slots])
             if not isinstance(there, (Symbol, bool, np.bool_)):
                 raise self._error(f"where gives {there!r}; give a condition, as lambda x: x > 0")
             masks.append(

@@ -73,6 +73,8 @@ def _kept(request: Request) -> list[int]:
 
 def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
     """Lay an element for each output along the axes that outputs, and groups, are along."""
+    if slot.size == 1:
+        return HeldInput("what was found so far", (), slot.reshape(()))
     kept = plan.layout.kept
     shape = tuple(plan.layout.shape[n] for n in kept)
     if plan.grouping is None:

@@ -66,6 +66,7 @@ def bind(
     packings: Sequence[Packing | None] = (),
     keyed: bool = False,
     outputs: int = 1,
+    keeping: bool = False,
 ) -> Bound:
     """Decide every dtype and lay several monoids over one accumulator.
 
@@ -90,6 +91,8 @@ def bind(
         Whether elements are folded by key: then accumulators count their own.
     outputs
         How many results there will be, of all groups.
+    keeping
+        Whether there is memory for all elements of an output, of which some may be chosen.
 
     Monoids that are `masked` all are; the last dtype is then the mask's.
 
@@ -126,7 +129,7 @@ def bind(
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
         one = named.for_pair(native) if apart else named
-        monoid = one.for_dtype(value, exact=exact, outputs=outputs)
+        monoid = one.for_dtype(value, exact=exact, outputs=outputs, keeping=keeping)
         if whole and not monoid.unbounded:
             raise MonoidError(
                 f"dtype=object is for sums, products and differences of integers, not for "

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import exact_sums
@@ -91,6 +92,16 @@ class Statistic:
             return None
         return self.monoid.further(self._fields(partial), self._context(shape, axes))
 
+    @property
+    def chooser(self) -> Chooser | None:
+        """How elements are chosen, if its results are made of some."""
+        choice = self.monoid.choice
+        if choice is None:
+            return None
+        key = self.slots[choice.key]
+        count = self.slots.get(choice.count)
+        return Chooser(self.name, int(key[1:].partition("_")[0]), count, choice.ranks)
+
     def _fields(self, partial: Partial) -> dict[str, Any]:
         fields: dict[str, Any] = {
             name: ExactArray(exact_sums(partial, slot, self.limbs[name]))
@@ -99,7 +110,10 @@ class Statistic:
             for name, slot in self.slots.items()
         }
         counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
-        return fields | dict.fromkeys(self.counted, counts)
+        fields |= dict.fromkeys(self.counted, counts)
+        if self.monoid.choice is not None:
+            fields["chosen"] = partial.chosen[self.name]
+        return fields
 
     def _context(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Context:
         return Context(self.value, shape, axes, self.ddof, self.result, self.inputs)

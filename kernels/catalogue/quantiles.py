@@ -5,15 +5,17 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels.catalogue.quantile_methods import CHOOSE, METHODS, interpolated, ranks
-from chunkfold.kernels.catalogue.radix import Radix
+from chunkfold.kernels.catalogue.radix import Radix, values_of
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.library import rank_high
+from chunkfold.kernels.monoid.choice import Choice
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.further import Further
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -47,7 +49,8 @@ def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> 
     if method not in METHODS:
         raise MonoidError(f"method of a quantile is {method!r}; there are: {', '.join(METHODS)}")
     asked = Quantiles(name, q, method, single)
-    return replace(asked(np.dtype(np.float32), 1), sized=asked, labels=() if single else q)
+    plain = asked(np.dtype(np.float32), 1)
+    return replace(plain, sized=asked, choosing=asked.choosing, labels=() if single else q)
 
 
 def _checked(q: Any) -> tuple[float, ...]:
@@ -98,6 +101,63 @@ class Quantiles:
             further=search.further if radix.reads > 1 else None,
         )
 
+    def choosing(self, dtype: np.dtype) -> Monoid:
+        """Return what is folded where all elements of an output can be kept."""
+        return Monoid(
+            self.name,
+            fields={"least": "order", "most": "order", "n": "count"},
+            zero={"least": "highest", "most": "lowest", "n": 0},
+            lift={"least": rank_high, "most": rank_high, "n": 1},
+            op={"least": "min", "most": "max", "n": "add"},
+            kinds=KINDS,
+            casts=False,
+            choice=Choice("least", "n", self._ranks),
+            finish=partial(self._chosen, dtype),
+        )
+
+    def _ranks(self, n: np.ndarray) -> np.ndarray:
+        return ranks(self.method, n[:, None], np.array(self.q)[None, :])[0]
+
+    def _chosen(self, dtype: np.dtype, fields: Fields, context: Context) -> np.ndarray:
+        del context
+        n, keys = fields["n"], fields["chosen"]
+        _, towards = ranks(self.method, n[:, None], np.array(self.q)[None, :])
+        pairs = values_of(keys, dtype)
+        floats = kind_of(dtype) == "f"
+        nan = (n == 0) | (floats & (fields["most"] == np.iinfo(keys.dtype).max))
+        return self.results(pairs[:, :, 0], pairs[:, :, 1], towards, nan, dtype)
+
+    def results(
+        self,
+        low: np.ndarray,
+        high: np.ndarray,
+        towards: np.ndarray,
+        nan: np.ndarray,
+        dtype: np.dtype,
+    ) -> np.ndarray:
+        """Return quantiles between values of neighbouring ranks, (outputs, quantiles) each.
+
+        Raises
+        ------
+        MonoidError
+            If there is an output of nothing, and its dtype has no NaN.
+        """
+        floats = kind_of(dtype) == "f"
+        if self.method in CHOOSE:
+            if nan.any() and not floats:
+                raise MonoidError(
+                    f"{self.name!r} of no elements has no value of {dtype}; dtype='float64' gives "
+                    "NaN there"
+                )
+            values = np.where(towards == 0, low, high)
+        else:
+            values = interpolated(low, high, towards)
+        if floats or self.method not in CHOOSE:
+            values = np.where(nan[:, None], np.nan, values)
+            with np.errstate(over="ignore"):
+                values = values.astype(dtype if floats else np.float64)
+        return values[:, 0] if self.single else values
+
 
 @dataclass(frozen=True)
 class _Found:
@@ -129,23 +189,9 @@ class _Search:
         del context
         found = self._after(fields)
         pairs = self.radix.values(found.prefix, self.radix.reads)
-        several, dtype = len(self.asked.q), self.radix.dtype
+        several = len(self.asked.q)
         low, high = pairs[:, :several], pairs[:, several:]
-        floats = kind_of(dtype) == "f"
-        if self.asked.method in CHOOSE:
-            if found.nan.any() and not floats:
-                raise MonoidError(
-                    f"{self.asked.name!r} of no elements has no value of {dtype}; dtype='float64' "
-                    "gives NaN there"
-                )
-            values = np.where(found.towards == 0, low, high)
-        else:
-            values = interpolated(low, high, found.towards)
-        if floats or self.asked.method not in CHOOSE:
-            values = np.where(found.nan[:, None], np.nan, values)
-            with np.errstate(over="ignore"):
-                values = values.astype(dtype if floats else np.float64)
-        return values[:, 0] if self.asked.single else values
+        return self.asked.results(low, high, found.towards, found.nan, self.radix.dtype)
 
     def further(self, fields: Fields, context: Context) -> Further | None:
         """Return what the next read is to count."""

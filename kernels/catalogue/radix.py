@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.dtypes import from_order, kind_of
-from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high, where
 from chunkfold.kernels.expressions.symbols import Symbol
 
@@ -36,21 +35,10 @@ class Radix:
 
     @classmethod
     def of(cls, dtype: np.dtype, outputs: int) -> Radix:
-        """Choose digits for so many outputs: as few as tables of bounded size allow.
-
-        Raises
-        ------
-        MonoidError
-            If there are so many outputs that counters of one bit do not fit.
-        """
+        """Choose digits for so many outputs: as few as tables of bounded size allow."""
         bits = _key_bits(dtype) - _unused_bits(dtype)
         room = TABLE_BYTES // (8 * max(1, outputs))
-        most = (room - 1).bit_length() - 1 if room > 2 else 0
-        if most < 1:
-            raise MonoidError(
-                f"order statistics of {outputs:,} outputs take more counters than "
-                f"{TABLE_BYTES >> 20} MiB hold: select less at a time"
-            )
+        most = max(1, (room - 1).bit_length() - 1 if room > 2 else 1)
         if bits <= min(most, WHOLE_BITS):
             return cls(dtype, (bits,))
         each = min(most, DIGIT_BITS)
@@ -92,14 +80,10 @@ class Radix:
         bits = _key_bits(self.dtype)
         offset = np.uint64(0 if self.dtype.kind == "u" else 1 << (bits - 1))
         signed = (keys - offset).astype(f"{'u' if self.dtype.kind == 'u' else 'i'}{bits // 8}")
-        if kind_of(self.dtype) != "f":
-            return signed.astype(self.dtype)
-        wide = np.dtype(f"f{bits // 8}")
-        unused = np.array((1 << _unused_bits(self.dtype)) - 1, signed.dtype)
-        signed = np.where(signed < 0, signed | unused, signed)
-        infinity = np.array(np.inf, wide).view(signed.dtype)
-        lowest = infinity ^ np.iinfo(signed.dtype).max ^ np.iinfo(signed.dtype).min
-        return from_order(np.clip(signed, lowest, infinity), wide, high=True)
+        if kind_of(self.dtype) == "f":
+            unused = np.array((1 << _unused_bits(self.dtype)) - 1, signed.dtype)
+            signed = np.where(signed < 0, signed | unused, signed)
+        return values_of(signed, self.dtype)
 
     def shift(self, read: int) -> int:
         """Return how many bits of a key are below a read's digit."""
@@ -113,6 +97,19 @@ class Radix:
         least = 1 << (_key_bits(self.dtype) - 1)
         shifted: Any = key.astype(np.dtype(f"u{key.dtype.itemsize}")) + least
         return shifted
+
+
+def values_of(keys: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the values that have keys of `rank_high`: numbers, infinities at most.
+
+    Floats of 16 bits are float32, as kernels have them.
+    """
+    if kind_of(dtype) != "f":
+        return keys.astype(dtype)
+    wide = np.dtype(f"f{keys.dtype.itemsize}")
+    infinity = np.array(np.inf, wide).view(keys.dtype)
+    lowest = infinity ^ np.iinfo(keys.dtype).max ^ np.iinfo(keys.dtype).min
+    return from_order(np.clip(keys, lowest, infinity), wide, high=True)
 
 
 def _key_bits(dtype: np.dtype) -> int:

@@ -15,6 +15,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.monoid import checks
 from chunkfold.kernels.monoid.accumulate import Accumulate, Number, Part
+from chunkfold.kernels.monoid.choice import Choice
 from chunkfold.kernels.monoid.context import Context, Fields, Finish
 from chunkfold.kernels.monoid.further import Further
 from chunkfold.kernels.monoid.tracing import first_kind, op_tree, traced
@@ -124,6 +125,11 @@ class Monoid:
     sized: Callable[[np.dtype, int], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place from the elements' dtype and the number of outputs, where
     memory depends on both."""
+    choosing: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
+    """Makes what to fold in its place from the elements' dtype, where there is memory for all
+    elements of an output: its `choice` is then made among them."""
+    choice: Choice | None = field(default=None, kw_only=True)
+    """Which elements of each output `finish` wants to know beside the fields."""
     reads: int = field(default=1, kw_only=True)
     """How often the data are read, at most."""
     labels: tuple[float, ...] = field(default=(), kw_only=True)
@@ -185,11 +191,13 @@ class Monoid:
         """The ways to take in elements, each of fields of its own."""
         return cast("tuple[Accumulate, ...]", self.accumulate)
 
-    def for_dtype(self, dtype: np.dtype, *, exact: bool = False, outputs: int = 1) -> Monoid:
+    def for_dtype(
+        self, dtype: np.dtype, *, exact: bool = False, outputs: int = 1, keeping: bool = False
+    ) -> Monoid:
         """Return the monoid that reduces elements of a dtype, which may be another one.
 
         `exact` asks for the one without rounding, where there is one; `outputs` is how many
-        results there will be.
+        results there will be; `keeping` tells whether all elements of an output can be kept.
 
         Raises
         ------
@@ -206,6 +214,8 @@ class Monoid:
             found = other.for_dtype(dtype, exact=exact)
         elif exactly is not None and kind in exactly._kinds:
             found = exactly.for_dtype(dtype)
+        elif keeping and self.choosing is not None:
+            found = self.choosing(dtype)
         elif self.sized is not None:
             found = self.sized(dtype, outputs)
         elif self.adapt is not None:

@@ -10,7 +10,6 @@ from typing import Any
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, normalized_axes, select
 from chunkfold.kernels import as_monoid
-from chunkfold.planning.further import refuse_large_slots
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
@@ -46,7 +45,6 @@ def asked(source: Any, options: Options) -> Request:
         request = _of_arrays(arrays, _for_arrays(options, arrays))
     refuse_many_leaves(request)
     _refuse_empty(request)
-    refuse_large_slots(request)
     return request
 
 

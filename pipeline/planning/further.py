@@ -7,15 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from chunkfold.errors import PlanError
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.monoid.further import Further
 from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.held_inputs import MOST_BYTES, HeldInput
+from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
-from chunkfold.planning.request import Request
-from chunkfold.units import size_text
 
 Pending = Sequence[tuple[Monoid, Further]]
 """What was folded, and what is needed further of each."""
@@ -39,36 +36,6 @@ def further_plan(plan: Plan, pending: Pending) -> Plan:
     asked = replace(request.options, op=tuple(ops), weights=None)
     again = replace(request, options=asked, held=(*inputs, *masks))
     return replace(make_plan(again, plan.listings, plan.terms), device=plan.device)
-
-
-def refuse_large_slots(request: Request) -> None:
-    """Refuse what is read several times and has more to hold of each output than workers do.
-
-    Raises
-    ------
-    PlanError
-        If it has.
-    """
-    several = [one.name for one in request.bound().statistics if one.monoid.reads > 1]
-    if not several:
-        return
-    along = _kept(request)
-    if request.grouping is not None:
-        along = sorted({*along, *request.grouping.keys.axes})
-    value = np.dtype(np.result_type(*(source.dtype for source in request.sources)))
-    nbytes = value.itemsize
-    for axis in along:
-        nbytes *= request.chosen[axis].length
-    if nbytes > MOST_BYTES:
-        raise PlanError(
-            f"{', '.join(several)} of {request.name} is read several times, and workers hold "
-            f"{size_text(nbytes)} of what a read has found, beyond {size_text(MOST_BYTES)}: "
-            "select less at a time"
-        )
-
-
-def _kept(request: Request) -> list[int]:
-    return [n for n in range(len(request.chosen)) if n not in request.reduced]
 
 
 def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:

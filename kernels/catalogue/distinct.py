@@ -78,7 +78,8 @@ def _hash(key: Symbol) -> Symbol:
     mixed: Any = key
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         mixed = (mixed ^ (mixed >> 33)) * np.uint64(factor)
-    return mixed ^ (mixed >> 33)
+    done: Symbol = mixed ^ (mixed >> 33)
+    return done
 
 
 def _estimates(seen: np.ndarray, bits: int) -> np.ndarray:
@@ -157,7 +158,7 @@ class OfEachValue:
     def _finished(self, radix: Radix, counts: np.ndarray) -> np.ndarray:
         each = counts[:, : radix.entries(0)]
         if self.name == "nunique":
-            return np.count_nonzero(each, axis=1).astype(np.int64)
+            return np.asarray(np.count_nonzero(each, axis=1), np.int64)
         return radix.values(np.argmax(each, axis=1).astype(np.uint64), 1)
 
 

@@ -45,6 +45,11 @@ def _declared(monoid: Monoid) -> tuple[object, ...]:
     return (dict(monoid.fields), zero, lift, op, monoid.accumulate, *others)
 
 
+def is_percentile(op: str) -> bool:
+    """Whether a name is a percentile's."""
+    return _PERCENTILE.fullmatch(op) is not None
+
+
 def as_monoid(op: str | Monoid) -> Monoid:
     """Return the monoid that `op` names, or `op` itself.
 

@@ -95,7 +95,7 @@ class Radix:
         if key.dtype.kind == "u":
             return key
         least = 1 << (_key_bits(self.dtype) - 1)
-        shifted: Any = key.astype(np.dtype(f"u{key.dtype.itemsize}")) + least
+        shifted: Symbol = key.astype(np.dtype(f"u{key.dtype.itemsize}")) + least
         return shifted
 
 

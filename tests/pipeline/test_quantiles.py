@@ -12,10 +12,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.errors import MonoidError, PlanError
+from chunkfold.errors import PlanError
 from chunkfold.events import RunStarted
 from chunkfold.kernels.catalogue import radix
-from chunkfold.planning import blocks, further, planner
+from chunkfold.planning import blocks, keeping, planner, slots
 from tests.conftest import DEVICES, workers_of
 from tests.kernels.catalogue.test_quantiles import elements, wanted
 
@@ -23,12 +23,20 @@ pytestmark = pytest.mark.unoptimised
 SHAPE = (23, 8, 9)
 
 
-@pytest.fixture(autouse=True)
-def _small_leaves(monkeypatch):
-    """Several leaves to a block, several blocks, and tables of few counters for each output."""
+WAYS = {"digit by digit": 10**9, "kept": 1}
+
+
+@pytest.fixture(autouse=True, params=WAYS)
+def way(request, monkeypatch) -> str:
+    """Several leaves to a block, several blocks, and tables of few counters for each output.
+
+    Each test in both ways: digits are counted read by read, or all elements of an output are kept.
+    """
+    monkeypatch.setattr(keeping, "LEAST_OUTPUTS", WAYS[request.param])
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(radix, "TABLE_BYTES", 4 << 20)
+    return request.param
 
 
 def stored(array: np.ndarray, chunks: tuple[int, ...] = (5, 3, 4), **given) -> zarr.Array:
@@ -54,7 +62,7 @@ def test_they_are_numpys(data: st.DataObject):
     np.testing.assert_array_equal(got, wanted(kept, q, along, method))
 
 
-def test_several_share_each_read_and_the_first_serves_all():
+def test_several_share_each_read_and_the_first_serves_all(way: str):
     x = elements("f4", SHAPE)
     heard: list[RunStarted] = []
     ops = ["median", "p95", "mean", "max"]
@@ -62,17 +70,22 @@ def test_several_share_each_read_and_the_first_serves_all():
         stored(x), ops, on_event=lambda e: heard.append(e) if isinstance(e, RunStarted) else None
     )
     assert list(got) == ops
-    assert [event.ops for event in heard] == [tuple(ops), ("median", "p95")]
+    again = [("median", "p95")] * (way == "digit by digit")
+    assert [event.ops for event in heard] == [tuple(ops), *again]
     for name, q in [("median", 0.5), ("p95", 0.95)]:
         assert got[name] == wanted(x, q, (0, 1, 2), "linear")
     assert got["max"] == np.inf
 
 
-def test_the_plan_tells_the_reads():
+def test_the_plan_tells_the_reads(way: str):
     x = stored(elements("f8", SHAPE))
     plan = cf.plan(x, ["median", "mean"])
-    assert plan.reads == 4
-    assert "reads     4 at most, for median: 51.8 KiB in all" in str(plan)
+    if way == "kept":
+        assert plan.reads == 1
+        assert "reads     1: for median a block keeps all elements of its outputs" in str(plan)
+    else:
+        assert plan.reads == 4
+        assert "reads     4 at most, for median: 51.8 KiB in all" in str(plan)
     assert "\nreads " not in str(cf.plan(x, "mean"))
 
 
@@ -144,13 +157,11 @@ def test_several_quantiles_make_a_last_axis_with_their_values():
     assert found.as_xarray()["quantile"].values.tolist() == [0.1, 0.9]
 
 
-def test_what_is_too_large_is_refused(monkeypatch):
+def test_what_is_too_large_is_refused(monkeypatch, way: str):
     x = stored(elements("f4", SHAPE))
-    monkeypatch.setattr(further, "MOST_BYTES", 100)
-    with pytest.raises(PlanError, match=r"median of .* is read several times.*select less"):
-        cf.plan(x, "median", axis=0)
-    monkeypatch.setattr(radix, "TABLE_BYTES", 100)
-    with pytest.raises(MonoidError, match="order statistics of 72 outputs"):
-        cf.plan(x, "median", axis=0)
+    monkeypatch.setattr(slots, "MOST_BYTES", 100)
+    if way == "digit by digit":
+        with pytest.raises(PlanError, match=r"median of .* is read several times.*select less"):
+            cf.plan(x, "median", axis=0)
     with pytest.raises(PlanError, match="takes no weights"):
         cf.reduce(x, "median", weights=np.ones(9))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.kernels.accumulator.sums import exact_sums
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.further import Further
 from chunkfold.kernels.monoid.monoid import Monoid
 
 
@@ -63,18 +65,10 @@ class Statistic:
         RangeError
             If a result does not fit its dtype.
         """
-        fields: dict[str, Any] = {
-            name: ExactArray(exact_sums(partial, slot, self.limbs[name]))
-            if name in self.limbs
-            else partial.arrays[slot]
-            for name, slot in self.slots.items()
-        }
         self._check_present(partial)
-        counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
-        fields |= dict.fromkeys(self.counted, counts)
+        context = self._context(shape, axes)
         try:
-            context = Context(self.value, shape, axes, self.ddof, self.result, self.inputs)
-            found = self.monoid.finish(fields, context)
+            found = self.monoid.finish(self._fields(partial), context)
             if isinstance(found, ExactArray):
                 found = found.rounded(context.floats)
             done = np.asarray(found)
@@ -103,11 +97,17 @@ class Statistic:
         for number in (0, 1):  # also as if the counters of tables had counted
             arrays = dict(zero_partial(accumulator, 1).arrays)
             counters = [one.name for one in accumulator.tables if one.field.limbs is None]
-            present = [] if self.present is None else [self.present]
+            counts = (self.present, None if self.chooser is None else self.chooser.count)
+            present = [name for name in counts if name is not None]
             arrays |= {name: np.full_like(arrays[name], number) for name in counters}
             arrays |= {name: np.ones_like(arrays[name]) for name in present}
+            part = Partial(arrays, count=1)
+            if (chooser := self.chooser) is not None and self.monoid.choice is not None:
+                keys = arrays[self.slots[self.monoid.choice.key]]
+                found = np.zeros((*chooser.wanted(part).shape, 2), keys.dtype)
+                part = replace(part, chosen={self.name: found})
             with np.errstate(all="ignore"):
-                shapes.append(self.finish(Partial(arrays, count=1)))
+                shapes.append(self.finish(part))
         nothing, something = shapes
         if (nothing.shape, nothing.dtype) != (something.shape, something.dtype):
             raise MonoidError(
@@ -115,6 +115,40 @@ class Statistic:
                 + "; give it edges" * ("histogram" in self.name or "density" in self.name)
             )
         return something
+
+    def further(
+        self, partial: Partial, shape: tuple[int, ...] = (), axes: tuple[int, ...] = ()
+    ) -> Further | None:
+        """Return what is to be read once more before there is a result; parameters as `finish`."""
+        if self.monoid.further is None:
+            return None
+        return self.monoid.further(self._fields(partial), self._context(shape, axes))
+
+    @property
+    def chooser(self) -> Chooser | None:
+        """How elements are chosen, if its results are made of some."""
+        choice = self.monoid.choice
+        if choice is None:
+            return None
+        key = self.slots[choice.key]
+        count = self.slots.get(choice.count)
+        return Chooser(self.name, int(key[1:].partition("_")[0]), count, choice.ranks)
+
+    def _fields(self, partial: Partial) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            name: ExactArray(exact_sums(partial, slot, self.limbs[name]))
+            if name in self.limbs
+            else partial.arrays[slot]
+            for name, slot in self.slots.items()
+        }
+        counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
+        fields |= dict.fromkeys(self.counted, counts)
+        if self.monoid.choice is not None:
+            fields["chosen"] = partial.chosen[self.name]
+        return fields
+
+    def _context(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Context:
+        return Context(self.value, shape, axes, self.ddof, self.result, self.inputs)
 
     def _check_present(self, partial: Partial) -> None:
         """See that a condition left something of every output, unless there were no elements."""

@@ -25,6 +25,8 @@ class Terms:
     """Bytes that distributed allows each, if it has a limit."""
     fp64: bool = True
     """Whether every device has float64."""
+    buffer_bytes: int | None = None
+    """Most of one buffer that every device has room for, if it is known."""
 
     @classmethod
     def of_this_host(
@@ -38,6 +40,7 @@ class Terms:
             requests=max(1, most_requests() // workers),
             memory_limit=memory_limit or memory_each(workers),
             fp64=all(one.fp64 for one in devices),
+            buffer_bytes=min((one.max_alloc_bytes for one in devices), default=None),
         )
 
 
@@ -66,4 +69,5 @@ class Workers:
             requests=max(1, most_requests() // self.neighbours),
             memory_limit=self.memory_limit,
             fp64=all(device.fp64 for device in self.devices),
+            buffer_bytes=min((one.max_alloc_bytes for one in self.devices), default=None),
         )

@@ -76,6 +76,11 @@ def lazily(
         plan = fitted(asked, terms)
     else:
         plan = make_plan(asked, asked.listings(), terms)
+    if plan.reads > 1:
+        raise PlanError(
+            f"{', '.join(plan.ops)}: the data are read up to {plan.reads} times, each time for "
+            "what was found before, but with compute=False they are read once: leave one out"
+        )
     return _given(plan, Graph(plan, resources).arrays(), labels=labels)
 
 

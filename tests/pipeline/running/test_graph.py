@@ -100,6 +100,15 @@ def test_whatever_is_in_this_process_goes_into_the_graph(path: str, kind: str):
         same(lazy, cf.reduce(sources[kind], "mean", axis=axis))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i2"])
+def test_elements_are_chosen_where_one_read_is_enough(dtype: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(planner, "LEAF_BYTES", 16 << 20)
+    values = (VALUES * 100).astype(dtype)
+    for options in ({}, {"by": MONTHS}):
+        lazy = cf.reduce(values, "median", axis=0, compute=False, **options)
+        same(lazy, cf.reduce(values, "median", axis=0, **options))
+
+
 class Reads:
     """An array that is read, and counts how much of it was."""
 
@@ -268,6 +277,7 @@ ODD = cf.Monoid("odd", fields={"s": "float64"}, zero=0, lift=cf.real, op="add", 
         ("sum", {"on_event": print}, "on_event hears of a run, but with compute=False"),
         ("sum", {"on_bad_chunk": "skip"}, "nobody would hear what was left out"),
         ("histogram", {}, "depends on the data; give it edges, or leave compute=False out"),
+        ("median", {}, "median: the data are read up to"),
         ("sum", {"axis": 3}, "axis 3"),
     ],
 )

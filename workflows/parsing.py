@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
 from chunkfold.kernels.catalogue.histograms import MOST_BINS
 from chunkfold.redaction import shown_address
+from chunkfold.selections import Selection
 from chunkfold.units import integer, number
 
 MONOIDS = "chunkfold.monoids"

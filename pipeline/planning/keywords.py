@@ -10,8 +10,8 @@ from dataclasses import fields
 from textwrap import indent
 from typing import Any, TypedDict, TypeVar
 
-from chunkfold.grid import Selection
 from chunkfold.planning.options import Op, Options, Where
+from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import DeviceError, PlanError
-from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.kernels.program.options import VARIANTS
 from chunkfold.planning.held_inputs import weighted
 from chunkfold.redaction import shown_address
+from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis
 from chunkfold.units import size_bytes

@@ -19,6 +19,7 @@ from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import Partial, assembled
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
+from chunkfold.positions import index_of
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results
@@ -256,7 +257,7 @@ class Run:
             done = statistic.finish(whole, layout.shape, layout.reduced)
             grouped = self.plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
-            result = self._shaped(done)
+            result = self._in_order(self._shaped(done))
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results
 
@@ -285,6 +286,14 @@ class Run:
         shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
         grouped = done.reshape((grouping.count, *shape, *done.shape[1:]))
         return np.moveaxis(grouped, 0, sum(n < first for n in alive))
+
+    def _in_order(self, result: np.ndarray) -> np.ndarray:
+        """Give results the order that was asked for along each axis: they are folded as stored."""
+        axes, first = self.plan.layout.axes, Results(self.plan, {}).axes
+        for place, n in enumerate(first):
+            if (order := axes[n].order) is not None:
+                result = result[(slice(None),) * place + (index_of(order),)]
+        return result
 
 
 def _let_go(error: BaseException | None) -> None:

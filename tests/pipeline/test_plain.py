@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numcodecs import GZip, Zstd
 
 from chunkfold import PlanError, plan
-from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select
+from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes
+from chunkfold.selections import select
 from chunkfold.kernels import histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 import chunkfold as cf
-from chunkfold.grid import leaf_factors, select
+from chunkfold.grid import leaf_factors
+from chunkfold.selections import select
 from chunkfold.planning.leaves import layouts_of, leaf_elements, repeats
 from chunkfold.sources.zarr_source import ZarrSource
 

@@ -19,7 +19,8 @@ from zarr.storage import ObjectStore
 import chunkfold as cf
 from chunkfold.decoding.direct import Direct
 from chunkfold.errors import ChunkError
-from chunkfold.grid import Cells, select
+from chunkfold.grid import Cells
+from chunkfold.selections import select
 from chunkfold.kernels import Combiner
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import cut_blocks, even_runs

@@ -11,6 +11,7 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, normalized_axes
 from chunkfold.kernels import as_monoid
 from chunkfold.planning.arranging import arranged
+from chunkfold.planning.by_coordinates import by_positions
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
@@ -42,6 +43,7 @@ def asked(source: Any, options: Options) -> Request:
     if arrays is None:
         sources = _sources(source, options.storage_options)
         _refuse_other_places(options, sources[0])
+        options = by_positions(options, sources[0])
         request = _of(sources, options)
     else:
         request = _of_arrays(arrays, _for_arrays(options, arrays))
@@ -75,6 +77,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
     _refuse_other_places(options, arrays)
+    options = by_positions(options, arrays)
     made, axes = _of(arrays.sources, options, arrays), arrays.axes
     chosen = list(select(arrays.sources[0].grid, arrays.selection))
     for n, along in zip(axes, made.chosen, strict=True):

@@ -22,6 +22,7 @@ from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, filled
 from chunkfold.selections import shown
+from chunkfold.sources.coordinate_places import sel_text
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
@@ -114,6 +115,7 @@ class Results(Mapping[str, Result]):
         reduced = self._reduced()
         options = self.plan.options
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
+        told |= {"sel": sel_text(options.sel)} if options.sel else {}
         told |= {} if options.selection is None else {"selection": shown(options.selection)}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
         told |= {"where": " and ".join(wheres)} if wheres else {}

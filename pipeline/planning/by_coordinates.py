@@ -61,13 +61,11 @@ def positions(options: Options, data: Named, coordinate: Coordinate) -> Mapping[
             raise PlanError(f"{data.name} has no axis {dim!r} of its own; {instead(dim, names)}")
         held = coordinate(dim)
         if held is None:
-            with_one = [
-                repr(name) for name in names if name != dim and coordinate(name) is not None
-            ]
-            has = f"; {', '.join(with_one)} do" if with_one else ", nor has any other axis of it"
+            others = [repr(name) for name in names if name != dim and coordinate(name) is not None]
+            have = f"; there are those of {', '.join(others)}" if others else ", nor has any other"
             raise PlanError(
-                f"{data.name}: axis {dim!r} has no coordinate{has}: select of it by positions, with "
-                "selection"
+                f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
+                "with selection"
             )
         found[dim] = places_of(held, label, data.name, options.sel_method, options.sel_tolerance)
     return found

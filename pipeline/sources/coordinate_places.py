@@ -18,6 +18,8 @@ METHODS = ("nearest", "pad", "ffill", "backfill", "bfill")
 """Which place is taken of a value that is none of a coordinate's, as xarray has them."""
 _SHOWN = 3
 """Values that messages tell."""
+_SEARCHED = 10_000
+"""Texts among which like ones are looked for."""
 
 
 def places_of(
@@ -57,13 +59,13 @@ def places_of(
             f"{name}: {dim!r} neither ascends nor descends ({_some(coordinate)}), so that "
             f"{_text(label)} is no part of it: name values in a list, or select by positions"
         )
-    wanted = _numeric(label, coordinate, name)
+    wanted = _typed(label, coordinate, name, exact=method is not None)
     by = {} if sliced or method is None else {"method": method, "tolerance": tolerance}
     try:
         found = numbers.sel({dim: wanted}, **by).values
     except KeyError:
         raise _not_there(coordinate, wanted, name, method, tolerance) from None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 # pandas has many for what it cannot compare
         why = str(error).partition("\n")[0]
         raise PlanError(
             f"{name}: {_text(label)} selects nothing of {dim!r}, whose values are "
@@ -74,23 +76,43 @@ def places_of(
     return int(found) if found.ndim == 0 else index_of(as_range(found))
 
 
-def _numeric(label: Any, coordinate: xarray.DataArray, name: str) -> Any:
-    """Return a label with numbers for texts, where the coordinate has numbers."""
-    if coordinate.dtype.kind not in "iuf":
-        return label
+def _typed(label: Any, coordinate: xarray.DataArray, name: str, *, exact: bool) -> Any:
+    """Return a label of the coordinate's kind where it is a text: a number, or a date.
+
+    `exact` tells that a text is a date and no span. Of today's calendar pandas makes them.
+    """
     if isinstance(label, slice):
-        ends = (_numeric(end, coordinate, name) for end in (label.start, label.stop))
+        ends = (_typed(n, coordinate, name, exact=False) for n in (label.start, label.stop))
         return slice(*ends, label.step)
     if isinstance(label, (list, tuple)):
-        return [_numeric(one, coordinate, name) for one in label]
+        return [_typed(one, coordinate, name, exact=True) for one in label]
     if not isinstance(label, str):
         return label
+    if coordinate.dtype.kind in "iuf":
+        return _number(label, coordinate, name)
+    calendar = getattr(coordinate.to_index(), "calendar", None)
+    return _date(label, calendar, coordinate, name) if exact and calendar else label
+
+
+def _number(label: str, coordinate: xarray.DataArray, name: str) -> float:
     try:
         return float(label)
     except ValueError:
         raise PlanError(
             f"{name}: {label!r} is no number, but {coordinate.dims[0]!r} has numbers, "
             f"{_some(coordinate)}"
+        ) from None
+
+
+def _date(label: str, calendar: str, coordinate: xarray.DataArray, name: str) -> Any:
+    import xarray as xr
+
+    try:
+        return xr.date_range(label, periods=1, calendar=calendar, use_cftime=True)[0]
+    except ValueError:
+        raise PlanError(
+            f"{name}: {label!r} is no date of calendar {calendar}, but {coordinate.dims[0]!r} has "
+            f"such, {_some(coordinate)}"
         ) from None
 
 
@@ -104,10 +126,9 @@ def _not_there(
     said = f"{name}: {dim!r} has no {lacking!r}"
     if method is not None:
         within = "" if tolerance is None else f" within {tolerance!r}"
-        return PlanError(
-            f"{said}, and none by method {method!r}{within}; it is {_some(coordinate)}"
-        )
-    near = ", ".join(map(str, _nearest(held, lacking)))
+        by = f"and none by method {method!r}{within}"
+        return PlanError(f"{said}, {by}; it is {_some(coordinate)}")
+    near = ", ".join(map(_value, _nearest(held, lacking)))
     there = f"nearest are {near}" if near else f"it is {_some(coordinate)}"
     return PlanError(f"{said}; {there}: give values that it has, or sel_method='nearest'")
 
@@ -123,7 +144,7 @@ def _has(coordinate: xarray.DataArray, label: Any) -> bool:
 def _nearest(held: np.ndarray, label: Any) -> list[Any]:
     """Return the values that are nearest to one, at most two; none if that means nothing."""
     if held.dtype.kind in "UO":
-        texts = [str(one) for one in held[:10_000]]
+        texts = [str(one) for one in held[:_SEARCHED]]
         return difflib.get_close_matches(str(label), texts, n=2)
     try:
         wanted = np.asarray(label, held.dtype if held.dtype.kind in "mM" else np.float64)
@@ -136,13 +157,21 @@ def _nearest(held: np.ndarray, label: Any) -> list[Any]:
 def _some(coordinate: xarray.DataArray) -> str:
     """Tell a few values of a coordinate."""
     held = coordinate.values
-    told = [str(one) for one in (held if held.size <= _SHOWN else held[: _SHOWN - 1])]
-    return ", ".join([*told, *(["...", str(held[-1])] if held.size > _SHOWN else [])])
+    told = [_value(one) for one in (held if held.size <= _SHOWN else held[: _SHOWN - 1])]
+    return ", ".join([*told, *(["...", _value(held[-1])] if held.size > _SHOWN else [])])
+
+
+def _value(one: Any) -> str:
+    """Write a value; of dates as much as they say."""
+    if not isinstance(one, np.datetime64):
+        return str(one)
+    return str(np.datetime_as_string(one, unit="auto"))
 
 
 def _kind(coordinate: xarray.DataArray) -> str:
     kind = coordinate.dtype.kind
-    return "dates" if kind == "M" else "texts" if kind in "US" else str(coordinate.dtype)
+    dates = kind == "M" or hasattr(coordinate.to_index(), "calendar")
+    return "dates" if dates else "texts" if kind in "USO" else str(coordinate.dtype)
 
 
 def _text(label: Any) -> str:

@@ -71,7 +71,7 @@ def _decoded(source: Source, array: AnyArray, stored: np.ndarray, dim: str) -> n
     try:
         held = xr.Variable((dim,), stored, _without_encoded_fill(attributes))
         values: np.ndarray = xr.conventions.decode_cf_variable(dim, held).values
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 # whatever xarray has for what it cannot decode
         why = str(error).strip().partition("\n")[0]
         raise PlanError(
             f"{source.name}: xarray does not read its coordinate {dim!r} ({why}): dates of a "

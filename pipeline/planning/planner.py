@@ -17,7 +17,7 @@ from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
-from chunkfold.planning.missing_chunks import StoredLeaves
+from chunkfold.planning.missing_chunks import StoredLeaves, refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import READERS
@@ -61,12 +61,16 @@ def make_plan(
     ------
     PlanError
         If the memory bound does not fit the limit.
+    MissingError
+        If a chunk is not stored that is to be.
     """
     limits = [
         request.options.memory_bytes or math.inf,
         MEMORY_SHARE * (terms.memory_limit or math.inf),
     ]
     known = tuple(listings or [None] * len(request.sources))
+    if request.options.wants_all:
+        refuse_missing(request.sources, known, request.chosen)
     planned = partial(_planned, request=request, listings=known, terms=terms, most=min(limits))
     ways, staged = partial(_layouts, request), partial(_staged, request.sources)
     likely = itertools.chain(

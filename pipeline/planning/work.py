@@ -76,6 +76,8 @@ class Work:
     """How long a request is tried again, in seconds."""
     skips: bool
     """Whether chunks that cannot be read are left out, rather than end the run."""
+    wants_all: bool = False
+    """Whether chunks that are not stored end the run."""
     keys: Keys | None = None
     """Which group each element is in, where there are groups."""
     held: tuple[HeldInput, ...] = ()
@@ -187,6 +189,7 @@ class Work:
             plan.memory.fetching,
             retry_seconds(),
             plan.options.skips,
+            plan.options.wants_all,
             None if plan.grouping is None else plan.grouping.keys,
             plan.held,
             tasks,

@@ -82,7 +82,14 @@ def parts_of(
                 of_groups += _of_groups(work, tile, number)
             continue
         known = expected_objects(
-            work.layout, work.sources, work.listings, block, tile, number, missed
+            work.layout,
+            work.sources,
+            work.listings,
+            block,
+            tile,
+            number,
+            missed,
+            needed=work.wants_all,
         )
         shares, cells = [float(not lacks)] * len(known), _ALL
         if lacks and fills_implicitly:

@@ -11,7 +11,7 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, normalized_axes
 from chunkfold.kernels import as_monoid
 from chunkfold.planning.arranging import arranged
-from chunkfold.planning.by_coordinates import by_positions
+from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
@@ -39,6 +39,7 @@ def asked(source: Any, options: Options) -> Request:
     ChunkfoldError
         Whatever is wrong with it.
     """
+    options = replace(options, selection=with_lists(options.selection))
     arrays = data_arrays(source)
     if arrays is None:
         sources = _sources(source, options.storage_options)

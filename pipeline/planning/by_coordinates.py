@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
-from chunkfold.selections import expanded, shown
+from chunkfold.selections import Selection, expanded, shown
 from chunkfold.sources.axis_names import Named, axis_names, instead
 from chunkfold.sources.coordinate_places import places_of
 from chunkfold.sources.data_arrays import DataArrays
+from chunkfold.sources.labels import read_npy
 from chunkfold.sources.source import Source
 from chunkfold.sources.stored_coordinates import stored_coordinate
 
@@ -50,6 +55,15 @@ def by_positions(options: Options, data: Source | DataArrays) -> Options:
             )
         entries[n] = places
     return replace(options, selection=tuple(entries))
+
+
+def with_lists(selection: Selection) -> Selection:
+    """Return a selection with what stands in .npy files; raises SourceError if they are none."""
+
+    def read(entry: Any) -> Any:
+        return np.array(read_npy(Path(entry))) if isinstance(entry, os.PathLike) else entry
+
+    return tuple(map(read, selection)) if isinstance(selection, tuple) else read(selection)
 
 
 def positions(options: Options, data: Named, coordinate: Coordinate) -> Mapping[str, Any]:

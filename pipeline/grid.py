@@ -182,6 +182,8 @@ class Axis:
         if self.step < 0:
             return self.ascending()[0].hits(cell, count)
         hit = np.zeros(count, np.uint8)
+        if not self.length:
+            return hit
         if self.picked is None and self.step <= cell:
             hit[self.start // cell : -(-self.stop // cell)] = 1
         else:

@@ -82,6 +82,6 @@ def crossed(values: np.ndarray, indices: Sequence[slice | np.ndarray]) -> np.nda
     >>> crossed(np.arange(12).reshape(3, 4), [slice(None, None, -2), np.array([3, 0])]).tolist()
     [[11, 8], [3, 0]]
     """
-    for axis, index in enumerate(indices):
+    for axis, index in reversed([*enumerate(indices)]):
         values = values[(slice(None),) * axis + (index,)]
     return values

@@ -13,8 +13,8 @@ from zarr.storage import MemoryStore
 
 import chunkfold as cf
 from chunkfold.grid import leaf_factors
-from chunkfold.selections import select
 from chunkfold.planning.leaves import layouts_of, leaf_elements, repeats
+from chunkfold.selections import select
 from chunkfold.sources.zarr_source import ZarrSource
 
 SHAPE = (60, 50, 40)

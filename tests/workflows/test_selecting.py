@@ -1,0 +1,126 @@
+"""Selections as people write them, on the command line and in job files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from chunkfold.errors import PlanError
+from chunkfold.workflows.job.loading import load_job
+from chunkfold.workflows.selecting import parse_label, parse_sel, parse_selection
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.unoptimised
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("0:31", (slice(0, 31),)),
+        ("::-1", (slice(None, None, -1),)),
+        ("[0,3,5]", ([0, 3, 5],)),
+        ("..., [ -1, 2 ], 4", (..., [-1, 2], 4)),
+        ("[True, false],", ([True, False],)),
+        ("[], 1:2:3", ([], slice(1, 2, 3))),
+    ],
+)
+def test_positions_are_read_as_between_brackets(text: str, want: Any):
+    assert parse_selection(text) == want
+
+
+@pytest.mark.parametrize(
+    "text", ["[0", "0]", "[true, 1]", "[0, [1]]", "[1.5]", "a", "", "1:b", "[,]"]
+)
+def test_what_is_no_selection_is_told_with_what_there_is(text: str):
+    with pytest.raises(PlanError, match=r"is neither an integer, .* a list .* a file"):
+        parse_selection(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("2001-01:2010-12", slice("2001-01", "2010-12")),
+        ("2001:2010", slice("2001", "2010")),
+        ("2001-01-01T00:00:30:2001-02-01T12:00", slice("2001-01-01T00:00:30", "2001-02-01T12:00")),
+        ("2001-01-01T00:00:", slice("2001-01-01T00:00", None)),
+        (":2001-01-01 06:00Z", slice(None, "2001-01-01 06:00Z")),
+        ("2001-01-01T00:00", "2001-01-01T00:00"),
+        ("-30:60.5", slice("-30", "60.5")),
+        ("1e3:50:2", slice("1e3", "50", 2)),
+        ("[2001-01, 2002]", ["2001-01", "2002"]),
+        ("north", "north"),
+    ],
+)
+def test_values_and_slices_of_coordinates_are_told_apart(text: str, want: Any):
+    assert parse_label(text) == want
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["lat"], "'lat' is not AXIS=VALUE"),
+        (["=3"], "'=3' is not AXIS=VALUE"),
+        (["lat=3", "lat=4"], r"names axis 'lat' twice: .* lat=\[1, 2\]"),
+        (["lat=1:2:3:4"], "'1:2:3:4' is no slice"),
+        (["lat=1:2:x"], "'1:2:x' is no slice"),
+    ],
+)
+def test_what_selects_nothing_by_coordinates_is_told(given: list[str], told: str):
+    with pytest.raises(PlanError, match=told):
+        parse_sel(given)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    time = np.array("2001-01-01", "M8[D]") + np.arange(90)
+    values = np.arange(90 * 4, dtype="i4").reshape(90, 4)
+    coords = {"time": time.astype("M8[ns]"), "lat": [45.0, 15.0, -15.0, -45.0]}
+    ds = xr.Dataset({"a": (("time", "lat"), values)}, coords)
+    ds.to_zarr(tmp_path / "a.zarr", encoding={"a": {"chunks": (10, 4)}}, consolidated=False)
+    return tmp_path / "a.zarr"
+
+
+def test_the_command_line_and_a_job_file_select_alike(store: Path, tmp_path: Path):
+    np.save(tmp_path / "days.npy", [80, 3, 3])
+    values = xr.open_zarr(store, consolidated=False)["a"]
+    command = ["reduce", str(store / "a"), "--op", "sum", "--json", "-q"]
+    by = ["--sel", "time=2001-02:2001-03-05", "--sel", "lat=14", "--sel-method", "nearest"]
+    want = {
+        tuple(["--select", "[80,3,3], ::-1"]): values[[80, 3, 3], ::-1],
+        tuple(["--select", f"{tmp_path}/days.npy, 1"]): values[[80, 3, 3], 1],
+        tuple([*by, "--sel-tolerance", "2"]): values.sel(
+            time=slice("2001-02", "2001-03-05"), lat=15
+        ),
+        tuple(["--sel", "lat=[-45,45]", "--select", ":3"]): values.sel(lat=[-45, 45])[:3],
+    }
+    for given, selected in want.items():
+        done = chunkfold(*command, *given)
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["results"]["sum"] == int(selected.sum())
+    job = tmp_path / "job.toml"
+    job.write_text(
+        'schema = 1\nsources = "a.zarr/a"\n[reduce]\nstatistics = "sum"\nselect = "days.npy"\n'
+        'sel = {lat = [14, -44.5]}\nsel_method = "nearest"\nsel_tolerance = 1.5\n'
+        '[output]\npath = "out.zarr"\n[limits]\non_missing_chunk = "stop"\n'
+    )
+    done = chunkfold("run", str(job), "-q", "--set", "reduce.axes=['time', 'lat']")
+    assert done.exit_code == 0, done.output
+    out = xr.open_zarr(tmp_path / "out.zarr" / "a", consolidated=False)
+    assert int(out["sum"]) == int(values[[80, 3, 3], [1, 3]].sum())
+    options = load_job(job).options
+    assert options.on_missing_chunk == "stop"
+    assert str(options.selection[0]) == f"{tmp_path.resolve()}/days.npy"
+
+
+def test_missing_chunks_end_a_command_with_the_code_of_data_faults(store: Path):
+    (store / "a" / "c" / "2" / "0").unlink()
+    given = ["reduce", str(store / "a"), "-q", "--on-missing-chunk", "stop"]
+    done = chunkfold(*given)
+    assert done.exit_code == 4
+    assert "1 of 9 chunks that are selected are not stored, by their indices (2, 0)" in done.stderr
+    assert chunkfold(*given, "--select", "[5, 40]").exit_code == 0

@@ -48,8 +48,8 @@ def as_range(places: np.ndarray) -> np.ndarray | range:
 def index_of(places: Positions | np.ndarray | range) -> slice | np.ndarray:
     """Return what NumPy selects places by.
 
-    >>> index_of(range(5, -1, -2)), index_of(range(1, 9, 2)), index_of(range(0))
-    (slice(5, None, -2), slice(1, 9, 2), slice(0, 0, 1))
+    >>> index_of(range(4, -1, -2)), index_of(range(1, 9, 2)), index_of(range(0))
+    (slice(4, None, -2), slice(1, 9, 2), slice(0, 0, 1))
     """
     if isinstance(places, Positions):
         return places.numbers

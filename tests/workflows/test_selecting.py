@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from click.testing import CliRunner
 
-from chunkfold.errors import PlanError
+from chunkfold.errors import JobError, PlanError
+from chunkfold.workflows.cli import plan
 from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.selecting import parse_label, parse_sel, parse_selection
 from tests.workflows.test_cli import chunkfold
@@ -85,42 +87,58 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "a.zarr"
 
 
-def test_the_command_line_and_a_job_file_select_alike(store: Path, tmp_path: Path):
-    np.save(tmp_path / "days.npy", [80, 3, 3])
-    values = xr.open_zarr(store, consolidated=False)["a"]
-    command = ["reduce", str(store / "a"), "--op", "sum", "--json", "-q"]
-    by = ["--sel", "time=2001-02:2001-03-05", "--sel", "lat=14", "--sel-method", "nearest"]
-    want = {
-        tuple(["--select", "[80,3,3], ::-1"]): values[[80, 3, 3], ::-1],
-        tuple(["--select", f"{tmp_path}/days.npy, 1"]): values[[80, 3, 3], 1],
-        tuple([*by, "--sel-tolerance", "2"]): values.sel(
-            time=slice("2001-02", "2001-03-05"), lat=15
-        ),
-        tuple(["--sel", "lat=[-45,45]", "--select", ":3"]): values.sel(lat=[-45, 45])[:3],
-    }
-    for given, selected in want.items():
-        done = chunkfold(*command, *given)
-        assert done.exit_code == 0, done.output
-        assert json.loads(done.stdout)["results"]["sum"] == int(selected.sum())
-    job = tmp_path / "job.toml"
+@pytest.mark.parametrize(
+    ("given", "shape"),
+    [
+        (["--select", "[80,3,3], ::-1"], [3, 4]),
+        (["--select", "days.npy, 1"], [3, 1]),
+        (["--sel", "time=2001-02", "--sel", "lat=-50", "--sel-method", "backfill"], None),
+        (["--sel", "time=2001-02:2001-03-05", "--select", "..., ::2"], [33, 2]),
+        (["--sel", "lat=[14,-44]", "--sel-method", "nearest", "--sel-tolerance", "1"], [90, 2]),
+    ],
+)
+def test_a_plan_is_of_what_is_selected(
+    given: list[str], shape: list[int] | None, store: Path, monkeypatch: pytest.MonkeyPatch
+):
+    np.save(store.parent / "days.npy", [80, 3, 3])
+    monkeypatch.chdir(store.parent)
+    done = CliRunner().invoke(plan.command, [str(store / "a"), "--json", *given])
+    if shape:
+        assert json.loads(done.stdout)["shape"] == shape
+    else:  # of a latitude that descends
+        assert "'lat' has no -50.0, and none by method 'backfill'" in str(done.exception)
+
+
+def test_a_command_reduces_what_is_selected(store: Path):
+    given = ["--sel", "time=2001-03", "--select", "..., [3,0]", "--json", "-q"]
+    done = chunkfold("reduce", store / "a", *given)
+    want = xr.open_zarr(store, consolidated=False)["a"].sel(time="2001-03")[:, [3, 0]]
+    assert json.loads(done.stdout)["results"]["sum"] == int(want.sum())
+
+
+def test_a_job_file_selects_as_the_command_line_does(store: Path):
+    job = store.parent / "job.toml"
     job.write_text(
         'schema = 1\nsources = "a.zarr/a"\n[reduce]\nstatistics = "sum"\nselect = "days.npy"\n'
-        'sel = {lat = [14, -44.5]}\nsel_method = "nearest"\nsel_tolerance = 1.5\n'
+        'mask = "mask.zarr"\n'
+        'sel = {time = "2001-02:2001-03", lat = [14, -44.5], when = 2001-02-03}\n'
+        'sel_method = "nearest"\nsel_tolerance = 1.5\n'
         '[output]\npath = "out.zarr"\n[limits]\non_missing_chunk = "stop"\n'
     )
-    done = chunkfold("run", str(job), "-q", "--set", "reduce.axes=['time', 'lat']")
-    assert done.exit_code == 0, done.output
-    out = xr.open_zarr(tmp_path / "out.zarr" / "a", consolidated=False)
-    assert int(out["sum"]) == int(values[[80, 3, 3], [1, 3]].sum())
     options = load_job(job).options
+    assert [*map(str, options.selection)] == [f"{store.parent.resolve()}/days.npy"]
+    assert options.mask.address == f"{store.parent.resolve()}/mask.zarr"
+    assert options.sel == {
+        "time": slice("2001-02", "2001-03"), "lat": [14, -44.5], "when": "2001-02-03"
+    }  # fmt: skip
+    assert (options.sel_method, options.sel_tolerance) == ("nearest", 1.5)
     assert options.on_missing_chunk == "stop"
-    assert str(options.selection[0]) == f"{tmp_path.resolve()}/days.npy"
+    with pytest.raises(JobError, match="'1:2:x' is no slice"):
+        load_job(job, ["reduce.sel.lat=1:2:x"])
 
 
 def test_missing_chunks_end_a_command_with_the_code_of_data_faults(store: Path):
     (store / "a" / "c" / "2" / "0").unlink()
-    given = ["reduce", str(store / "a"), "-q", "--on-missing-chunk", "stop"]
-    done = chunkfold(*given)
-    assert done.exit_code == 4
+    given = ["plan", store / "a", "--on-missing-chunk", "stop"]
+    done = chunkfold(*given, code=4)
     assert "1 of 9 chunks that are selected are not stored, by their indices (2, 0)" in done.stderr
-    assert chunkfold(*given, "--select", "[5, 40]").exit_code == 0

@@ -31,7 +31,7 @@ def array(path: Path, *, rows: int = 20, **given: Any) -> Path:
 @pytest.mark.parametrize(
     ("selection", "told"),
     [
-        (None, r"4 of 12 chunks .* not stored, by their indices \(2, 1\), \(2, 2\), \(3, 1\), \.\.\."),
+        (None, r"4 of 12 chunks .* by their indices \(2, 1\), \(2, 2\), \(3, 1\), \.\.\."),
         ([12, 0], r"2 of 6 chunks .* \(2, 1\), \(2, 2\):"),
         ((slice(None, None, -11), [29]), r"1 of 2 chunks .* \(3, 2\):"),
         (slice(10), ""),

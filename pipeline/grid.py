@@ -231,7 +231,7 @@ class Piece:
         if isinstance(self.source, slice):
             start, step = self.source.start, self.source.step
             return slice(start + cut.start * step, start + (cut.stop - 1) * step + 1, step)
-        return self.source[cut]
+        return np.asarray(self.source[cut])
 
     def cut(self, grids: Sequence[Cells]) -> list[slice]:
         """Cut its elements where cells of any of these grids meet.

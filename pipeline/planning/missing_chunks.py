@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -50,7 +49,8 @@ class ListingTerms:
         return cls(most if alike else 0, sizes.dtype.name, listing.newest)
 
 
-class Missing(NamedTuple):
+@dataclass(frozen=True)
+class Missing:
     """Of the objects that have selected elements, those that are not stored."""
 
     count: int

@@ -82,8 +82,8 @@ def _typed(label: Any, coordinate: xarray.DataArray, name: str, *, exact: bool) 
     `exact` tells that a text is a date and no span. Of today's calendar pandas makes them.
     """
     if isinstance(label, slice):
-        ends = (_typed(n, coordinate, name, exact=False) for n in (label.start, label.stop))
-        return slice(*ends, label.step)
+        first, last = (_typed(n, coordinate, name, exact=False) for n in (label.start, label.stop))
+        return slice(first, last, label.step)
     if isinstance(label, (list, tuple)):
         return [_typed(one, coordinate, name, exact=True) for one in label]
     if not isinstance(label, str):

@@ -109,5 +109,5 @@ def test_the_option_reads_as_that_of_bad_chunks():
 
 
 def test_an_array_without_axes_has_one_object():
-    assert Missing.of((), (), np.array(0)) == (1, 1, [()])
-    assert Missing.of(select(()), (), np.array(7)) == (0, 1, [])
+    assert Missing.of((), (), np.array(0)) == Missing(1, 1, [()])
+    assert Missing.of(select(()), (), np.array(7)) == Missing(0, 1, [])

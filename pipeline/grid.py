@@ -219,7 +219,7 @@ class Piece:
     def places(self, offsets: np.ndarray) -> np.ndarray:
         """Return where some of its elements stand in the array, by their numbers: int64."""
         if isinstance(self.source, slice):
-            return self.source.start + offsets * self.source.step
+            return np.asarray(self.source.start + offsets * self.source.step)
         return np.asarray(self.source[offsets])
 
     def taken(self, cut: slice) -> Taken:

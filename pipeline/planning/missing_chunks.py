@@ -80,6 +80,14 @@ class Missing:
                     first.append(tuple(int(n[m]) for n, m in zip(each, place, strict=True)))
         return cls(lacking, objects, first)
 
+    def told(self, kind: str) -> str:
+        """Say how many they are, and where a few of them are."""
+        places = [*map(str, self.first), *["..."] * (self.count > len(self.first))]
+        return (
+            f"{self.count:,} of {self.objects:,} {kind} that are selected are not stored, by their "
+            f"indices {', '.join(places)}"
+        )
+
 
 def refuse_missing(
     sources: Sequence[Source], listings: Sequence[Listing | None], chosen: Sequence[Axis]
@@ -102,13 +110,9 @@ def refuse_missing(
         for source, listing, axes in _apart(whole, listed, chosen):
             if listing is None:
                 continue
-            count, objects, first = Missing.of(axes, source.object_shape, listing.sizes)
-            if count:
-                places = ", ".join(map(str, first)) + (", ..." if count > len(first) else "")
-                raise MissingError(
-                    f"{source.name}: {count:,} of {objects:,} {source.object_kind} that are "
-                    f"selected are not stored, by their indices {places}: {FILLED}"
-                )
+            found = Missing.of(axes, source.object_shape, listing.sizes)
+            if found.count:
+                raise MissingError(f"{source.name}: {found.told(source.object_kind)}: {FILLED}")
 
 
 def _apart(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,15 @@ def test_positions_are_read_as_between_brackets(text: str, want: Any):
 
 
 @pytest.mark.parametrize(
-    "text", ["[0", "0]", "[true, 1]", "[0, [1]]", "[1.5]", "a", "", "1:b", "[,]"]
-)
+    "text",
+    [
+        "[0", "0]", "]0[", "[true, 1]", "[0, [1]]", "[[0, 2]]", "[0:2]", "[1.5]", "0:1:2:3", "a",
+        "1,,2", "1.5", "(0, 2)", "", "True", "1_0", "\u0663", "0:1_0", "1\u00b2", "1:b",
+    ],
+)  # fmt: skip
 def test_what_is_no_selection_is_told_with_what_there_is(text: str):
-    with pytest.raises(PlanError, match=r"is neither an integer, .* a list .* a file"):
+    told = rf"selection {re.escape(repr(text))}: .* is neither an integer, .* a list .* a file"
+    with pytest.raises(PlanError, match=told):
         parse_selection(text)
 
 

@@ -46,7 +46,7 @@ def _plain(entry: Any) -> Any:
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2)])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_values_and_positions_are_those_of_numpy(axis: Any, data: st.DataObject, store: Path):
     selection = tuple(data.draw(entries(size)) for size in SHAPE)

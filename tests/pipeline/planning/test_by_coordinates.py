@@ -86,7 +86,7 @@ def test_every_kind_of_source_is_selected_as_xarray_does(kind, sel, method, fold
     same(request, sample()["a"].sel(sel, method=method))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_any_slice_and_list_is_that_of_xarray(data: st.DataObject, folder: Path):
     lats = st.none() | st.floats(-90, 90) | st.sampled_from([60.0, 0.0, -40.0])

@@ -178,3 +178,12 @@ def test_a_shuffled_axis_is_read_once_and_repeats_are_within_the_bound():
     assert plan.layout.leaves > 100  # each is as large as if nothing was picked twice
     assert plan.leaf_bytes <= 2 * 240 * 4
     assert cf.reduce(Counting(), selection=([3] * 10_000,)) == np.arange(12, 16).sum() * 10_000
+
+
+def test_what_is_kept_or_read_again_is_of_the_same_elements(store: Path):
+    selection = ([9, 0, 4, 4, 11], slice(None, None, -1), [3, 3, 8])
+    x = taken(DATA, selection)
+    for axis in (0, None):
+        found = cf.reduce(store / "data", ["median", "argmin"], axis=axis, selection=selection)
+        np.testing.assert_array_equal(found["median"], np.median(x, axis))
+        np.testing.assert_array_equal(found["argmin"], x.argmin(axis))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,9 @@ from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
 from chunkfold.kernels.tuning.choice import settled  # noqa: E402
 from chunkfold.kernels.tuning.variant import forced, why_not  # noqa: E402
+from tests.forked import fork_workers, spawned  # noqa: E402
+
+fork_workers()
 
 settings.register_profile(
     "suite",
@@ -182,6 +186,14 @@ def _build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """
     if request.node.get_closest_marker("unoptimised") and not ALL_SHAPES:
         monkeypatch.setenv("CHUNKFOLD_BUILD_OPTIONS", "-cl-opt-disable")
+
+
+@pytest.fixture(autouse=True)
+def _workers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Start workers as users' are where it is marked; elsewhere they are forked, in a fourth of the
+    time."""
+    with spawned() if request.node.get_closest_marker("spawned") else contextlib.nullcontext():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

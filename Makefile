@@ -36,9 +36,10 @@ $(TESTED): $(VENV)/.made
 demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compare with NumPy
 	@$(BIN)/chunkfold demo --folder build/demo
 
-# Three processes on two cores: one in three waits for what is late on purpose.
+# Three processes on two cores: one in three waits for what is late on purpose. Files that take long
+# come first (tests/collected.py), not those of many tests.
 test: $(TESTED) ## The whole suite, without root
-	@$(BIN)/python -m pytest -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile
+	@$(BIN)/python -m pytest -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test-shapes: $(TESTED) ## Every shape of kernel, dtype and device, all optimised; the suite takes some
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2 --dist loadfile

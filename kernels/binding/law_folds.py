@@ -74,7 +74,7 @@ def folded(
     itself and then put to the parts before it. Returns of each order what the part and all before
     it were after every `EVERY` elements, and in the end the result: by op, and by streams.
     """
-    count, length = taken.shape
+    count = len(taken)
     # A row for each step: to cut one is quick, and to gather one in each step is not.
     numbers, ends = (taken.T & ~ENDS).astype(np.int64), (taken.T & ENDS) != 0
     steps = _gathered(by.lift(elements), numbers)

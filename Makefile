@@ -48,7 +48,7 @@ test-memory: $(TESTED) ## Memory of workers with arrays of 2, 8 and 32 GiB, of w
 	@CHUNKFOLD_LARGE=1 $(BIN)/python -m pytest tests/pipeline/planning/test_memory.py -s
 
 test-real: $(TESTED) ## The parts that need root or real servers
-	@$(BIN)/python -m pytest -m real --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m real tests/real tests/kernels/cache --numprocesses 2 --dist loadfile
 
 # Mostly waiting, so more processes than cores.
 chaos: $(TESTED) ## Stopped processes with the settings that users have: about 15 minutes

@@ -13,6 +13,7 @@ import numpy as np
 from chunkfold.kernels.catalogue.finishes import BIN
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planning.plan import Plan
+from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
@@ -21,6 +22,8 @@ from chunkfold.results.labels import Labels, Stored
 from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, as_array, filled
+from chunkfold.selections import shown
+from chunkfold.sources.coordinate_places import sel_text
 from chunkfold.sources.dask_source import is_dask
 from chunkfold.sources.source import Source
 
@@ -32,7 +35,7 @@ OWN_AXES: Mapping[str, str] = MappingProxyType(
 )
 """Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")
-_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
+_TOLD = ("ddof", "skipna", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
 
@@ -116,6 +119,8 @@ class Results(Mapping[str, Result]):
         reduced = self._reduced()
         options = self.plan.options
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
+        told |= {"sel": sel_text(options.sel)} if options.sel else {}
+        told |= {} if options.selection is None else {"selection": shown(options.selection)}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
         told |= {"where": " and ".join(wheres)} if wheres else {}
         told |= {"weights": self.plan.held[0].name} if options.weights is not None else {}
@@ -215,3 +220,12 @@ class Results(Mapping[str, Result]):
 
     def _reduced(self) -> list[int]:
         return [n for n in self._alive() if n in self.plan.layout.reduced]
+
+
+def in_order(plan: Plan, values: Any) -> Any:
+    """Give results the order that was asked for along each axis: they are folded as stored."""
+    axes = plan.layout.axes
+    for place, n in enumerate(Results(plan, {}).axes):
+        if (order := axes[n].order) is not None:
+            values = values[(slice(None),) * place + (index_of(order),)]
+    return values

@@ -30,7 +30,7 @@ from chunkfold.planning.staffing import THREADS
 from chunkfold.planning.work import Constants, Work, to_a_graph
 from chunkfold.planning.workers import Terms
 from chunkfold.results.of_xarray import OfXarray
-from chunkfold.results.results import Results
+from chunkfold.results.results import Results, in_order
 from chunkfold.running.start import check_terms
 from chunkfold.sources.dask_source import DaskChunks, arrays_in
 from chunkfold.worker.finishing import Finishing
@@ -138,7 +138,7 @@ class Graph:
             )
             along += tuple((size,) for size in like.shape[1:])
             meta = np.empty((0,) * len(along), like.dtype)
-            made[statistic.name] = Array(graph, name, along, meta=meta)
+            made[statistic.name] = in_order(self.plan, Array(graph, name, along, meta=meta))
         return made
 
     def _like(self, statistic: Statistic) -> np.ndarray:

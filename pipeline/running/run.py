@@ -22,7 +22,7 @@ from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.result import Result
-from chunkfold.results.results import Results
+from chunkfold.results.results import Results, in_order
 from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
 from chunkfold.running.nans import since_elements_are
@@ -273,7 +273,7 @@ class Run:
             done = finishing.finished(statistic, whole)
             grouped = plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
-            result = finishing.shaped(done, everything)
+            result = in_order(self.plan, finishing.shaped(done, everything))
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results, pending
 

@@ -70,7 +70,7 @@ class Neighbour:
     def _source(self) -> ZarrSource:
         return ZarrSource(self.array, self.name)
 
-    def read(self, cuts: Sequence[slice]) -> np.ndarray:
+    def read(self, cuts: Sequence[slice | np.ndarray]) -> np.ndarray:
         """Read a part of it.
 
         Raises

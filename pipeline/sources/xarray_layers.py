@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import SourceError
-from chunkfold.grid import Selection
+from chunkfold.positions import as_range, index_of
+from chunkfold.selections import Selection
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray
@@ -62,25 +63,21 @@ def once(key: tuple[Any, ...], cuts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def selection_of(key: Sequence[Any], shape: Sequence[int]) -> Selection:
-    """Return a selection by integers and slices that is the same as one of xarray's."""
+    """Return a selection that is the same as one of xarray's."""
     cuts = tuple(_cut(one, size) for one, size in zip(key, shape, strict=True))
-    return None if all(cut == slice(0, n, 1) for cut, n in zip(cuts, shape, strict=True)) else cuts
+    whole = zip(cuts, shape, strict=True)
+    return None if all(isinstance(c, slice) and c == slice(0, n, 1) for c, n in whole) else cuts
 
 
-def _cut(one: Any, size: int) -> int | slice:
+def _cut(one: Any, size: int) -> int | slice | np.ndarray:
     if isinstance(one, (int, np.integer)):
         return int(one) % size
-    if not isinstance(one, slice):
-        places = np.asarray(one)
-        steps = set(np.diff(places).tolist()) or {1}
-        step = steps.pop()
-        if steps or places.ndim != 1 or step < 1:
-            raise SourceError("places are picked that no slice selects")
-        return slice(int(places[0]), int(places[-1]) + 1, step) if places.size else slice(0, 0, 1)
-    start, stop, step = one.indices(size)
-    if step < 0:
-        raise SourceError("an axis is turned round")
-    return slice(start, max(start, stop), step)
+    if isinstance(one, slice):
+        return index_of(range(size)[one])
+    places = np.asarray(one)
+    if places.ndim != 1:
+        raise SourceError("places are picked along several axes at once")
+    return index_of(as_range(np.where(places < 0, places + size, places)))
 
 
 def decodes_alike(source: Source, decodes: Sequence[Decode], dtype: np.dtype) -> bool:

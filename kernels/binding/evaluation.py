@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -33,16 +34,18 @@ def evaluate(
     dtype: np.dtype | None = None,
     ddof: float = 0,
     exact: bool = True,
+    initial: Any = None,
 ) -> np.ndarray:
     """Return what a reduction of arrays in memory gives; parameters as `Monoid.evaluate`."""
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     axes = _axes(axis, len(shape))
-    bound = bind([monoid], [array.dtype for array in arrays], dtype=dtype, ddof=ddof, exact=exact)
+    dtypes = [array.dtype for array in arrays]
+    bound = bind([monoid], dtypes, dtype=dtype, ddof=ddof, exact=exact, initial=initial)
     accumulator = bound.accumulator.with_limbs()
     kept = tuple(n for n in range(len(shape)) if n not in axes)
     outputs = math.prod(shape[n] for n in kept)
     count = math.prod(shape[n] for n in axes)
-    if not count and monoid.on_empty == "error":
+    if not count and bound.statistics[0].needs_elements:
         raise MonoidError(f"{monoid.name!r} of no elements has no value")
 
     def in_rows(array: np.ndarray) -> np.ndarray:

@@ -51,7 +51,8 @@ _SUM = Monoid(
     zero=0,
     lift=lambda x: x,
     op="add",
-    finish=finishes.summed,
+    finish=finishes.added,
+    initial=True,
     exact=exact.EXACT_SUM,
     instead={
         "biu": INTEGER_SUM,
@@ -61,7 +62,7 @@ _SUM = Monoid(
             **_PARTS,
             zero={"re": 0, "im": 0},
             op="add",
-            finish=finishes.complex_parts,
+            finish=finishes.complex_added,
             exact=exact.EXACT_COMPLEX_SUM,
         ),
     },
@@ -72,7 +73,8 @@ _PROD = Monoid(
     zero=1,
     lift=lambda x: x,
     op=lambda a, b: a.s * b.s,
-    finish=finishes.summed,
+    finish=finishes.multiplied,
+    initial=True,
     instead={
         "biu": INTEGER_PROD,
         "c": Monoid(
@@ -80,7 +82,7 @@ _PROD = Monoid(
             **_PARTS,
             zero={"re": 1, "im": 0},
             op=_complex_product,
-            finish=finishes.complex_parts,
+            finish=finishes.complex_multiplied,
         ),
     },
 )

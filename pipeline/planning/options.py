@@ -81,6 +81,13 @@ class Options:
     weights: Any = None
     """Of elements, in sums, means, variances and deviations: an array of numbers, or its path, that
     has some of the source's axes, as a mask has. A mean is sum(weights * x) / sum(weights)."""
+    min_count: int = 0
+    """Results of fewer elements that are there are NaN or NaT, as xarray's sums and products are:
+    of groups, too, and in all reductions that have NaN. Counts, positions and truths are as they
+    were; integers have none, and need dtype="float64"."""
+    initial: Any = None
+    """What sums, products, minima and maxima begin with, as NumPy's: each of the results. It is
+    also what they are of no elements. A sum is rounded once, with it."""
     mask_and_scale: bool = False
     """Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
     `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
@@ -135,9 +142,12 @@ class Options:
         if isinstance(op, Iterable) and not isinstance(op, (str, bytes)):
             object.__setattr__(self, "op", tuple(op))
         object.__setattr__(self, "ddof", _number(self.ddof))
+        object.__setattr__(self, "min_count", _count(self.min_count))
         _ = self.memory_bytes, self.cast
         _check_names(self.names)
         _refuse_ddof(self.ddof, self.monoids)
+        if self.initial is not None:
+            _refuse_initial(self.initial, self.monoids)
 
     @property
     def single(self) -> bool:
@@ -185,6 +195,8 @@ class Options:
             monoids = [monoid.among(condition) for monoid in monoids]
         if self.mask is not None:
             monoids = [monoid.among_input() for monoid in monoids]
+        if self.min_count:
+            monoids = [monoid.at_least(self.min_count) for monoid in monoids]
         return tuple(monoids)
 
     def alone(self) -> Options:
@@ -312,6 +324,24 @@ def _number(ddof: Any) -> float:
     if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
         raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
     return int(ddof) if isinstance(ddof, Integral) else float(ddof)
+
+
+def _count(given: Any) -> int:
+    if given is None:
+        return 0
+    if not isinstance(given, Integral) or isinstance(given, bool) or not 0 <= given < 2**63:
+        raise PlanError(f"min_count is {reprlib.repr(given)}; give how many elements, 0 or more")
+    return int(given)
+
+
+def _refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
+    """Refuse it where a reduction begins with nothing."""
+    if others := [monoid.name for monoid in monoids if not monoid.initial]:
+        weighed = ", not where elements are weighed" if any(m.weights for m in monoids) else ""
+        raise PlanError(
+            f"initial is {reprlib.repr(initial)}, but {', '.join(others)} has none; sum, prod, min, "
+            f"max and minmax do{weighed}: leave it out"
+        )
 
 
 def _refuse_ddof(ddof: float, monoids: Sequence[Monoid]) -> None:

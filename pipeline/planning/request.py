@@ -59,6 +59,7 @@ class Request:
                 exact=self.options.exact,
                 packings=(*self.packings, *(None for _ in self.held)),
                 keyed=self.grouping is not None,
+                initial=self.options.initial,
             )
         return self._bounds[fp64]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
 """Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")
-_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
+_TOLD = ("selection", "ddof", "skipna", "min_count", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
 
@@ -113,6 +113,7 @@ class Results(Mapping[str, Result]):
         reduced = self._reduced()
         options = self.plan.options
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
+        told |= {} if options.initial is None else {"initial": options.initial}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
         told |= {"where": " and ".join(wheres)} if wheres else {}
         told |= {"weights": self.plan.held[0].name} if options.weights is not None else {}

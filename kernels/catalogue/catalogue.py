@@ -11,6 +11,12 @@ import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue.covariances import (
+    CORRELATION,
+    COVARIANCE,
+    WEIGHTED_CORRELATION,
+    WEIGHTED_COVARIANCE,
+)
 from chunkfold.kernels.catalogue.differences import DOT, FIRST_MISMATCH, MAX_ABS_DIFF, SUM_SQ_DIFF
 from chunkfold.kernels.catalogue.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.catalogue.histograms import histogram
@@ -225,6 +231,10 @@ _CATALOGUE = (
     WEIGHTED_VAR,
     WEIGHTED_STD,
     SUM_OF_WEIGHTS,
+    COVARIANCE,
+    CORRELATION,
+    WEIGHTED_COVARIANCE,
+    WEIGHTED_CORRELATION,
     histogram(),
 )  # fmt: skip
 _SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std")

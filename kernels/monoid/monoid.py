@@ -97,6 +97,8 @@ class Monoid:
     weights: int = field(default=0, kw_only=True)
     """How many inputs, the last ones, are weights of elements: NaN there is no gap, but makes NaN
     of the result."""
+    weighing: Callable[[], Monoid] | None = field(default=None, kw_only=True)
+    """Makes the form that weighs elements, by an input more; None: it has none."""
     masked: bool = field(default=False, kw_only=True)
     """Whether there is one input more, behind these: of bools that say which elements are there."""
     skipna: bool = field(default=False, kw_only=True)

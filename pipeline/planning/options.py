@@ -29,7 +29,10 @@ from chunkfold.units import size_bytes
 MODES = ("exact", "fast")
 ON_BAD_CHUNK = ("stop", "skip")
 _FLAGS = ("keepdims", "mask_and_scale")
-_WITH_DDOF = ("var", "std", "nanvar", "nanstd")
+_WITH_DDOF = (
+    "var", "std", "nanvar", "nanstd", "weighted_var", "weighted_std", "covariance",
+    "weighted_covariance",
+)  # fmt: skip
 """Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
 Where = Any
@@ -68,7 +71,7 @@ class Options:
     """Cast elements to this before, and the result after. `object` gives the sum or product of
     integers as Python's: sums of any size, products of up to 64 bits."""
     ddof: float = 0
-    """Delta degrees of freedom: variances divide by count - ddof."""
+    """Delta degrees of freedom: variances and covariances divide by count - ddof."""
     skipna: bool | None = None
     """Take elements that are NaN or NaT for absent. None: only floats of xarray's, as xarray does,
     and those in all reductions but `any` and `all`."""
@@ -79,8 +82,9 @@ class Options:
     some of the source's axes, by their names, or as NumPy broadcasts, before any selection. Or a
     tuple of a mask and conditions, which must all hold."""
     weights: Any = None
-    """Of elements, in sums, means, variances and deviations: an array of numbers, or its path, that
-    has some of the source's axes, as a mask has. A mean is sum(weights * x) / sum(weights)."""
+    """Of elements, in sums, means, variances, deviations, covariances, correlations and histograms:
+    an array of numbers, or its path, that has some of the source's axes, as a mask has. A mean is
+    sum(weights * x) / sum(weights), and a bin of a histogram holds the sum of its weights."""
     min_count: int = 0
     """Results of fewer elements that are there are NaN or NaT, as xarray's sums and products are:
     of groups, too, and in all reductions that have NaN. Counts, positions and truths are as they

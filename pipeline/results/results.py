@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue.finishes import BIN
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planning.plan import Plan
 from chunkfold.results.attributes import carried_attributes
@@ -150,7 +149,7 @@ class Results(Mapping[str, Result]):
     def _field(self, op: str, field: str, records: np.ndarray) -> Result:
         """Take a field of records; one that is the same for every output comes once."""
         part, name = np.ascontiguousarray(records[field]), f"{op}/{field}"
-        if records.dtype == BIN and records.ndim > 1 and field in ("left", "right"):
+        if _are_bins(records.dtype) and records.ndim > 1 and field in ("left", "right"):
             part = part.reshape(-1, records.shape[-1])[0]
         own = part.ndim < records.ndim
         return self._labelled(
@@ -201,10 +200,15 @@ class Results(Mapping[str, Result]):
         """Whether a reduction is none that comes with chunkfold, though it may be called so."""
         named = [one for one in self.plan.options.monoids if one.name == op]
         values = np.asarray(self.found[op])
-        return any(not is_known(one) for one in named) and values.dtype != BIN
+        return any(not is_known(one) for one in named) and not _are_bins(values.dtype)
 
     def _alive(self) -> list[int]:
         return [n for n, axis in enumerate(self.plan.layout.axes) if not axis.dropped]
 
     def _reduced(self) -> list[int]:
         return [n for n in self._alive() if n in self.plan.layout.reduced]
+
+
+def _are_bins(dtype: np.dtype) -> bool:
+    """Whether results are a histogram's, of counts or of weights."""
+    return (dtype.names or ())[:2] == ("left", "right")

@@ -1,6 +1,6 @@
 """Masks and weights beside the plain mean, end to end: ratios of neighbours in time.
 
-    python benchmarks/masks.py [--mib 384] [--rounds 5] [--only TEXT] [--mode exact]
+python benchmarks/masks.py [--mib 384] [--rounds 5] [--only TEXT] [--mode exact]
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ LAYOUTS: Mapping[str, dict[str, Any]] = {
     "uncompressed, 1 MB chunks": SMALL | {"compressors": None},
 }
 _LATITUDES = np.cos(np.linspace(-np.pi / 2, np.pi / 2, PLANE[0]))[:, None]
+_MASK = np.random.default_rng(0).random(PLANE) < 0.7
 CASES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "plain": ("mean", {}),
-    "mask": ("mean", {"where": np.random.default_rng(0).random(PLANE) < 0.7}),
+    "mask": ("mean", {"where": _MASK}),
     "weights": ("mean", {"weights": _LATITUDES}),
-    "both": ("mean", {"where": np.random.default_rng(1).random(PLANE) < 0.7, "weights": _LATITUDES}),
+    "both": ("mean", {"where": _MASK, "weights": _LATITUDES}),
 }
 Spent = tuple[float, float]
 """Seconds by the clock, and of processors."""
@@ -63,8 +64,8 @@ def main() -> None:
     parser.add_argument("--mode", default="exact")
     options = parser.parse_args()
     print(f"{options.mib:g} MiB float32, {options.mode}, in this process, medians of "
-          f"{options.rounds} interleaved rounds: speed as a share of the plain mean's, by the clock "
-          "(and by seconds of processors)")  # fmt: skip
+          f"{options.rounds} interleaved rounds: speed as a share of the plain mean's, by the "
+          "clock (and by seconds of processors)")  # fmt: skip
     print(f"{'':30}{'plain, MB/s':>14}" + "".join(f"{name:>18}" for name in list(CASES)[1:]))
     for layout, given in LAYOUTS.items():
         if options.only not in layout:

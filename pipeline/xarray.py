@@ -50,7 +50,8 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     if given.get("selection") is not None:
         raise PlanError("selection: select of a Dataset by its isel or sel")
     by = given.pop("by", None)
-    dims = _dims(dataset, given.pop("axis", None), [dim for one in _along(given) for dim in one.dims])
+    more = [dim for one in _along(given) for dim in one.dims]
+    dims = _dims(dataset, given.pop("axis", None), more)
     if by is not None and not is_held(by):
         raise PlanError("by: labels of a Dataset are a DataArray, whose axes have names")
     if "histogram" in names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -136,9 +137,7 @@ def bind(
         inputs = native if apart else [value] * len(native)
         inputs += [_MASK] * masked
         counts = _counts_present(monoid, value, keyed=keyed, begins=initial is not None)
-        parts = _components(
-            monoid, inputs, fp64, known=is_known(named), keyed=keyed, counts=counts
-        )
+        parts = _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed, counts=counts)
         split.append((monoid, parts, counts))
     every = [part for _, parts, _ in split for part in parts]
     components, numbers = shared(every, _together(value, fp64))

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.accumulator import Accumulator
+from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.kernels.accumulator.sums import exact_sums
 from chunkfold.kernels.dtypes import kind_of

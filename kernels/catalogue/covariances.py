@@ -16,8 +16,8 @@ from chunkfold.kernels.monoid.monoid import Monoid
 
 Exact = Mapping[str, Any]
 """Exact fields, `ExactArray`, and counts."""
-_SUMS: Any = {"x": lambda x, y: x, "y": lambda x, y: y, "xy": lambda x, y: x * y}
-_SQUARES: Any = {"xx": lambda x, y: x * x, "yy": lambda x, y: y * y}
+_SUMS: Any = {"x": lambda x, _: x, "y": lambda _, y: y, "xy": lambda x, y: x * y}
+_SQUARES: Any = {"xx": lambda x, _: x * x, "yy": lambda _, y: y * y}
 
 
 def _apart(fields: Exact, product: str, one: str, other: str) -> Any:
@@ -64,10 +64,14 @@ def _weighted(name: str, finish: Any, lift: Mapping[str, Any]) -> Monoid:
         weights=1,
         fields=dict.fromkeys(["n", *lift], "exact"),
         zero=dict.fromkeys(["n", *lift], 0),
-        lift={"n": lambda x, y, w: w, **weighed},
+        lift={"n": _weight, **weighed},
         op="add",
         finish=finish,
     )
+
+
+def _weight(_x: Any, _y: Any, w: Any) -> Any:
+    return w
 
 
 def _times_weight(part: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What results begin with: `initial=` as NumPy has it, in the finishes of reductions that take it."""
+"""What results begin with: `initial=` as NumPy has it, in finishes of those that take it."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ def _number(given: Any, kind: str) -> Any:
         return None
     if kind == "f":
         return _or_none(float, given)
-    whole = isinstance(given, Integral) or float(given).is_integer()
-    return int(given) if whole else None
+    if isinstance(given, Integral):
+        return int(given)
+    return int(float(given)) if float(given).is_integer() else None
 
 
 def _in_ticks(given: Any, dtype: np.dtype) -> Any:

@@ -269,9 +269,7 @@ class Monoid:
 
         wanted = None if dtype is None else np.dtype(dtype)
         given = [np.asarray(array) for array in arrays]
-        return evaluate(
-            self, given, axis, dtype=wanted, ddof=ddof, exact=exact, initial=initial
-        )
+        return evaluate(self, given, axis, dtype=wanted, ddof=ddof, exact=exact, initial=initial)
 
     def among(self, where: Part) -> Monoid:
         """Return the form that takes elements for absent of which a condition does not hold.

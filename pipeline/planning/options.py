@@ -82,8 +82,8 @@ class Options:
     some of the source's axes, by their names, or as NumPy broadcasts, before any selection. Or a
     tuple of a mask and conditions, which must all hold."""
     weights: Any = None
-    """Of elements, in sums, means, variances, deviations, covariances, correlations and histograms:
-    an array of numbers, or its path, that has some of the source's axes, as a mask has. A mean is
+    """Of elements, in sums, means, variances and what is made of these, and in histograms: an array
+    of numbers, or its path, that has some of the source's axes, as a mask has. A mean is
     sum(weights * x) / sum(weights), and a bin of a histogram holds the sum of its weights."""
     min_count: int = 0
     """Results of fewer elements that are there are NaN or NaT, as xarray's sums and products are:
@@ -333,9 +333,10 @@ def _number(ddof: Any) -> float:
 def _count(given: Any) -> int:
     if given is None:
         return 0
-    if not isinstance(given, Integral) or isinstance(given, bool) or not 0 <= given < 2**63:
+    whole = int(given) if isinstance(given, Integral) and given is not True else -1
+    if given is False or not 0 <= whole < 2**63:
         raise PlanError(f"min_count is {reprlib.repr(given)}; give how many elements, 0 or more")
-    return int(given)
+    return whole
 
 
 def _refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
@@ -343,8 +344,8 @@ def _refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
     if others := [monoid.name for monoid in monoids if not monoid.initial]:
         weighed = ", not where elements are weighed" if any(m.weights for m in monoids) else ""
         raise PlanError(
-            f"initial is {reprlib.repr(initial)}, but {', '.join(others)} has none; sum, prod, min, "
-            f"max and minmax do{weighed}: leave it out"
+            f"initial is {reprlib.repr(initial)}, but {', '.join(others)} has none; sum, prod, "
+            f"min, max and minmax do{weighed}: leave it out"
         )
 
 

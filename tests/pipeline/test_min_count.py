@@ -143,11 +143,11 @@ def test_the_shell_and_job_files_say_it(tmp_path: Path):
     found = json.loads(told.stdout)["results"]
     for op, each in want.items():
         assert np.array_equal(np.array(found[op], float), each, equal_nan=True)
-    text = '''
+    text = """
         schema = 1
         sources = ["a.zarr"]
         reduce = { statistics = ["max"], min_count = 2, initial = -1 }
         output = { path = "b.zarr" }
-    '''
+    """
     options = Job.model_validate(tomllib.loads(text)).options
     assert (options.min_count, options.initial) == (2, -1)

@@ -267,7 +267,7 @@ def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
         ({"weights": np.array(["a"] * 8)}, "weights: dtype"),
         ({"weights": [[1, 2], [3]]}, "weights: NumPy makes no array of list"),
         ({"where": xarray.Dataset({"a": ("x", [True])})}, "where: NumPy makes no array of Dataset"),
-        ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std, covariance"),
+        ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std, cov"),
         ({"weights": "nowhere.zarr"}, "nowhere.zarr: no such path"),
         ({"where": {"a": 1}}, "where"),
     ],
@@ -294,7 +294,7 @@ def test_no_mask_is_none_beside_conditions():
 
 
 @pytest.mark.parametrize("axis", [None, 0, (1, 2)])
-@pytest.mark.parametrize("weights", [np.arange(8) - 2, np.linspace(0.1, 3, 8)], ids=["int", "float"])
+@pytest.mark.parametrize("weights", [np.arange(8) - 2, np.linspace(0.1, 3, 8)], ids=["i", "f"])
 def test_bins_hold_sums_of_weights_as_numpys(tmp_path: Path, weights: np.ndarray, axis: Any):
     values, edges = data("float64"), [-1e3, -1, 0, 1, 100]
     path, monoid = stored(tmp_path, values), cf.histogram(edges)

@@ -60,7 +60,7 @@ def test_times_begin_with_times_of_their_unit_or_a_coarser_one():
     for initial in (np.timedelta64(2, "m"), 120):
         assert as_monoid("sum").evaluate(spans, initial=initial) == spans.sum(initial=initial)
     assert np.isnat(as_monoid("sum").evaluate(spans, initial=np.timedelta64("NaT")))
-    with pytest.raises(MonoidError, match="which timedelta64.s. does not hold"):
+    with pytest.raises(MonoidError, match=r"which timedelta64\[s\] does not hold"):
         as_monoid("sum").evaluate(spans, initial=np.timedelta64(5, "ms"))
 
 
@@ -88,7 +88,7 @@ def test_integers_of_any_size_go_with_objects():
     ],
 )
 def test_what_results_do_not_hold_is_refused(op: str, dtype: str, initial: Any):
-    with pytest.raises(MonoidError, match="initial is .* does not hold: give one that results can"):
+    with pytest.raises(MonoidError, match=r"initial is .* does not hold: give one that"):
         as_monoid(op).evaluate(np.zeros(3, dtype), initial=initial)
 
 

@@ -145,8 +145,8 @@ def _gram(
         unpacks, number = mask_and_scale, axis_numbers(source, axis, selection)
     if isinstance(source, DaskSource):
         raise PlanError(
-            f"{named.name}: Dask would compute it, and matrices of channels are of what is stored or "
-            "in memory: give its compute(), or store it"
+            f"{named.name}: Dask would compute it, and matrices of channels are of what is stored "
+            "or in memory: give its compute(), or store it"
         )
     packing = packing_of(source) if unpacks else None
     chosen = select(source.grid, selection)

@@ -96,7 +96,7 @@ def test_counts_beside_others_are_as_they_were_and_integers_are_refused():
     assert np.isnan(cf.reduce(whole, "mean", min_count=7))
     with pytest.raises(cf.ChunkfoldError, match="count has no NaN; sums, means"):
         cf.reduce(values, "count", min_count=1)
-    for wrong in (-1, 1.5, True, "a"):
+    for wrong in (-1, 1.5, True, False, "a"):
         with pytest.raises(cf.PlanError, match="give how many elements, 0 or more"):
             cf.reduce(values, min_count=wrong)
 

@@ -41,10 +41,6 @@ class Read:
     in_turn: bool
     """Whether its chunks stand one after another in staging memory, not each where it is in the
     region: so they are decoded in place, whatever their shape."""
-    pieces: Sequence[Piece] = ()
-    """Those of the leaf, along each axis."""
-    within: Sequence[slice] = ()
-    """Where it is in the leaf."""
     keyed: tuple[KeyedBox, Place] | None = None
     """Where keys are, where elements have some: to the kernels, and among those of the run."""
 
@@ -166,8 +162,6 @@ def reads_of(
                     absent=part.absent,
                     known=part.known,
                     in_turn=in_turn,
-                    pieces=pieces,
-                    within=within,
                     keyed=_keyed(work, pieces, within),
                 )
 

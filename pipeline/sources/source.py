@@ -209,14 +209,6 @@ class Source(ABC):
         """Alike for sources whose chunks `each` brings side by side; None: it brings none."""
         return None
 
-    def places_in_turn(self, region: Sequence[slice]) -> Iterator[tuple[slice, ...]] | None:
-        """Yield where in a region what `each` brings of each chunk stands, in its order.
-
-        None: it does not say; then only what does not depend on places can be folded so.
-        """
-        del region
-        return None
-
     def each(self, regions: Iterator[Region], out: InTurn) -> Iterator[None]:
         """Read regions chunk by chunk, one behind another in memory, where `in_turn` allows it.
 

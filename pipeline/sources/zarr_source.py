@@ -311,12 +311,6 @@ class ZarrSource(Source):
                 bad = BadChunk(self.name, "object", key, (), objects.where, str(error))
                 raise unreadable(bad, error) from error
 
-    def places_in_turn(self, region: Sequence[slice]) -> Iterator[tuple[slice, ...]] | None:
-        """Cut a region along the chunks; those of shards come in an order of the shard's."""
-        if self.direct is None or self.direct.shards is not None:
-            return None
-        return (within for _, _, within in cells_of(region, self.direct.shape))
-
     def each(self, regions: Iterable[Region], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.
 

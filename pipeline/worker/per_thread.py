@@ -17,12 +17,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from dataclasses import replace
 from functools import lru_cache, partial
 
-import pyopencl as cl
-
-from chunkfold.decoding.decode_units import InTurn, ahead, elements_of
+from chunkfold.decoding.decode_units import InTurn, ahead
 from chunkfold.decoding.direct import Region
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
@@ -31,11 +28,9 @@ from chunkfold.kernels.fold.profile import Profile
 from chunkfold.kernels.geometry import Box, Dim
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging
-from chunkfold.reading.parts import Place
 from chunkfold.reading.reads import Read, Window, all_in_turn, reads_of
 from chunkfold.reading.staging import Slot, committed, overdue, read_staged
 from chunkfold.reading.work_shares import WorkShare, work_shares_of
-from chunkfold.sources.source import Source
 from chunkfold.stores.objects import decode_clock
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
@@ -60,15 +55,9 @@ class PerThread:
     """The reading threads of a block, where they fold too."""
 
     def __init__(
-        self,
-        owned: WorkerDevice,
-        work: Work,
-        totals: Totals,
-        buffer_bytes: int,
-        turn: int,
-        held: Sequence[cl.Buffer],
+        self, owned: WorkerDevice, work: Work, totals: Totals, buffer_bytes: int, turn: int
     ) -> None:
-        self._owned, self._work, self._totals, self._held = owned, work, totals, held
+        self._owned, self._work, self._totals = owned, work, totals
         self._readers, self._turn = owned.readers_for(work), turn
         self._itemsize = max(source.dtype.itemsize for source in work.sources)
         fold_bytes = min(FOLD_BYTES, buffer_bytes)
@@ -78,7 +67,7 @@ class PerThread:
         self._able = (
             self._readers <= MOST_THREADS
             and work.keys is None
-            and not (small and work.held and _places_of(work) is None)
+            and not work.held
             and owned.device.unified_memory
             and not any(source.remote for source in work.sources)
             and (small or all(source.as_it_is for source in work.sources))
@@ -108,7 +97,6 @@ class PerThread:
                 self._work,
                 # One work-group each, which waits for no core that reads for another.
                 Fold(opened, accumulator, tuning, queue=opened.queue(here=True), splits=1),
-                self._held,
                 itertools.chain([own], left),
                 self._piece_bytes,
                 ended,
@@ -162,7 +150,6 @@ class ThreadFold(ABC):
         owned: WorkerDevice,
         work: Work,
         fold: Fold,
-        held: Sequence[cl.Buffer],
         shares: Iterator[tuple[int, WorkShare]],
         piece_bytes: int,
         ended: threading.Event,
@@ -176,7 +163,7 @@ class ThreadFold(ABC):
         """What was begun to be read, and is not folded whole."""
         self._folded = 0
         """Elements that are folded of the first of them."""
-        self._owned, self._fold, self._held = owned, fold, held
+        self._owned, self._fold = owned, fold
         self._work, self._sources = work, work.sources
         self._shares, self._piece_bytes = shares, piece_bytes
         self._ended = ended
@@ -218,18 +205,15 @@ class ThreadFold(ABC):
     def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
         """Read all that into staging buffers, and fold it, unless it is ended."""
 
-    def _add(self, slot: Slot, boxes: Sequence[Box]) -> None:
-        """Fold what stands in staging memory: boxes that are all of it."""
+    def _add(self, slot: Slot, box: Box) -> None:
+        """Fold what stands in staging memory."""
         self._now("folding")
-        elements = sum(box.elements for box in boxes)
-        ready = committed(self._sources, elements, slot)
-        inputs = [*(one.buffer for one in ready), *self._held]
-        for box in boxes:
-            event = self._fold.add(inputs, box)
-            if event is not None:
-                wait_watched(self._owned.device, event, "folding a piece")
-        self.elements += elements
-        self._folded += elements
+        ready = committed(self._sources, box.elements, slot)
+        event = self._fold.add([one.buffer for one in ready], box)
+        if event is not None:
+            wait_watched(self._owned.device, event, "folding a piece")
+        self.elements += box.elements
+        self._folded += box.elements
         while self._begun and self._folded >= self._begun[0].box.elements:
             read = self._begun.popleft()
             self._folded -= read.box.elements
@@ -252,7 +236,7 @@ class FoldPieces(ThreadFold):
             memory = [buffer.begin() for buffer in slot]
             self._now("reading")
             self.read_s += read_staged(self._sources, read, memory).seconds
-            self._add(slot, [read.box])
+            self._add(slot, read.box)
 
 
 class FoldInTurn(ThreadFold):
@@ -269,8 +253,7 @@ class FoldInTurn(ThreadFold):
             InTurn(buffer.begin()[: most * source.dtype.itemsize].view(source.dtype))
             for source, buffer in zip(self._sources, slot, strict=True)
         ]
-        *own, again = itertools.tee(reads, len(turns) + 1)
-        left = _placed(self._sources[0], again) if self._held else None
+        own = itertools.tee(reads, len(turns))
         chunks = [
             source.each(_regions(own[n], n), turn)
             for n, (source, turn) in enumerate(zip(self._sources, turns, strict=True))
@@ -284,71 +267,10 @@ class FoldInTurn(ThreadFold):
             self.read_s += time.monotonic() - began
             self.decode_s += decode_clock.seconds - decoded
             if turns[0].used:
-                used = turns[0].used
-                self._add(slot, [_run_of(used)] if left is None else self._boxes(left, used))
+                self._add(slot, _run_of(turns[0].used))
             for turn, buffer in zip(turns, slot, strict=True):
                 buffer.begin()
                 turn.used = 0
-
-    def _boxes(self, left: Iterator[Placed], used: int) -> list[Box]:
-        """Return boxes of so many elements, that stand in turn."""
-        places, found = [], 0
-        while found < used:
-            places.append(next(left))
-            found += elements_of(places[-1][1])
-        boxes, first, staged = [], 0, len(self._sources) - 1
-        for read, place in _joined(places):
-            within = [
-                slice(whole.start + cut.start, whole.start + cut.stop)
-                for whole, cut in zip(read.within, place, strict=True)
-            ]
-            box = self._work.box(read.pieces, within)
-            others = (first,) * staged + box.others[staged:] if box.others else ()
-            boxes.append(replace(box, offset=first, others=others))
-            first += box.elements
-        return boxes
-
-
-def _places_of(work: Work) -> Iterator[Place] | None:
-    """Return what an input says of the order in which its chunks come; None if it says nothing."""
-    return work.sources[0].places_in_turn([slice(0, 0)] * len(work.sources[0].shape))
-
-
-Placed = tuple[Read, Place]
-"""What is read, and where a part of it is in that."""
-
-
-def _placed(source: Source, reads: Iterator[Read]) -> Iterator[Placed]:
-    """Yield where each chunk is, in the order in which they come."""
-    for read in reads:
-        places = source.places_in_turn(read.region)
-        assert places is not None
-        for place in places:
-            yield read, place
-
-
-def _joined(places: Sequence[Placed]) -> list[Placed]:
-    """Put neighbours together that are one run in memory, as they are in one box of a read."""
-    joined: list[Placed] = []
-    for one in places:
-        joined.append(one)
-        while len(joined) > 1 and (both := _both(joined[-2], joined[-1])) is not None:
-            joined[-2:] = [both]
-    return joined
-
-
-def _both(one: Placed, other: Placed) -> Placed | None:
-    """Return two places as one, if the second goes on where the first ends."""
-    (read, first), (same, second) = one, other
-    unlike = [n for n, cuts in enumerate(zip(first, second, strict=True)) if cuts[0] != cuts[1]]
-    if read is not same or len(unlike) != 1:
-        return None
-    (axis,) = unlike
-    before = first[:axis]
-    if first[axis].stop != second[axis].start or any(cut.stop - cut.start > 1 for cut in before):
-        return None
-    along = slice(first[axis].start, second[axis].stop)
-    return read, (*before, along, *first[axis + 1 :])
 
 
 def _regions(reads: Iterator[Read], number: int) -> Iterator[Region]:

@@ -8,11 +8,9 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, wait
 from typing import NamedTuple
-
-import pyopencl as cl
 
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
@@ -44,8 +42,6 @@ class Ring:
     windows
         Those that `fold` will be asked for, in that order: while one ends the next are read. It may
         be asked for others in between.
-    held
-        The inputs that lack axes of the data, on the device.
     """
 
     def __init__(
@@ -56,13 +52,12 @@ class Ring:
         buffer_bytes: int,
         turn: int,
         windows: Iterable[Window],
-        held: Sequence[cl.Buffer] = (),
     ) -> None:
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
         self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
-        self._held = held
+        self._held = [one.upload(owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
         self._readers, self._turn = owned.readers_for(work), turn
         self._made, self._most = 0, ring_slots(self._readers)

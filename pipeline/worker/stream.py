@@ -41,15 +41,14 @@ class Stream:
             shares_of(work, block, self.buffer_bytes, self.totals.missed)
         )
         """What there is to do, tile by tile."""
-        held = [one.upload(owned.opened) for one in work.held]
-        self._per_thread = PerThread(owned, work, self.totals, self.buffer_bytes, turn, held)
+        self._per_thread = PerThread(owned, work, self.totals, self.buffer_bytes, turn)
         windows = (
             window
             for share in ahead
             for window in share.windows
             if not self._per_thread.suit(work.accumulator, window)
         )
-        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows, held)
+        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows)
 
     def fold(self, accumulator: Accumulator, window: Window) -> Partial:
         """Read a window and fold it into an accumulator: the work's, or another form of it.

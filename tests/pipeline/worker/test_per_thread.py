@@ -95,35 +95,6 @@ def test_the_ring_finds_the_same(tmp_path: Path, monkeypatch, ran, dtype: str, l
     assert sum(report.nbytes for report in exact.profile.values()) == wild(dtype).nbytes
 
 
-@pytest.mark.parametrize(
-    ("layout", "selection"),
-    [
-        ({}, ...),
-        ({"chunks": (3, 7, 50), "compressors": "auto"}, ...),
-        ({"chunks": (1, 20, 50), "compressors": "auto"}, ...),
-        ({"chunks": (3, 7, 9)}, (slice(2, 39, 2), slice(1, None), slice(3, 48))),
-    ],
-    ids=["pieces", "small chunks", "planes", "selection"],
-)
-def test_what_lacks_axes_is_laid_over_the_elements(
-    tmp_path: Path, monkeypatch, ran, layout: dict, selection
-):
-    path = stored(tmp_path / "a", wild(), **layout)
-    rng = np.random.default_rng(1)
-    held = {"where": rng.random((60, 50)) < 0.7, "weights": rng.random((40, 60, 1))}
-    ops, given = ["sum", "mean"], {"selection": selection, "where": held["where"]}
-    masked = cf.reduce(path, [*ops, "max"], **given)
-    both = cf.reduce(path, ops, weights=held["weights"], **given)
-    assert ran
-    there = np.broadcast_to(held["where"], SHAPE)[selection]
-    values, each = wild()[selection][there], np.broadcast_to(held["weights"], SHAPE)[selection]
-    assert masked["max"] == values.max()
-    np.testing.assert_allclose(both["sum"], (values * each[there]).sum(dtype="f8"), rtol=1e-12)
-    without_thread_folds(monkeypatch)
-    assert cf.reduce(path, [*ops, "max"], **given) == masked
-    assert cf.reduce(path, ops, weights=held["weights"], **given) == both
-
-
 def test_no_other_thread_folds_if_the_device_can_do_without(tmp_path: Path, device, ran):
     cf.reduce(stored(tmp_path / "a", wild()), "sum")
     queues = {type(thread._fold.launcher.queue) for thread in ran}

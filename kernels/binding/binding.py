@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -67,6 +67,8 @@ def bind(
     packings: Sequence[Packing | None] = (),
     keyed: bool = False,
     initial: Any = None,
+    outputs: int = 1,
+    keeping: bool = False,
 ) -> Bound:
     """Decide every dtype and lay several monoids over one accumulator.
 
@@ -91,6 +93,10 @@ def bind(
         Whether elements are folded by key: then accumulators count their own.
     initial
         What results begin with, as in NumPy; None: with nothing.
+    outputs
+        How many results there will be, of all groups.
+    keeping
+        Whether there is memory for all elements of an output, of which some may be chosen.
 
     Monoids that are `masked` all are; the last dtype is then the mask's.
 
@@ -128,7 +134,7 @@ def bind(
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
         one = named.for_pair(native) if apart else named
-        monoid = one.for_dtype(value, exact=exact)
+        monoid = one.for_dtype(value, exact=exact, outputs=outputs, keeping=keeping)
         if whole and not monoid.unbounded:
             raise MonoidError(
                 f"dtype=object is for sums, products and differences of integers, not for "
@@ -373,7 +379,8 @@ def _components(
     counted = absent is not None or keyed
     names = [name for name, rule in monoid.fields.items() if counted or rule != COUNT]
     fields = [_field(monoid, name, trees, values, fp64) for name in names]
-    tables = [component(field) for field in fields if field.entries]
+    # To add integers is a monoid, whatever `lift` gives.
+    tables = [replace(component(field), rtol=None) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
     if trees.states:
         ended = [

@@ -155,7 +155,7 @@ def test_the_public_names_are_these():
         "Accumulate", "BuildError", "BusyError", "CancelledError", "ChunkError", "ChunkfoldError",
         "ClusterError", "Device", "DeviceError", "ExactArray", "IncompleteError", "JobError",
         "LocalOpenCLCluster", "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Result",
-        "Results", "Run", "SourceError", "TimeLimitError", "bits", "concatenate", "devices",
+        "Results", "Run", "SourceError", "TimeLimitError", "bins", "bits", "concatenate", "devices",
         "first", "fma", "gap",
         "histogram", "lookup", "lower", "magnitude", "nonzero", "order_high", "order_low", "plan",
         "rank_high", "rank_low", "ratio", "real", "reduce", "submit", "upper", "where", "wide",

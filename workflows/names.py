@@ -32,8 +32,10 @@ def refuse_taken_names(out: str | Path, request: Request) -> None:
     alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
     axes = [name for n in (alive if options.keepdims else kept.kept) if (name := kept.names[n])]
     if request.grouping is not None:
+        first = kept.names[request.grouping.first]  # groups stand in its place
+        axes = [name for name in axes if name != first or first in kept.along]
         refuse_unwritable(request.grouping, axes)
-        axes.append(request.grouping.axis)
+        axes += request.grouping.axes
     arrays = {name: _FIELDS.get(name, (name,)) for name in options.names}
     refuse_taken(request.sources[0].name, arrays, axes, Companions(kept, read=False).all)
 

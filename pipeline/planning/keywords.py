@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from textwrap import indent
 from typing import Any, TypedDict, TypeVar
@@ -40,6 +40,7 @@ class Keywords(TypedDict, total=False):
     by: Any
     by_axis: Axis
     groups: Any
+    resample: Mapping[str, Any] | None
 
 
 class _Unsaid(str):

@@ -32,7 +32,7 @@ class Constants(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all that."""
-        keys = 0 if self.keys is None else self.keys.codes.nbytes
+        keys = 0 if self.keys is None else self.keys.nbytes
         return keys + sum(one.values.nbytes for one in self.held)
 
 

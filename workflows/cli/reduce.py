@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import click
+import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning
@@ -133,7 +134,7 @@ def command(
         if as_json:
             click.echo(json_text(run_json(run)))
         else:
-            groups = {} if run.groups is None else {"groups": run.groups}
+            groups = _groups(run)
             print_results({**groups, **run.values}, run.plan.layout.elements, step_of(run.plan))
         if not quiet:
             _tell(run)
@@ -152,6 +153,15 @@ def _tell(run: Run) -> None:
     rate = size_text(run.plan.nbytes / run.seconds)
     err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
     show(err, device_table(run.profile, run.seconds))
+
+
+def _groups(run: Run) -> dict[str, Any]:
+    """Return the labels of groups as they are printed: of several each by its name."""
+    if run.groups is None:
+        return {}
+    if isinstance(run.groups, np.ndarray):
+        return {"groups": run.groups}
+    return {f"groups {axis}": groups for axis, groups in run.groups.items()}
 
 
 def _check_beside(manifest: str | None, report: str | None, performance: str | None) -> None:

@@ -14,9 +14,9 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.planning.dataset_labels import labels_of
 from chunkfold.planning.options import Op
 from chunkfold.sources.axis_names import instead
-from chunkfold.sources.data_arrays import is_held
 
 _OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
 _OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
@@ -47,18 +47,15 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     names = [one if isinstance(one, str) else one.name for one in ops]
     if given.get("selection") is not None:
         raise PlanError("selection: select of a Dataset by its isel or sel")
-    dims, by = _dims(dataset, given.pop("axis", None)), given.pop("by", None)
-    if by is not None and not is_held(by):
-        raise PlanError("by: labels of a Dataset are a DataArray, whose axes have names")
+    dims, labels = _dims(dataset, given.pop("axis", None)), labels_of(dataset, given)
     if "histogram" in names:
         raise PlanError("histogram: name one array of the Dataset, for their bins differ")
     found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
     for name, array in dataset.data_vars.items():
         able = [one for one in ops if _is_able(array, as_monoid(one))]
         if able:
-            terms = {"axis": [dim for dim in array.dims if dim in dims], **given}
-            grouped = by is not None and {*by.dims} <= {*array.dims}
-            made = reduce(array, able, by=by if grouped else None, **terms)
+            axis: Any = [dim for dim in array.dims if dim in dims]
+            made = reduce(array, able, axis=axis, **given, **labels.along(array.dims))
             for called, one in made.items():
                 found[called][name] = one
     left = _left(dataset, dims)

@@ -70,7 +70,7 @@ def dataset_of(results: Results) -> xarray.Dataset:
             attributes = {key: _attribute(value) for key, value in said.items()}
             for called, values in _known(name.replace("/", "_"), np.asarray(part)):
                 made[called] = (part.dims, values, attributes)
-    coords = dict(results.as_xarray().coords)
+    coords: dict[Any, Any] = dict(results.as_xarray().coords)
     grouping = results.plan.grouping
     for label in () if grouping is None else grouping.labels:
         if label.intervals is not None:  # which NetCDF has no type for

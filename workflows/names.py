@@ -30,10 +30,11 @@ def refuse_taken_names(out: str | Path, request: Request) -> None:
         return
     kept, options = Kept.of(request), request.options
     alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
-    axes = [name for n in (alive if options.keepdims else kept.kept) if (name := kept.names[n])]
+    left = list(alive if options.keepdims else kept.kept)
+    if request.grouping is not None:  # groups stand in the place of one
+        left = [n for n in left if n != request.grouping.first]
+    axes = [name for n in left if (name := kept.names[n])]
     if request.grouping is not None:
-        first = kept.names[request.grouping.first]  # groups stand in its place
-        axes = [name for name in axes if name != first or first in kept.along]
         refuse_unwritable(request.grouping, axes)
         axes += request.grouping.axes
     arrays = {name: _FIELDS.get(name, (name,)) for name in options.names}

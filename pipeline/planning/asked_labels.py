@@ -38,8 +38,8 @@ def asked_labels(options: Options) -> list[Asked]:
         If axes or groups are not given one for each.
     """
     by = several(options.by)
-    axes = _each("by_axis", options.by_axis, len(by))
-    groups = _each("groups", options.groups, len(by))
+    axes = each_of("by_axis", options.by_axis, len(by))
+    groups = each_of("groups", options.groups, len(by))
     first = [Asked(one) for one in resamplings(options.resample)]
     return [*first, *map(Asked, by, axes, groups)]
 
@@ -61,8 +61,14 @@ def _is_plain(one: Any) -> bool:
     return one is None or isinstance(one, (Number, np.generic, dt.date, dt.time, dt.timedelta))
 
 
-def _each(what: str, given: Any, count: int) -> list[Any]:
-    """Return what was given of each of several labels."""
+def each_of(what: str, given: Any, count: int) -> list[Any]:
+    """Return what was given of each of several labels.
+
+    Raises
+    ------
+    PlanError
+        If it was not given of each.
+    """
     if count < 2 or given is None:
         return [given] * count
     listed = isinstance(given, Sequence) and not isinstance(given, str)

@@ -48,7 +48,8 @@ class Factor:
 
     def spread(self, axes: Sequence[int]) -> np.ndarray:
         """Return the codes with an axis for each of `axes`, of one element where they lack it."""
-        return np.expand_dims(self.codes, [n for n, axis in enumerate(axes) if axis not in self.axes])
+        lacking = [n for n, axis in enumerate(axes) if axis not in self.axes]
+        return np.expand_dims(self.codes, lacking)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,8 @@ class Keys:
             (one.axes, zlib.compress(one.codes.tobytes(), 1), one.codes.dtype.name, one.codes.shape)
             for one in self.factors
         )
-        return PackedKeys(packed, tuple(one.count for one in self.factors), self.strides, self.count)
+        counts = tuple(one.count for one in self.factors)
+        return PackedKeys(packed, counts, self.strides, self.count)
 
     def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Place:
         """Return where the keys are of a part of a leaf."""

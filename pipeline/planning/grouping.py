@@ -100,9 +100,7 @@ def _factor(
     order = sorted(range(len(along)), key=lambda n: along[n])
     given, along = transposed(given, order), sorted(along)
     cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
-    codes, label = numbers_of(
-        asked.by, given, given.values[cut], given.missing[cut], asked.groups
-    )
+    codes, label = numbers_of(asked.by, given, given.values[cut], given.missing[cut], asked.groups)
     count = len(label.groups)
     return Factor(tuple(along), narrow(codes, count), count), label
 

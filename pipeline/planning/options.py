@@ -201,8 +201,8 @@ class Options:
         """Return them without arrays that were given, once these are read."""
         weights = None if self.weights is None else READ
         where = tuple(one if _is_condition(one) else READ for one in self._wheres) or None
-        left = {"by": None, "by_axis": None, "groups": None, "resample": None}
-        return replace(self, **left, weights=weights, where=where)
+        unlabelled = replace(self, by=None, by_axis=None, groups=None, resample=None)
+        return replace(unlabelled, weights=weights, where=where)
 
     @property
     def names(self) -> tuple[str, ...]:

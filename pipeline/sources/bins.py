@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import reprlib
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +29,7 @@ class Intervals:
         ['[0, 1)', '[1, 5)']
         """
         first, last = ("(", "]") if self.right else ("[", ")")
-        ends = [str(one) for one in self.edges]
-        pairs = zip(ends, ends[1:], strict=False)
+        pairs = itertools.pairwise(str(one) for one in self.edges)
         return np.array([f"{first}{low}, {high}{last}" for low, high in pairs])
 
     @property

@@ -66,6 +66,11 @@ def _expected(
         raise PlanError(f"groups is {groups!r}; give a list of labels") from None
     if asked.ndim != 1 or not asked.size:
         raise PlanError(f"groups is {groups!r}; give a list of labels")
+    if asked.dtype.kind == "U" and values.dtype.kind == "M":  # dates as they are written
+        try:
+            asked = asked.astype(values.dtype)
+        except ValueError:
+            raise PlanError(f"groups is {groups!r}; the labels of {given.name} are dates") from None
     floats = values.dtype.kind == "f"
     wanted, none = plain_labels(asked, "groups", fractions=floats)
     if floats and wanted.dtype.kind in "iuf":

@@ -34,7 +34,7 @@ class Given:
     """Labels as they were given."""
 
     values: np.ndarray
-    """Kind "i" (int64 or uint64), "U", "M", "m" or "b"; of coordinates "f" too, and "O" for dates of
+    """Kind "i" (int64 or uint64), "U", "M", "m" or "b"; of coordinates "f" too, and "O": dates of
     cftime's."""
     missing: np.ndarray
     """Which of them are none: bool, of the same shape."""

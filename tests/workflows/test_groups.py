@@ -245,12 +245,13 @@ def test_labels_of_job_files_are_relative_to_them(
 ):
     Path("job.toml").write_text(
         'schema = 1\nsources = "d.zarr/air"\noutput = { path = "j.json" }\n'
-        'reduce = { statistics = "sum", by = "zones.zarr", by_axis = "lat", '
+        'reduce = { statistics = "sum", by = "zones.zarr", by_axis = "lat", weights = "w.zarr", '
         'resample = { time = "1MS" } }\n'
     )
     job = load_job("job.toml")
     folder = Path.cwd()
     assert job.options.by == str(folder / "zones.zarr")
+    assert Path(job.options.weights) == folder / "w.zarr"
     assert (job.options.by_axis, job.options.resample) == ("lat", {"time": "1MS"})
     monkeypatch.chdir("/")
     run = cf.submit(job.sources[0], job.options.op, by=job.options.by, by_axis="lat")

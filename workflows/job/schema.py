@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -264,7 +263,7 @@ class Job(_Table):
         check_results(self.output.path, self.options)
         return self
 
-    @cached_property
+    @property  # a copy with other paths has other options
     def options(self) -> Options:
         """What is asked of each array, as the library has it."""
         asked, limits = self.reduce, self.limits

@@ -83,8 +83,11 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --axis time --out climatology.nc
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
-      chunkfold reduce store.zarr/temperature --op mean --axis 0 --by month.npy --out monthly.zarr
+      chunkfold reduce store.zarr/temperature --op mean --axis time --by time.month --out clim.zarr
+      chunkfold reduce store.zarr/temperature --op mean --axis time --resample time=1MS --out m.nc
       chunkfold reduce store.zarr/temperature --op mean --axis 1,2 --by masks.zarr/zones
+      chunkfold reduce store.zarr/temperature --op std --by time.season --by zones --out zones.csv
+      chunkfold reduce store.zarr/temperature --op mean --by lat --bins=-90,-60,0,60,90
       chunkfold reduce store.zarr/temperature --op mean --where '273.15 < x < 303.15'
       chunkfold reduce era5.zarr/t2m --op mean --mask-and-scale --skipna
       chunkfold reduce store.zarr/temperature --op mean --mode fast

@@ -111,7 +111,7 @@ def times_parts() -> list[str]:
     import xarray as xr
 
     accessor: Any = xr.DataArray.dt
-    found = (name for name in dir(accessor) if not name.startswith("_"))
+    found = (name for name in dir(accessor) if not name.startswith("_") and name != "calendar")
     return [name for name in found if isinstance(getattr(accessor, name), property)]
 
 

@@ -104,8 +104,8 @@ def bins(edges: Any, of: Any, *, right: bool = False) -> Bins:
 def _edges(given: Any) -> np.ndarray:
     try:
         edges = np.asarray(given)
-    except (ValueError, TypeError) as error:
-        raise PlanError(f"bins: edges are {reprlib.repr(given)}: {error}") from None
+    except (ValueError, TypeError):
+        edges = np.array([])
     if edges.dtype.kind in "OU" and edges.ndim == 1:  # dates, as Python's or as texts
         try:
             edges = edges.astype("M8")

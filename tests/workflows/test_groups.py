@@ -261,5 +261,5 @@ def test_labels_of_job_files_are_relative_to_them(
     with pytest.raises(JobError, match=r"toml:4: reduce: bins are given 2 time\(s\), but labels 3"):
         load_job(folder / "bad.toml")
     (folder / "bad.toml").write_text(JOB.replace("BY", '"lat"'))
-    with pytest.raises(JobError, match="bins: edges are .*; give two at least"):
+    with pytest.raises(JobError, match=r"bins: edges are .*; give two at least"):
         load_job(folder / "bad.toml")

@@ -103,10 +103,14 @@ class Keys:
     @property
     def size(self) -> int:
         """Elements that have different keys: those along all axes of labels."""
+        return math.prod(self._shape)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
         extents: dict[int, int] = {}
         for one in self.factors:
             extents |= zip(one.axes, one.codes.shape, strict=True)
-        return math.prod(extents.values())
+        return tuple(extents[axis] for axis in self.axes)
 
     def along(self, axes: Sequence[int]) -> Keys:
         """Return them with axes that are numbered otherwise: by their places in `axes`, so far."""
@@ -135,6 +139,10 @@ class Keys:
             return np.ascontiguousarray(self.factors[0].codes[place], np.int32)
         spread = [self._spread(n, place) for n in range(len(self.factors))]
         return np.ascontiguousarray(functools.reduce(np.add, spread), np.int32)
+
+    def whole(self) -> np.ndarray:
+        """Return the keys of all that have different ones: int32, along `axes`."""
+        return self.at(tuple(slice(0, size) for size in self._shape))
 
     def _spread(self, number: int, place: Place) -> np.ndarray:
         """Return what a label adds to keys, as it is broadcast: what lacks it takes all of them."""

@@ -60,6 +60,7 @@ def projected(
     fetching: int,
     keys: Keys | None = None,
     beside: Sequence[HeldInput] = (),
+    kept: int = 0,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -69,8 +70,9 @@ def projected(
     objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
     may wait on one worker for their siblings; roots wait where they are.
 
-    Of each output there is one for each group of `keys`, which a worker holds whole, and of which
-    each block has some on its device, beside exact sums in limbs.
+    `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
+    group of `keys`, which a worker holds whole, and of which each block has some on its device,
+    beside exact sums in limbs.
     """
     in_flight = max(
         source.reading_bytes(leaf_bytes, _touched(layout, source)) for source in sources
@@ -96,7 +98,7 @@ def projected(
     return Memory(
         staging=threads * ring_slots(readers) * leaf_bytes * len(sources),
         decoding=readers * 2 * in_flight,
-        accumulators=threads * (3 * partial + tables + slabs) + waiting + roots + held,
+        accumulators=threads * (3 * partial + tables + slabs + kept) + waiting + roots + held,
         fetching=fetching,
     )
 

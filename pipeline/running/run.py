@@ -17,6 +17,7 @@ from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import Partial, assembled
+from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.results.of_xarray import OfXarray
@@ -27,7 +28,14 @@ from chunkfold.running.engine import Engine
 from chunkfold.running.nans import since_elements_are
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.report import Attempts, DeviceReport, Report, merge, told_apart
+from chunkfold.worker.report import (
+    Attempts,
+    DeviceReport,
+    Report,
+    merge,
+    read_again,
+    told_apart,
+)
 
 
 class Run:
@@ -47,14 +55,14 @@ class Run:
         """What happened so far; grows until the run has ended."""
         self._backend, self._devices, self._on_event = backend, devices, on_event
         self._report = Report(0, {})
-        self._engine: Engine | None = None
+        self._engines: list[Engine] = []
+        """One for each read."""
         self._cancelled = threading.Event()
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._values: Mapping[str, Any] = {}
         self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
-        self._work = Work.of(self.id, plan)
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
@@ -164,7 +172,7 @@ class Run:
     @property
     def attempts(self) -> Attempts:
         """What was begun more than once, since workers were lost or stopped."""
-        return Attempts() if self._engine is None else self._engine.attempts
+        return sum((engine.attempts for engine in self._engines), Attempts())
 
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
         """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
@@ -197,29 +205,14 @@ class Run:
     def _carry_out(self) -> None:
         began = time.monotonic()
         try:
-            self._emit(
-                RunStarted(
-                    self.id,
-                    self.plan.name,
-                    self.plan.ops,
-                    len(self.plan.blocks),
-                    self.plan.nbytes,
-                    told_apart(self._devices),
-                )
-            )
-            engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
-            self._engine = engine
-            self._backend.start(self._work, engine.hear, self._cancelled.is_set)
-            roots = engine.execute()
-            for source in self.plan.sources:
-                source.check_unchanged()
-            self._report = merge(folded.report for _, folded in roots)
-            self._warn_of_laws()
-            if self._report.missed:
-                unlisted = {name: self.missing[name] for name in self._report.missed}
-                for told in self.plan.remarks(unlisted):
-                    warnings.warn(told, MissingWarning, stacklevel=1)
-            self._values = self._assembled(roots)
+            plan, run = self.plan, self.id
+            found, pending = self._read(plan, run)
+            while pending:
+                plan, run = further_plan(plan, pending), f"{self.id}-{len(self._engines)}"
+                self._backend.listen(run)
+                more, pending = self._read(plan, run)
+                found |= more
+            self._values = {name: found[name] for name in self.plan.ops}
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
             _let_go(error)
@@ -232,6 +225,31 @@ class Run:
             finally:
                 self._ended.set()
 
+    def _read(self, plan: Plan, run: str) -> tuple[dict[str, Any], Pending]:
+        """Read the data once; return results, and what needs another read."""
+        devices = told_apart(self._devices)
+        self._emit(RunStarted(run, plan.name, plan.ops, len(plan.blocks), plan.nbytes, devices))
+        engine = Engine(plan, self._backend, run, self._emit, self._cancelled.is_set)
+        self._engines.append(engine)
+        work = Work.of(run, plan)
+        self._backend.start(work, engine.hear, self._cancelled.is_set)
+        roots = engine.execute()
+        for source in plan.sources:
+            source.check_unchanged()
+        report = merge(folded.report for _, folded in roots)
+        self._report = report if len(self._engines) == 1 else read_again(self._report, report)
+        if plan is self.plan:
+            self._warn()
+        return self._results_of(plan, _whole(plan, work, roots))
+
+    def _warn(self) -> None:
+        """Say what was found out about laws, and about chunks."""
+        self._warn_of_laws()
+        if self._report.missed:
+            unlisted = {name: self.missing[name] for name in self._report.missed}
+            for told in self.plan.remarks(unlisted):
+                warnings.warn(told, MissingWarning, stacklevel=1)
+
     def _warn_of_laws(self) -> None:
         """Say which monoids' laws were tried in vain: what changes nothing proves nothing."""
         for name, moved in self._report.laws.items():
@@ -243,25 +261,22 @@ class Run:
                 )
                 warnings.warn(message, LawsWarning, stacklevel=1)
 
-    def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
-        """Put every root where it belongs among the outputs, then finish them all at once."""
-        layout, work = self.plan.layout, self._work
-        tiles = [
-            (work.outputs_place(layout.tile_place(first + offset)), partial)
-            for (first, _), folded in roots
-            for offset, partial in enumerate(folded.partials)
-        ]
-        outputs = work.outputs_shape(tuple(layout.shape[n] for n in layout.kept))
-        whole = assembled(self.plan.accumulator, outputs, tiles)
+    def _results_of(self, plan: Plan, whole: Partial) -> tuple[dict[str, Any], Pending]:
+        """Finish all outputs at once, but for what needs another read."""
+        layout = plan.layout
         self._refuse_outputs_of_nothing(whole)
-        results = {}
-        for statistic in self.plan.bound.statistics:
+        results, pending = {}, []
+        for statistic in plan.bound.statistics:
+            more = statistic.further(whole, layout.shape, layout.reduced)
+            if more is not None:
+                pending.append((statistic.monoid, more))
+                continue
             done = statistic.finish(whole, layout.shape, layout.reduced)
-            grouped = self.plan.grouping is not None
+            grouped = plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
             result = self._shaped(done)
             results[statistic.name] = result[()] if result.ndim == 0 else result
-        return results
+        return results, pending
 
     def _refuse_outputs_of_nothing(self, whole: Partial) -> None:
         """Refuse results that have no value since all of their chunks were left out."""
@@ -289,6 +304,18 @@ class Run:
         grouped = done.reshape((*grouping.shape, *shape, *done.shape[1:]))
         before, axes = sum(n < first for n in alive), range(len(grouping.shape))
         return np.moveaxis(grouped, list(axes), [before + n for n in axes])
+
+
+def _whole(plan: Plan, work: Work, roots: list[tuple[tuple[int, int], Folded]]) -> Partial:
+    """Put every root where it belongs among the outputs."""
+    layout = plan.layout
+    tiles = [
+        (work.outputs_place(layout.tile_place(first + offset)), partial)
+        for (first, _), folded in roots
+        for offset, partial in enumerate(folded.partials)
+    ]
+    outputs = work.outputs_shape(tuple(layout.shape[n] for n in layout.kept))
+    return assembled(plan.accumulator, outputs, tiles)
 
 
 def _let_go(error: BaseException | None) -> None:

@@ -133,9 +133,9 @@ class Results(Mapping[str, Result]):
         """Everything that comes along, and the labels of groups."""
         grouping = self.plan.grouping
         along = dict(self.labels.coordinates())
-        for one in () if grouping is None else grouping.labels:
-            along[one.axis] = Coordinate(
-                one.axis, (one.axis,), one.groups, dict(one.attrs), one.intervals
+        for label in () if grouping is None else grouping.labels:
+            along[label.axis] = Coordinate(
+                label.axis, (label.axis,), label.groups, dict(label.attrs), label.intervals
             )
         for one in self.plan.options.monoids:
             if one.labels and (name := OWN_AXES.get(one.name)):

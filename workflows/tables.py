@@ -117,7 +117,7 @@ def _columns(key: str, one: Results) -> _Part:
     names = _column_names(one, kept.kept, [values is not None for values in coordinates])
     for n, name, values, place in zip(kept.kept, names, coordinates, places, strict=True):
         axis = layout.axes[n]
-        part.axes[name] = axis.start + axis.step * place if values is None else values[place]
+        part.axes[name] = np.asarray(axis.shown)[place] if values is None else values[place]
     columns = list(part.axes.items())
     for number, (label, place) in enumerate(zip(labels, groups, strict=True)):
         taken = {*part.axes, *one.found, "source"}

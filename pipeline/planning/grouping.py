@@ -14,6 +14,7 @@ from chunkfold.grid import normalized_axes
 from chunkfold.planning.asked_labels import Asked, asked_labels
 from chunkfold.planning.group_keys import Factor, Keys
 from chunkfold.planning.options import Options
+from chunkfold.positions import crossed
 from chunkfold.sources.any_labels import Label, any_labels, numbers_of
 from chunkfold.sources.axis_names import Axis, Named, axis_names, axis_numbers
 from chunkfold.sources.label_numbers import narrow, transposed
@@ -99,8 +100,9 @@ def _factor(
     _refuse_kept(given, along, source, reduced)
     order = sorted(range(len(along)), key=lambda n: along[n])
     given, along = transposed(given, order), sorted(along)
-    cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
-    codes, label = numbers_of(asked.by, given, given.values[cut], given.missing[cut], asked.groups)
+    cut = [chosen[n].index for n in along]
+    values, missing = crossed(given.values, cut), crossed(given.missing, cut)
+    codes, label = numbers_of(asked.by, given, values, missing, asked.groups)
     count = len(label.groups)
     return Factor(tuple(along), narrow(codes, count), count), label
 

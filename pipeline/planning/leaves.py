@@ -69,7 +69,7 @@ def repeats(source: Source, layout: Layout) -> float:
     for axis, cell in zip(layout.axes, source.grid, strict=True):
         if axis.length:
             first, behind = axis.touched(cell)
-            times *= float((behind - first).sum() / (behind[-1] - first[0]))
+            times *= float((behind - first).sum() / (behind.max() - first.min()))
     return times
 
 
@@ -83,6 +83,6 @@ def _decoded(sources: Sequence[Source], layout: Layout) -> float:
 def _longest(axis: Axis) -> int:
     if not axis.length:
         return 0
-    if axis.cells.bounds is not None:
-        return max(axis.piece(n).length for n in range(axis.pieces))
-    return min(axis.length, -(-axis.cells.cell // axis.step))
+    if axis.cells.bounds is not None or axis.picked is not None:
+        return int(axis.lengths.max())
+    return min(axis.length, -(-axis.cells.cell // abs(axis.step)))

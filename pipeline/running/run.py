@@ -20,6 +20,7 @@ from chunkfold.kernels.accumulator.partial import Partial, assembled
 from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
+from chunkfold.positions import index_of
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results
@@ -274,7 +275,7 @@ class Run:
             done = statistic.finish(whole, layout.shape, layout.reduced)
             grouped = plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
-            result = self._shaped(done)
+            result = self._in_order(self._shaped(done))
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results, pending
 
@@ -304,6 +305,14 @@ class Run:
         grouped = done.reshape((*grouping.shape, *shape, *done.shape[1:]))
         before, axes = sum(n < first for n in alive), range(len(grouping.shape))
         return np.moveaxis(grouped, list(axes), [before + n for n in axes])
+
+    def _in_order(self, result: np.ndarray) -> np.ndarray:
+        """Give results the order that was asked for along each axis: they are folded as stored."""
+        axes, first = self.plan.layout.axes, Results(self.plan, {}).axes
+        for place, n in enumerate(first):
+            if (order := axes[n].order) is not None:
+                result = result[(slice(None),) * place + (index_of(order),)]
+        return result
 
 
 def _whole(plan: Plan, work: Work, roots: list[tuple[tuple[int, int], Folded]]) -> Partial:

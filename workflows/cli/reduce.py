@@ -82,6 +82,7 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --op mean --axis time --out climatology.nc
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
+      chunkfold reduce store.zarr/temperature --op mean --sel time=2001-01:2010-12 --sel lat=30:60
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
       chunkfold reduce store.zarr/temperature --op mean --axis time --by time.month --out clim.zarr
       chunkfold reduce store.zarr/temperature --op mean --axis time --resample time=1MS --out m.nc

@@ -6,7 +6,7 @@ import functools
 import math
 import zlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -114,8 +114,13 @@ class Keys:
 
     def along(self, axes: Sequence[int]) -> Keys:
         """Return them with axes that are numbered otherwise: by their places in `axes`, so far."""
-        moved = (replace(one, axes=tuple(axes[n] for n in one.axes)) for one in self.factors)
-        return replace(self, factors=tuple(moved))
+        return self.of_factors(
+            replace(one, axes=tuple(axes[n] for n in one.axes)) for one in self.factors
+        )
+
+    def of_factors(self, factors: Iterable[Factor]) -> Keys:
+        """Return them with others in the place of these, of the same labels."""
+        return Keys(tuple(factors), self.strides, self.count)
 
     def packed(self) -> PackedKeys:
         """Return them as they travel: labels mostly repeat."""

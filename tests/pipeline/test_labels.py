@@ -405,3 +405,14 @@ def test_quantiles_have_groups_of_two_labels(stored: Path, ops: list[str]):
     )
     want = by_pandas(made().air, ("time.year", "land"), ["lon"], op="median")
     np.testing.assert_allclose(kept["median"], want)
+
+
+def test_places_in_any_order_keep_their_labels(stored: Path):
+    """Lists and steps back, of axes that labels are along."""
+    rows, back = [200, 3, 40, 41], slice(None, None, -1)
+    got = cf.reduce(
+        stored / "air", "mean", by=("time.year", "land"), axis=("time", "lat"), skipna=True,
+        selection=(rows, back),
+    )  # fmt: skip
+    want = by_pandas(made().air[rows, ::-1], ("time.year", "land"), ["lon"])
+    np.testing.assert_allclose(got, want)

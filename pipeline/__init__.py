@@ -13,6 +13,7 @@ from chunkfold.kernels.lazy_imports import loader
 if TYPE_CHECKING:
     from chunkfold.api import plan, reduce, submit
     from chunkfold.cluster.local_cluster import LocalOpenCLCluster
+    from chunkfold.covariances import corrcoef, cov
     from chunkfold.errors import (
         BuildError,
         BusyError,
@@ -110,6 +111,7 @@ _HOMES = {
     ),
     "chunkfold.planning.plan": ("Plan",),
     "chunkfold.api": ("plan", "reduce", "submit"),
+    "chunkfold.covariances": ("corrcoef", "cov"),
     "chunkfold.results.result": ("Result",),
     "chunkfold.results.results": ("Results",),
     "chunkfold.running.run": ("Run",),
@@ -144,6 +146,8 @@ __all__ = [
     "bins",
     "bits",
     "concatenate",
+    "corrcoef",
+    "cov",
     "devices",
     "first",
     "fma",

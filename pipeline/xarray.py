@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from chunkfold.api import reduce
@@ -19,8 +20,10 @@ from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.planning.by_coordinates import coordinate_of, positions
 from chunkfold.planning.dataset_labels import labels_of
+from chunkfold.planning.held_inputs import weighted
 from chunkfold.planning.options import Op, Options
 from chunkfold.sources.axis_names import instead
+from chunkfold.sources.data_arrays import is_held
 
 _SEL = ("sel", "sel_method", "sel_tolerance")
 _OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
@@ -37,7 +40,7 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
 
     As in xarray an array is reduced over those of the axes that it has, one that has none of them
     is as if each of its elements was reduced alone, and what cannot be reduced is left out: texts,
-    sums of dates.
+    sums of dates. One that lacks axes of the weights or of a mask is the same along them.
 
     Returns
     -------
@@ -54,16 +57,21 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
         raise PlanError("selection: select of a Dataset by sel=, or by its own isel")
     index = _selected(dataset, {name: given.pop(name, None) for name in _SEL})
     whole, dataset = dataset, dataset.isel(index)
-    dims, labels = _dims(dataset, given.pop("axis", None)), labels_of(dataset, given)
+    labels, more = labels_of(dataset, given), [dim for one in _along(given) for dim in one.dims]
+    dims = _dims(dataset, given.pop("axis", None), more)
     if "histogram" in names:
         raise PlanError("histogram: name one array of the Dataset, for their bins differ")
+    weighs = given.get("weights") is not None
+    able_of = [(one, weighted(as_monoid(one)) if weighs else as_monoid(one)) for one in ops]
     found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
-    for name, array in whole.data_vars.items():
-        able = [one for one in ops if _is_able(array, as_monoid(one))]
+    for name, held in whole.data_vars.items():
+        able = [one for one, monoid in able_of if _is_able(held, monoid)]
         if able:
-            taken = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
-            terms: dict[str, Any] = {"axis": [dim for dim in array.dims if dim in dims], **given}
-            terms |= {"selection": taken} if any(dim in index for dim in array.dims) else {}
+            array = _with_axes_of(held, given)
+            axis = [dim for dim in array.dims if dim in dims]
+            terms = {"axis": axis, **given, **_of_integers(array, given)}
+            if any(dim in index for dim in array.dims):
+                terms["selection"] = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
             made = reduce(array, able, **terms, **labels.along(array.dims))
             for called, one in made.items():
                 found[called][name] = one
@@ -92,20 +100,21 @@ class _Axes:
         return tuple(Cells(size, 1) for size in self.shape)
 
 
-def _dims(dataset: xr.Dataset, axis: Any) -> list[Hashable]:
-    """Return the axes that are meant.
+def _dims(dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> list[Hashable]:
+    """Return the axes that are meant, of those of the Dataset and `more`.
 
     Raises
     ------
     PlanError
-        If there is one that the Dataset has not.
+        If there is one that it has not.
     """
+    there = list(dict.fromkeys([*dataset.dims, *more]))
     if axis is None or axis is ...:
-        return list(dataset.dims)
+        return there
     named = [axis] if isinstance(axis, str) or not isinstance(axis, Sequence) else list(axis)
     for one in named:
-        if one not in dataset.dims:
-            known = instead(str(one), list(map(str, dataset.dims)))
+        if one not in there:
+            known = instead(str(one), list(map(str, there)))
             raise PlanError(f"the Dataset has no axis {one!r}; {known}")
     return named
 
@@ -115,10 +124,42 @@ def _is_able(array: xr.DataArray, monoid: Monoid) -> bool:
         stored_name(array.dtype)
     except (TypeError, DeviceError):
         return False
-    if array.dtype.kind == "c":
-        return is_defined(monoid, [array.dtype] * monoid.inputs)
+    if array.dtype.kind == "c" or monoid.weights:
+        weights = [np.dtype(np.float64)] * monoid.weights
+        inputs = monoid.inputs - monoid.weights
+        return is_defined(monoid, [array.dtype] * inputs + weights)
     op = monoid.name
     return op.removeprefix("nan") in _OF_TIMES.get(array.dtype.kind, (op.removeprefix("nan"),))
+
+
+def _with_axes_of(array: xr.DataArray, given: Mapping[str, Any]) -> xr.DataArray:
+    """Return an array with the axes, too, that weights and a mask of xarray's have beside its own.
+
+    It is the same along these, behind its own, as xarray broadcasts it.
+    """
+    for one in _along(given):
+        lacking = {dim: size for dim, size in one.sizes.items() if dim not in array.dims}
+        array = array.expand_dims(lacking, [*range(array.ndim, array.ndim + len(lacking))])
+    return array
+
+
+def _of_integers(array: xr.DataArray, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `min_count` is for integers, which have no NaN: as xarray has it.
+
+    None of them is missing; a mask makes floats of them.
+    """
+    if array.dtype.kind not in "biu" or not given.get("min_count"):
+        return {}
+    if given.get("where") is None:
+        return {"min_count": 0}
+    return {"dtype": given.get("dtype") or "float64"}
+
+
+def _along(given: Mapping[str, Any]) -> list[xr.DataArray]:
+    """Return the weights and the masks that are xarray's."""
+    where = given.get("where")
+    masks = where if isinstance(where, tuple) else (where,)
+    return [one for one in (given.get("weights"), *masks) if is_held(one)]
 
 
 def _left(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:

@@ -23,7 +23,7 @@ from chunkfold.sources.coordinate_places import METHODS
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.label_options import LABELS
-from chunkfold.workflows.cli.numbers import Number
+from chunkfold.workflows.cli.numbers import Number, Whole
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
@@ -195,6 +195,17 @@ reduction = stacked(
     ddof,
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
     click.option(
+        "--min-count",
+        type=Whole(min=0),
+        default=Options.min_count,
+        help="Results of fewer elements that are there are NaN or NaT.",
+    ),
+    click.option(
+        "--initial",
+        type=Number(),
+        help="What sums, products, minima and maxima begin with; they are that of no elements.",
+    ),
+    click.option(
         "--where",
         metavar="CONDITION",
         help="Take elements for absent of which this does not hold, as 'x > 300' or "
@@ -343,20 +354,28 @@ def asked_for(
     sel_tolerance: str | None,
     where: str | None,
     mask: str | None,
+    initial: float | None,
     **others: Any,
 ) -> Options:
     """Turn what a command line says of a reduction into the library's options."""
     return Options(
         with_edges(words(ops) or ["sum"], edges),
         axis=[axis(word) for word in words(axes)] if axes else None,
-        ddof=int(ddof) if ddof.is_integer() else ddof,
+        ddof=_whole(ddof),
         selection=parse_selection(selection),
         sel=parse_sel(sel),
         sel_tolerance=parse_distance(sel_tolerance),
         where=wheres(where, mask),
         **labels_asked(by, bins, groups, resample, by_axes),
+        initial=_whole(initial),
         **others,
     )
+
+
+def _whole(number: Any) -> Any:
+    """Return a number as Python's integer, if it is whole."""
+    whole = number is not None and number.is_integer()
+    return int(number) if whole else number
 
 
 def hold(out: str | None) -> None:

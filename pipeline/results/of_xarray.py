@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from chunkfold.planning.plan import Plan
-from chunkfold.results.as_xarray import needed
+from chunkfold.results.as_xarray import interval_index, needed
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result, as_array
+from chunkfold.sources.any_labels import Label
 from chunkfold.sources.cf_packing import Measured
 from chunkfold.sources.data_arrays import DataArrays
 
@@ -31,8 +32,8 @@ class OfXarray:
     held: DataArrays
     gone: frozenset[str]
     """Axes that were reduced."""
-    groups: str | None
-    """What the axis of groups is called."""
+    groups: tuple[Label, ...]
+    """The labels of groups, if there are some."""
 
     def names(self, axes: Sequence[int]) -> list[str | None] | None:
         """Return the names of some axes of the source."""
@@ -69,7 +70,9 @@ class OfXarray:
             self.held.arrays[0].name,
         )
         made = xr.DataArray(values, self._along(result.dims), result.dims, name, attrs)
-        return made if result.labels is None else made.assign_coords({self.groups: result.labels})
+        if result.labels is None:
+            return made
+        return made.assign_coords({one.axis: _coordinate(xr, one) for one in self.groups})
 
 
 def of_xarray(plan: Plan) -> OfXarray | None:
@@ -78,4 +81,12 @@ def of_xarray(plan: Plan) -> OfXarray | None:
     if held is None:
         return None
     gone = (held.dims[held.axes.index(n)] for n in plan.layout.reduced if n in held.axes)
-    return OfXarray(held, frozenset(gone), None if plan.grouping is None else plan.grouping.axis)
+    groups = () if plan.grouping is None else plan.grouping.labels
+    return OfXarray(held, frozenset(gone), groups)
+
+
+def _coordinate(xr: Any, label: Label) -> Any:
+    """Return the labels of groups as xarray's own groups have them."""
+    intervals = label.intervals
+    values = label.groups if intervals is None else interval_index(intervals)
+    return xr.IndexVariable(label.axis, values, dict(label.attrs))

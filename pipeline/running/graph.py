@@ -134,7 +134,9 @@ class Graph:
                 {**below.dependencies, name: {folding}},
             )
             along = finishing.by_axis(
-                [tuple(extents) for extents in chunks.extents], (finishing.groups or 1,), (1,)
+                [tuple(extents) for extents in chunks.extents],
+                [(count,) for count in finishing.groups or ()],
+                (1,),
             )
             along += tuple((size,) for size in like.shape[1:])
             meta = np.empty((0,) * len(along), like.dtype)
@@ -203,11 +205,12 @@ def _chunks(
     common = f"{name}-ending"
     yield common, DataNode(common, ending)
     of_tile = {tile: root for root in roots for tile in range(*root.tiles)}
-    behind = (0,) * (ending.like.ndim - 1)
+    finishing, behind = ending.finishing, (0,) * (ending.like.ndim - 1)
+    groups = [0] * len(finishing.groups or ())
     for place in chunks.places():
         tiles = chunks.tiles(place)
         needed = tuple(dict.fromkeys(of_tile[tile] for tile in tiles if tile in of_tile))
-        key: Key = (name, *ending.finishing.by_axis(place, 0, 0), *behind)
+        key: Key = (name, *finishing.by_axis(place, groups, 0), *behind)
         refs = (TaskRef(roots[root]) for root in needed)
         box = chunks.box(place)
         yield key, Task(key, graph_chunk, TaskRef(common), box, tiles, needed, *refs)

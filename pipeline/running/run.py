@@ -135,8 +135,11 @@ class Run:
         return Results(self.plan, self._values)
 
     @property
-    def groups(self) -> np.ndarray | None:
-        """Labels of the groups, in the order of the results; None if there are no groups."""
+    def groups(self) -> np.ndarray | Mapping[str, np.ndarray] | None:
+        """Labels of the groups, in the order of the results; None if there are no groups.
+
+        Of several labels those of each, by the name of its axis.
+        """
         return None if self.plan.grouping is None else self.plan.grouping.groups
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,10 +27,10 @@ class Finishing:
     accumulator: Accumulator
     layout: Layout
     keepdims: bool
-    groups: int | None
-    """Results of each output; None if there are no groups."""
+    groups: tuple[int, ...] | None
+    """Extents of the axes of groups; None if there are no groups."""
     labelled: int
-    """The source's first axis that has labels: groups stand in its place."""
+    """The source's first axis that has labels: those of groups stand in its place."""
 
     @classmethod
     def of(cls, plan: Plan) -> Finishing:
@@ -39,8 +40,8 @@ class Finishing:
             plan.accumulator,
             plan.layout,
             plan.options.keepdims,
-            None if grouping is None else grouping.count,
-            0 if grouping is None else grouping.keys.axes[0],
+            None if grouping is None else grouping.shape,
+            0 if grouping is None else grouping.first,
         )
 
     @property
@@ -50,7 +51,7 @@ class Finishing:
 
     def whole(self, box: Place, tiles: Iterable[tuple[int, Partial]]) -> Partial:
         """Put the partials of tiles, by their numbers, where they belong in a box of outputs."""
-        groups = () if self.groups is None else (slice(0, self.groups),)
+        groups = () if self.groups is None else (slice(0, math.prod(self.groups)),)
         parts = [
             ((*groups, *_within(self.layout.tile_place(tile), box)), part) for tile, part in tiles
         ]
@@ -63,22 +64,29 @@ class Finishing:
     def shaped(self, done: np.ndarray, box: Place) -> np.ndarray:
         """Give results of a box their axes; those that each has of its own stand behind them."""
         extents = _extents(box)
-        if self.groups is None:
-            return done.reshape((*self.by_axis(extents, 1, 1), *done.shape[1:]))
-        at = self.by_axis([0] * len(extents), 1, 0).index(1)
-        shape = self.by_axis(extents, self.groups, 1)
-        alone = (*shape[:at], *shape[at + 1 :])
-        return np.moveaxis(done.reshape((self.groups, *alone, *done.shape[1:])), 0, at)
+        groups = self.groups or ()
+        shape, at = self.by_axis(extents, groups, 1), self._before_groups
+        alone = (*shape[:at], *shape[at + len(groups) :])
+        apart = done.reshape((*groups, *alone, *done.shape[1:]))
+        return np.moveaxis(apart, range(len(groups)), range(at, at + len(groups)))
 
-    def by_axis(self, kept: Sequence[T], groups: T, reduced: T) -> tuple[T, ...]:
+    def by_axis(self, kept: Sequence[T], groups: Sequence[T], reduced: T) -> tuple[T, ...]:
         """Return what belongs to each axis of results, of what belongs to kept axes, and others."""
-        layout, found = self.layout, dict(zip(self.layout.kept, kept, strict=True))
-        if self.keepdims:
-            alive = [n for n in layout.reduced if not layout.axes[n].dropped]
-            found |= dict.fromkeys(alive, reduced)
-        if self.groups is not None:
-            found[self.labelled] = groups
-        return tuple(found[n] for n in sorted(found))
+        own = dict(zip(self.layout.kept, kept, strict=True))
+        alone, at = [own.get(n, reduced) for n in self._alive], self._before_groups
+        return (*alone[:at], *groups, *alone[at:])
+
+    @property
+    def _alive(self) -> list[int]:
+        """The source's axes that results have, but for that in whose place groups are."""
+        layout = self.layout
+        reduced = [n for n in layout.reduced if self.keepdims and not layout.axes[n].dropped]
+        gone = {self.labelled} if self.groups is not None else set()
+        return sorted({*layout.kept, *reduced} - gone)
+
+    @property
+    def _before_groups(self) -> int:
+        return sum(n < self.labelled for n in self._alive)
 
 
 def _within(place: Place, box: Place) -> Place:

@@ -81,6 +81,7 @@ def same(lazy: Any, eager: Any) -> None:
         ("max", {"axis": 0, "selection": (slice(None), slice(None, None, -1))}, ((5, 5), (8,))),
         ("max", {"axis": 2, "selection": ([7, 1, 4],)}, ((1, 1, 1), (5, 5))),
         ("mean", {"axis": 0, "by": MONTHS}, ((3,), (5, 5), (8,))),
+        ("max", {"axis": 0, "by": (MONTHS, MONTHS % 2)}, ((3,), (2,), (5, 5), (8,))),
     ],
 )
 def test_the_same_bits_come_in_a_chunk_for_each_tile(path: str, op, options, chunks):
@@ -109,6 +110,14 @@ def test_elements_are_chosen_where_one_read_is_enough(dtype: str, monkeypatch: p
     for options in ({}, {"by": MONTHS}):
         lazy = cf.reduce(values, "median", axis=0, compute=False, **options)
         same(lazy, cf.reduce(values, "median", axis=0, **options))
+
+
+def test_the_order_that_is_asked_for_is_that_of_axes_behind_several_labels(path: str):
+    turned = {"selection": (slice(None), slice(None, None, -1)), "by": (MONTHS, MONTHS % 2)}
+    plain = cf.reduce(path, "max", axis=0, by=turned["by"])
+    for compute in (True, False):
+        made = cf.reduce(path, "max", axis=0, compute=compute, **turned)
+        np.testing.assert_array_equal(np.asarray(made), plain.values[:, :, ::-1])
 
 
 class Reads:

@@ -12,6 +12,7 @@ from types import EllipsisType
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.windows import split_windows, whole_windows
 
 MOST_CELLS = 1 << 27
 """Cells along one axis beyond which planning would take gigabytes."""
@@ -90,6 +91,25 @@ class Axis:
     step: int
     dropped: bool = False
     """Selected by an integer: one element, and no axis of the result."""
+    window: int = 0
+    """Selected elements that are reduced to one output, the last ones perhaps fewer; 0: none are."""
+    split: bool = False
+    """Whether windows are cut where cells meet; else leaves have windows whole."""
+
+    @property
+    def outputs(self) -> int:
+        """Number of windows; of elements, where there are none."""
+        return -(-self.length // self.window) if self.window else self.length
+
+    @property
+    def parts(self) -> int:
+        """Number of pieces that each window is cut in."""
+        return self.pieces // max(1, self.outputs) if self.split else 1
+
+    @property
+    def extent(self) -> int:
+        """Most elements of an array's axis, those between selected ones too, that a piece spans."""
+        return (int(self.lengths.max(initial=0)) - 1) * self.step + 1
 
     @property
     def length(self) -> int:
@@ -98,12 +118,12 @@ class Axis:
 
     @property
     def pieces(self) -> int:
-        """Number of cells that hold selected elements."""
+        """Number of cells that hold selected elements, or of pieces that windows make of them."""
         return len(_pieces(self)[0])
 
     @property
     def lengths(self) -> np.ndarray:
-        """Elements selected of each such cell, int64."""
+        """Elements selected of each such piece, int64; of one that pads a window, 0."""
         return _pieces(self)[2]
 
     def touched(self, cells: int | Cells) -> tuple[np.ndarray, np.ndarray]:
@@ -128,10 +148,10 @@ class Axis:
         return hit
 
     def piece(self, number: int) -> Piece:
-        """Return what is selected of the `number`-th such cell."""
+        """Return what is selected of the `number`-th such piece."""
         starts, positions, lengths = _pieces(self)
         start, length = int(starts[number]), int(lengths[number])
-        stop = start + (length - 1) * self.step + 1
+        stop = start + (length - 1) * self.step + 1 if length else start
         return Piece(slice(start, stop, self.step), int(positions[number]), length)
 
 
@@ -160,9 +180,17 @@ class Piece:
 
 @lru_cache(maxsize=64)
 def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return array start, position in the selection, and length of each non-empty piece."""
+    """Return array start, position in the selection, and length of each piece.
+
+    None is empty but those that pad windows which are split.
+    """
     bounds = axis.cells.offsets
     positions = np.clip(-((axis.start - bounds) // axis.step), 0, axis.length)
+    if axis.split and axis.length:
+        positions, lengths = (each.reshape(-1) for each in split_windows(positions, axis.window))
+        return axis.start + positions * axis.step, positions, lengths
+    if axis.window:
+        positions = whole_windows(positions, axis.window)
     lengths = np.diff(positions)
     keep = lengths > 0
     positions = positions[:-1][keep]
@@ -172,7 +200,13 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @lru_cache(maxsize=64)
 def _touched(axis: Axis, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
     starts, _, lengths = _pieces(axis)
-    return cells.holding(starts), cells.holding(starts + (lengths - 1) * axis.step) + 1
+    if not len(starts):
+        return starts, starts
+    # A piece that pads a window may stand behind all that is selected.
+    last = axis.start + (axis.length - 1) * axis.step
+    first = cells.holding(np.minimum(starts, last))
+    behind = cells.holding(starts + (lengths - 1) * axis.step) + 1
+    return first, np.where(lengths, behind, first)
 
 
 def leaf_factors(
@@ -181,6 +215,7 @@ def leaf_factors(
     target_bytes: int,
     reduced: Sequence[int],
     groups: int = 1,
+    spans: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
     """Return how many cells per axis make a leaf: powers of two, at most `target_bytes`.
 
@@ -188,6 +223,7 @@ def leaf_factors(
     leaves stay what they are. Axes are doubled in turn, the last one first, until all of their
     cells are in a leaf: kept ones until a leaf has outputs enough to fill a device, then reduced
     ones, since each leaf reads and writes the accumulators of its outputs: one of each of `groups`.
+    Along kept axes an output is of so many elements as `spans` says; None: of one.
 
     >>> planes = [Cells(99, 1), Cells(999, 256), Cells(999, 256)]
     >>> leaf_factors(planes, 4, 1 << 20, (0, 1, 2)), leaf_factors(planes, 4, 1 << 20, (0,))
@@ -198,7 +234,11 @@ def leaf_factors(
     order = range(len(cells) - 1, -1, -1)
     nbytes = math.prod(cell) * itemsize
     while nbytes * 2 <= target_bytes:
-        outputs = groups * math.prod(cell[n] * factors[n] for n in order if n not in reduced)
+        outputs = groups * math.prod(
+            -(-cell[n] * factors[n] // (spans[n] if spans else 1))
+            for n in order
+            if n not in reduced
+        )
         growing = [n for n in order if cell[n] * factors[n] < cells[n].size]
         if not growing:
             break

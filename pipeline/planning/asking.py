@@ -10,6 +10,7 @@ from typing import Any
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, normalized_axes, select
 from chunkfold.kernels import as_monoid
+from chunkfold.planning.coarsening import coarsened, windowed_as
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
@@ -54,6 +55,11 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
     chosen = tuple(select(first.grid, options.selection))
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     axis = axis_numbers(first, options.axis, options.selection)
+    if options.coarsen is not None:
+        axis = [] if axis is None else axis
+        chosen = coarsened(
+            chosen, first, options.selection, options.coarsen, options.boundary, options.axis
+        )
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
@@ -74,6 +80,8 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     _refuse_other_places(options, arrays)
     made, axes = _of(arrays.sources, replace(options, selection=None), arrays), arrays.axes
     chosen = tuple(select(arrays.sources[0].grid, arrays.selection))
+    windows = dict(zip(axes, made.chosen, strict=True))
+    chosen = tuple(windowed_as(one, windows.get(n, one)) for n, one in enumerate(chosen))
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}
     each = zip(arrays.sources, arrays.decoded, strict=True)
     return replace(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from textwrap import indent
 from typing import Any, TypedDict, TypeVar
 
 from chunkfold.grid import Selection
+from chunkfold.planning.coarsening import Boundary
 from chunkfold.planning.options import Op, Options, Where
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis
@@ -24,6 +25,8 @@ class Keywords(TypedDict, total=False):
     """The fields of `Options` but `op`, for those who check types: a test sees that they agree."""
 
     axis: Axis
+    coarsen: Mapping[int | str, int] | None
+    boundary: Boundary
     keepdims: bool
     dtype: Any
     ddof: float

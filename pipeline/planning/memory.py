@@ -104,6 +104,11 @@ def _touched(layout: Layout, source: Source) -> int:
     """Return the decoded bytes of the cells of a source that a leaf may touch."""
     extents = []
     for axis, cell in zip(layout.axes, source.unit, strict=True):
+        if axis.window:
+            first, behind = axis.touched(cell)
+            most = int((behind - first).max(initial=0)) * cell
+            extents.append(min(axis.cells.size, most))
+            continue
         leaf = axis.cells.cell
         # The grid of another input may lie across the leaf's: one cell more.
         cells = -(-leaf // cell) + (leaf % cell != 0)

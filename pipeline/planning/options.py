@@ -20,6 +20,7 @@ from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.kernels.program.options import VARIANTS
+from chunkfold.planning.coarsening import BOUNDARIES, Boundary, check_windows
 from chunkfold.planning.held_inputs import weighted
 from chunkfold.redaction import shown_address
 from chunkfold.settings import StorageOptions
@@ -62,6 +63,13 @@ class Options:
     axis: Axis = None
     """Axes to reduce: by the names that the array gives them, or by number, counted after the
     selection as NumPy does, whose integers leave nothing of an axis; None for all."""
+    coarsen: Mapping[int | str, int] | None = None
+    """Windows: along each of these axes (by name or number, as `axis`) so many elements that follow
+    each other are reduced to one, as in `{"y": 2, "x": 2}`. `axis` names others that are reduced
+    whole then; None: no others. Positions are those in a window, in C order."""
+    boundary: Boundary = BOUNDARIES[0]
+    """Of windows, where elements are no multiple of them: "exact" refuses that, "trim" leaves the
+    last elements out, "pad" makes a shorter window of them. Or one for each axis, by its name."""
     keepdims: bool = False
     """Keep reduced axes with size one."""
     dtype: Any = None
@@ -126,6 +134,12 @@ class Options:
         if self.variant is not None:
             _check_one_of("variant", self.variant, VARIANTS)
         _check_mapping("storage_options", self.storage_options)
+        check_windows(self.coarsen, self.boundary)
+        if self.coarsen is not None and self.by is not None:
+            raise PlanError(
+                "coarsen= and by= do not go together: groups by labels can be windows, as in "
+                "by=np.arange(n) // 2; or coarsen what comes of by="
+            )
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")

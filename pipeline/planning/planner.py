@@ -200,7 +200,7 @@ def _planned(
         blocks=blocks,
         leaf_bytes=leaf_bytes,
         nbytes=round(stored.decoded.sum()),
-        absent=int(stored.absent.sum()),
+        absent=int((stored.absent & (layout.leaf_elements() > 0)).sum()),
         memory=needed,
         threads=at_once,
         readers=reading,

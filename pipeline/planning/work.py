@@ -195,4 +195,5 @@ class Work:
 def regions_of(layout: Layout, block: Block) -> list[tuple[slice, ...]]:
     """Return what a block reads, leaf by leaf."""
     leaves = itertools.product(range(*block.tiles), range(*block.parts))
-    return [tuple(piece.source for piece in layout.leaf(tile, part)) for tile, part in leaves]
+    pieces = (layout.leaf(tile, part) for tile, part in leaves)
+    return [tuple(one.source for one in leaf) for leaf in pieces if all(one.length for one in leaf)]

@@ -68,7 +68,7 @@ def parts_of(
     """
     numbers, absent = np.arange(*block.parts), block.absent_parts(tile)
     outputs, itemsizes = work.layout.tile_outputs(tile), [s.dtype.itemsize for s in work.sources]
-    depths = work.layout.part_depths(numbers)
+    depths = work.layout.part_depths(tile, numbers)
     fills_implicitly, implicit, parts = work.fills_implicitly, 0, list[Part]()
     of_groups = None if work.keys is None else np.zeros(work.groups, np.int64)
     first = work.accumulator.uses_index
@@ -76,6 +76,8 @@ def parts_of(
     for number, lacks, depth in zip(
         numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
     ):
+        if not depth:  # it pads a window that has fewer parts than others
+            continue
         if lacks and fills_implicitly and not first:
             implicit += depth
             if of_groups is not None:
@@ -149,7 +151,9 @@ def _held(
     extents = np.ix_(*([cut.stop - cut.start for cut in along] for along in cuts))
     sizes = reduce(np.multiply, extents, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
-    whole = any(len(cuts[axis]) > 1 for axis in work.layout.kept)
+    whole = any(
+        len(cuts[axis]) > 1 and not work.layout.axes[axis].split for axis in work.layout.kept
+    )
     if not work.fills_implicitly or whole or lacking < READ_BYTES * int(stored.sum()):
         return shares, None
 

@@ -53,7 +53,7 @@ class Window:
     parts: Sequence[Part]
     """In the order they are folded."""
     place: Place
-    """The box, along the kept axes."""
+    """The box, along the kept axes: of outputs."""
     by_cell: bool = False
     """Whether to read cell by cell, and leave out those that cannot be read."""
 
@@ -99,9 +99,12 @@ def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
 
 
 def windows_within(work: Work, tile: int, parts: Sequence[Part], buffer_bytes: int) -> list[Window]:
-    """Cut a tile's outputs so that a buffer holds an element of each of a window's."""
+    """Cut a tile's outputs so that a buffer holds an element of each of a window's.
+
+    Of outputs that are of several along kept axes all of these, if they fit.
+    """
     shape = work.layout.tile_shape(tile)
-    return [Window(tile, parts, place) for place in slabs(shape, _itemsize(work), buffer_bytes)]
+    return [Window(tile, parts, place) for place in slabs(shape, _output_bytes(work), buffer_bytes)]
 
 
 def windows_by_cell(
@@ -109,12 +112,12 @@ def windows_by_cell(
 ) -> list[Window]:
     """Cut them further, so that no cell is of some of a window's outputs, and not of others."""
     pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), strict=True)
-    cuts = [piece.cut(work.grids_along(axis)) for axis, piece in pieces]
+    cuts = [work.layout.output_cuts(axis, one, work.grids_along(axis)) for axis, one in pieces]
     whole = [Window(tile, parts, place, by_cell=True) for place in itertools.product(*cuts)]
     return [
         window.within(inner)
         for window in whole
-        for inner in slabs(window.shape, _itemsize(work), buffer_bytes)
+        for inner in slabs(window.shape, _output_bytes(work), buffer_bytes)
     ]
 
 
@@ -128,30 +131,38 @@ def reads_of(
     """
     layout, found = work.layout, itertools.count()
     kept = dict(zip(layout.kept, window.place, strict=True))
-    row_bytes = window.outputs * _itemsize(work)
+    alone = [n for n in layout.coarsened if kept[n].stop - kept[n].start == 1]
+    """Axes of windows of which there is one."""
+    cut_axes = sorted([*layout.reduced, *alone])
     indexed = work.accumulator.uses_index
     whole_run = window.outputs == 1 and not (indexed or work.keys or work.held)
     in_turn = whole_run and all_in_turn(work.sources)
 
-    def cuts_along(axis: int, piece: Piece) -> list[slice]:
+    def elements(axis: int, piece: Piece) -> slice:
         if axis in kept:
-            return [kept[axis]]
-        return piece.cut(work.grids_along(axis)) if window.by_cell else [slice(0, piece.length)]
+            return layout.elements_along(axis, piece, kept[axis])
+        return slice(0, piece.length)
+
+    def cuts_along(axis: int, piece: Piece) -> list[slice]:
+        cuts = window.by_cell and axis in cut_axes
+        along = elements(axis, piece)
+        return _cut_within(work, axis, piece, along) if cuts else [along]
 
     def boxes(part: Part, pieces: Sequence[Piece]) -> Iterable[Place]:
         if part.cells is None:
             return itertools.product(*itertools.starmap(cuts_along, enumerate(pieces)))
-        return (tuple(kept.get(n, cut) for n, cut in enumerate(cell)) for cell in part.cells)
+        whole = {n: elements(n, pieces[n]) for n in kept if not layout.axes[n].split}
+        return (tuple(whole.get(n, cut) for n, cut in enumerate(cell)) for cell in part.cells)
 
     for part in window.parts:
         pieces = layout.leaf(window.tile, part.number)
         for whole in boxes(part, pieces):
             # All outputs at a time.
-            for slab in _slabs(work, pieces, whole, row_bytes, buffer_bytes):
+            for slab in _slabs(work, pieces, whole, cut_axes, buffer_bytes):
                 if next(found) % of != number:
                     continue
                 within = list(whole)
-                for n, along in zip(layout.reduced, slab, strict=True):
+                for n, along in zip(cut_axes, slab, strict=True):
                     within[n] = along
                 box = work.box(pieces, within)
                 yield Read(
@@ -193,11 +204,16 @@ def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
     if work.keys is not None:
         return []
     layout = work.layout
-    extents = [{int(axis.lengths.min()), int(axis.lengths.max())} for axis in layout.axes]
-    for axis, cell in itertools.product(layout.reduced, _cells(window)):
+    lengths = [axis.lengths[axis.lengths > 0] for axis in layout.axes]
+    extents = [{int(along.min()), int(along.max())} for along in lengths]
+    cut_axes = [n for n, axis in enumerate(layout.axes) if n in layout.reduced or axis.split]
+    for axis, cell in itertools.product(cut_axes, _cells(window)):
         extents[axis].add(cell[axis].stop - cell[axis].start)
-    for axis, along in zip(layout.kept, window.place, strict=True):
-        extents[axis] = {along.stop - along.start}
+    tile = layout.leaf(window.tile, 0)
+    for axis, place in zip(layout.kept, window.place, strict=True):
+        if axis not in cut_axes:
+            along = layout.elements_along(axis, tile[axis], place)
+            extents[axis] = {along.stop - along.start}
     cut = window.by_cell or work.leaf_bytes > buffer_bytes
     if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
         return None
@@ -209,21 +225,25 @@ def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
 
 
 def _slabs(
-    work: Work, pieces: Sequence[Piece], whole: Place, row_bytes: int, limit: int
+    work: Work, pieces: Sequence[Piece], whole: Place, axes: Sequence[int], limit: int
 ) -> Iterable[Place]:
-    """Cut a box of a leaf along the reduced axes."""
-    box = [whole[n] for n in work.layout.reduced]
+    """Cut a box of a leaf along some axes."""
+    box = [whole[n] for n in axes]
+    row = [along for n, along in enumerate(whole) if n not in axes]
+    row_bytes = elements_of(row) * _itemsize(work)
     if row_bytes * elements_of(box) <= limit:
         return [tuple(box)]
-    cuts = [
-        [cut for cut in pieces[n].cut(work.grids_along(n)) if _holds(along, cut)]
-        for n, along in zip(work.layout.reduced, box, strict=True)
-    ]
+    cuts = [_cut_within(work, n, pieces[n], along) for n, along in zip(axes, box, strict=True)]
     return slabs_of_cells(cuts, row_bytes, limit)
 
 
-def _holds(along: slice, cut: slice) -> bool:
-    return bool(along.start <= cut.start and cut.stop <= along.stop)
+def _cut_within(work: Work, axis: int, piece: Piece, along: slice) -> list[slice]:
+    """Cut some elements of a piece where cells meet."""
+    cuts = (
+        slice(max(cut.start, along.start), min(cut.stop, along.stop))
+        for cut in piece.cut(work.grids_along(axis))
+    )
+    return [cut for cut in cuts if cut.start < cut.stop]
 
 
 def all_in_turn(sources: Sequence[Source]) -> bool:
@@ -237,6 +257,10 @@ def _cells(window: Window) -> Iterator[Place]:
 
 def _itemsize(work: Work) -> int:
     return max(source.dtype.itemsize for source in work.sources)
+
+
+def _output_bytes(work: Work) -> int:
+    return _itemsize(work) * work.layout.per_output()
 
 
 def _in_array(piece: Piece, cut: slice) -> slice:

@@ -248,12 +248,12 @@ class Run:
             for (first, _), folded in roots
             for offset, partial in enumerate(folded.partials)
         ]
-        outputs = work.outputs_shape(tuple(layout.shape[n] for n in layout.kept))
+        outputs = work.outputs_shape(layout.outputs_shape)
         whole = assembled(self.plan.accumulator, outputs, tiles)
         self._refuse_outputs_of_nothing(whole)
         results = {}
         for statistic in self.plan.bound.statistics:
-            done = statistic.finish(whole, layout.shape, layout.reduced)
+            done = statistic.finish(whole, layout.by_window, layout.reduced_by_window)
             grouped = self.plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
             result = self._shaped(done)
@@ -278,7 +278,7 @@ class Run:
         alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
         if not self.plan.options.keepdims:
             alive = [n for n in alive if n not in layout.reduced]
-        shape = [1 if n in layout.reduced else layout.shape[n] for n in alive]
+        shape = [1 if n in layout.reduced else layout.axes[n].outputs for n in alive]
         if grouping is None:
             return done.reshape((*shape, *done.shape[1:]))
         first = grouping.keys.axes[0]

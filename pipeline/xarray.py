@@ -30,7 +30,8 @@ Dim = Hashable | Sequence[Hashable] | AbstractSet[Hashable] | None
 def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> Any:
     """Reduce every array of a Dataset that can be reduced; parameters as `chunkfold.reduce`.
 
-    As in xarray an array is reduced over those of the axes that it has, one that has none of them
+    With windows (`coarsen`) an array has those of the axes that it has, and one that has none is
+    as it was. As in xarray an array is reduced over those of the axes that it has, one that has none of them
     is as if each of its elements was reduced alone, and what cannot be reduced is left out: texts,
     sums of dates.
 
@@ -47,7 +48,11 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     names = [one if isinstance(one, str) else one.name for one in ops]
     if given.get("selection") is not None:
         raise PlanError("selection: select of a Dataset by its isel or sel")
-    dims, by = _dims(dataset, given.pop("axis", None)), given.pop("by", None)
+    coarsen, by = given.pop("coarsen", None), given.pop("by", None)
+    axis = given.pop("axis", None)
+    dims = _dims(dataset, () if axis is None and coarsen else axis)
+    if isinstance(coarsen, Mapping):
+        _dims(dataset, list(coarsen))
     if by is not None and not is_held(by):
         raise PlanError("by: labels of a Dataset are a DataArray, whose axes have names")
     if "histogram" in names:
@@ -55,13 +60,17 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
     for name, array in dataset.data_vars.items():
         able = [one for one in ops if _is_able(array, as_monoid(one))]
-        if able:
-            terms = {"axis": [dim for dim in array.dims if dim in dims], **given}
+        if coarsen and not {*array.dims} & {*dims, *coarsen}:
+            for made in found.values():  # as in xarray's coarsen
+                made[name] = array
+        elif able:
+            own = _windows(array, coarsen, given)
+            terms = {"axis": [dim for dim in array.dims if dim in dims], **given, **own}
             grouped = by is not None and {*by.dims} <= {*array.dims}
             made = reduce(array, able, by=by if grouped else None, **terms)
             for called, one in made.items():
                 found[called][name] = one
-    left = _left(dataset, dims)
+    left = _left(dataset, [*dims, *(coarsen or ())])
     datasets = {called: left.assign(made) for called, made in found.items()}
     return datasets[names[0]] if isinstance(op, (str, Monoid)) else datasets
 
@@ -82,6 +91,17 @@ def _dims(dataset: xr.Dataset, axis: Any) -> list[Hashable]:
             known = instead(str(one), list(map(str, dataset.dims)))
             raise PlanError(f"the Dataset has no axis {one!r}; {known}")
     return named
+
+
+def _windows(array: xr.DataArray, coarsen: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the windows of those axes that an array has, if it has any."""
+    if not isinstance(coarsen, Mapping):
+        return {} if coarsen is None else {"coarsen": coarsen}
+    windows = {dim: window for dim, window in coarsen.items() if dim in array.dims}
+    boundary = given.get("boundary", "exact")
+    if isinstance(boundary, Mapping):
+        boundary = {dim: one for dim, one in boundary.items() if dim in windows}
+    return {"coarsen": windows, "boundary": boundary} if windows else {"boundary": "exact"}
 
 
 def _is_able(array: xr.DataArray, monoid: Monoid) -> bool:

@@ -84,9 +84,12 @@ def _described(plan: Plan) -> Iterator[list[str]]:
 def _reduced(plan: Plan) -> Iterator[str]:
     """Say what is made of how much."""
     layout = plan.layout
-    reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
+    windows = ", ".join(f"{layout.axes[n].window:,} along {n}" for n in layout.coarsened)
+    over = ["all axes" if not layout.kept else f"axes {layout.reduced}"]
+    if windows:
+        over = [f"windows of {windows}", *(over if layout.reduced else [])]
     yield (
-        f"reduce    {', '.join(plan.ops)} over {reduced} of {layout.shape}: "
+        f"reduce    {', '.join(plan.ops)} over {' and '.join(over)} of {layout.shape}: "
         f"{layout.elements:,} elements, {size_text(plan.nbytes)}"
     )
 

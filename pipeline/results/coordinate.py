@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.results.averages import averaged
 from chunkfold.results.coordinates import Beside
 from chunkfold.results.decoded import decoded
 from chunkfold.sources.cf_packing import MISSING, SCALING
@@ -28,8 +29,8 @@ class Coordinate:
 
     @classmethod
     def of(cls, one: Beside) -> Coordinate:
-        """Decode an array that was read."""
-        values, left_out = decoded(one), set(_OF_STORAGE)
+        """Decode an array that was read; of windows it has the means of what is decoded."""
+        values, left_out = averaged(decoded(one), one.windows), set(_OF_STORAGE)
         if np.asarray(one.values).dtype.kind in "iuf" and values.dtype.kind in "MO":
             left_out |= {"units", "calendar"}  # which dates say themselves
         attrs = {name: said for name, said in one.attributes.items() if name not in left_out}

@@ -20,7 +20,9 @@ from chunkfold.errors import SourceError
 from chunkfold.grid import Axis
 from chunkfold.planning.request import Request
 from chunkfold.results.attributes import of_a_part
+from chunkfold.results.averages import averaged
 from chunkfold.sources.axis_names import axis_names
+from chunkfold.sources.cf_packing import MISSING, packing_of
 from chunkfold.sources.h5_opening import group_attributes_of
 from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.opening import open_beside, open_node
@@ -28,6 +30,10 @@ from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_source import AnyArray, ZarrSource
 from chunkfold.stores.remote import message_of
 
+_NUMBERS = "biufmM"
+"""Kinds of dtypes that have means."""
+_OF_INTEGERS = (*MISSING, "_Unsigned", "valid_range", "valid_min", "valid_max")
+"""Attributes of stored numbers that say nothing of their means."""
 _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
 """Names of what stands beside an array: others would lead elsewhere."""
 
@@ -75,6 +81,8 @@ class Beside:
     """Those that hold for what is selected."""
     values: np.ndarray | None = None
     """As they are stored; None until they are read."""
+    windows: tuple[int, ...] = ()
+    """Values along each of its axes whose mean stands for them; 0: each stands for itself."""
 
     def read(self) -> Beside:
         """Return it with its values.
@@ -87,8 +95,11 @@ class Beside:
         return replace(self, values=np.asarray(self.array[self.cuts]))
 
     def write(self, group: zarr.Group) -> None:
-        """Write it into a group, by its name."""
-        values = np.asarray(self.values)
+        """Write it into a group, by its name; means of what is not missing, where windows are."""
+        values, attributes = np.asarray(self.values), self.attributes
+        if any(self.windows):
+            values = averaged(_numbers(self), self.windows)
+            attributes = {key: said for key, said in attributes.items() if key not in _OF_INTEGERS}
         # NumPy has no dtype for texts of any length, or knows it as one of objects.
         texts = all(isinstance(value, str) for value in values.flat)
         dtype: Any = VariableLengthUTF8() if texts else VariableLengthBytes()
@@ -96,17 +107,20 @@ class Beside:
             self.name,
             shape=values.shape,
             dtype=dtype if values.dtype.kind == "O" else values.dtype,
-            attributes=self.attributes,
+            attributes=attributes,
             dimension_names=list(self.axes),
         )
         made[...] = values
 
 
-def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
+def beside(
+    kept: Kept, name: str, *, more: bool = False, averages: bool = False
+) -> Beside | None:
     """Find an array beside a source that has no axes but some of those that are left.
 
     None if there is none. The name of an axis is that of its coordinate. `more` allows axes that
-    the source has not, such as that of the two bounds of a cell.
+    the source has not, such as that of the two bounds of a cell; `averages` windows, of which the
+    array's means are true.
     """
     found = opened_beside(kept, name)
     if found is None:
@@ -114,7 +128,7 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
     axes = (name,) if name in kept.along else tuple(ZarrSource(found, name).dims or ())
     if len(axes) != found.ndim or len(set(axes)) != len(axes):
         return None
-    cuts = []
+    cuts, windows = [], list[int]()
     for axis, length in zip(axes, found.shape, strict=True):
         n = kept.along.get(str(axis))
         if n is None and (not more or axis is None or axis in kept.names):
@@ -122,11 +136,15 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
         if n is not None and length != kept.source.shape[n]:
             return None
         cut = None if n is None else kept.axes[n]
+        windows.append(0 if cut is None else cut.window)
         cuts.append(slice(None) if cut is None else slice(cut.start, cut.stop, cut.step))
     spans = zip(cuts, found.shape, strict=True)
     whole = all(cut.indices(length) == (0, length, 1) for cut, length in spans)
-    attributes = _attributes(found, whole=whole)
-    return Beside(name, tuple(map(str, axes)), found, tuple(cuts), attributes)
+    if any(windows) and not (averages and found.dtype.kind in _NUMBERS):
+        return None
+    attributes = _attributes(found, whole=whole and not any(windows))
+    along = tuple(map(str, axes))
+    return Beside(name, along, found, tuple(cuts), attributes, windows=tuple(windows))
 
 
 def opened_beside(kept: Kept, name: str) -> AnyArray | None:
@@ -179,6 +197,17 @@ def _leave_out(kept: Kept, name: str, error: Exception) -> None:
     what = "coordinate" if name in kept.along else "companion"
     left_out = f"its {what} {name!r} is left out, it cannot be read: {reason}"
     warnings.warn(f"{kept.source.name}: {left_out}", RuntimeWarning, stacklevel=2)
+
+
+def _numbers(one: Beside) -> np.ndarray:
+    """Return stored numbers that may be averaged: floats that are NaN where one is missing."""
+    values = np.asarray(one.values)
+    packing = packing_of(ZarrSource(one.array, one.name)) if values.dtype.kind in "iuf" else None
+    if packing is None:
+        return values
+    held = values.view(packing.stored_dtype(values.dtype))
+    missing = np.isin(held, np.array(packing.missing, held.dtype))
+    return np.where(missing, np.nan, held) if missing.any() else held
 
 
 def _attributes(array: AnyArray, *, whole: bool) -> dict[str, Any]:

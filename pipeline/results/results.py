@@ -110,10 +110,15 @@ class Results(Mapping[str, Result]):
     @property
     def made_of(self) -> Mapping[str, Any]:
         """What was done, but for the op."""
-        reduced = self._reduced()
+        reduced, layout = self._reduced(), self.plan.layout
         options = self.plan.options
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
+        if layout.coarsened:
+            names = self.names_of(layout.coarsened) or layout.coarsened
+            windows = (layout.axes[n].window for n in layout.coarsened)
+            each = zip(layout.coarsened, names, windows, strict=True)
+            told["coarsen"] = {n if name is None else name: window for n, name, window in each}
         told |= {"where": " and ".join(wheres)} if wheres else {}
         told |= {"weights": self.plan.held[0].name} if options.weights is not None else {}
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
@@ -184,7 +189,7 @@ class Results(Mapping[str, Result]):
         """Return the attributes of a result, or of a field of one: what holds of the source's."""
         op = name.partition("/")[0]
         quantity = Quantity() if self._is_own(op) else quantity_of(name)
-        reduced = self._reduced()
+        reduced = sorted({*self._reduced(), *self.plan.layout.coarsened})
         attributes = carried_attributes(
             self.labels.measured,
             quantity,

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from chunkfold.kernels import Monoid
+from chunkfold.planning.coarsening import BOUNDARIES
 from chunkfold.planning.options import MODES, ON_BAD_CHUNK, Options
 from chunkfold.workflows.as_zarr import check_results
 from chunkfold.workflows.job.values import (
@@ -35,7 +36,7 @@ from chunkfold.workflows.job.values import (
     selectable,
     slurm_time,
 )
-from chunkfold.workflows.parsing import Located, parse_selection, wheres, with_edges
+from chunkfold.workflows.parsing import Located, axis, parse_selection, wheres, with_edges
 
 VERSION = 1
 """Of job files: raised when an older chunkfold would misread one."""
@@ -56,6 +57,11 @@ class Reduction(_Table):
     """Names of reductions, as `chunkfold reduce --op` has them; all in one read."""
     axes: Annotated[list[int | str], BeforeValidator(listed), Field(min_length=1)] | None = None
     """Axes to reduce, by number or name; all of them without it."""
+    coarsen: Annotated[dict[Text, Count], Field(min_length=1)] | None = None
+    """Elements of a window along each axis, `{ y = 2, x = 2 }`; `axes` are reduced whole."""
+    boundary: Literal[BOUNDARIES] = "exact"  # type: ignore[valid-type] # one list for all
+    """Where elements are no multiple of windows: "exact" refuses that, "trim" leaves the last ones
+    out, "pad" makes a shorter window of them."""
     keepdims: bool = Options.keepdims
     """Keep reduced axes with size one."""
     select: Annotated[str, AfterValidator(selectable)] | None = None
@@ -81,6 +87,11 @@ class Reduction(_Table):
     """Cast elements to this first, and the result to it."""
 
     @property
+    def windows(self) -> dict[int | str, int] | None:
+        """Windows as the library has them: axes by number or name."""
+        return self.coarsen and {axis(name): size for name, size in self.coarsen.items()}
+
+    @property
     def ops(self) -> list[str | Monoid]:
         """The statistics as the library has them."""
         return with_edges(self.statistics, self.edges)
@@ -91,7 +102,7 @@ class Reduction(_Table):
         return self
 
 
-_SAME = ("keepdims", "ddof", "skipna", "mask_and_scale", "mode", "dtype")
+_SAME = ("boundary", "keepdims", "ddof", "skipna", "mask_and_scale", "mode", "dtype")
 """Keys of `reduce` that are called as the library's options."""
 
 
@@ -246,5 +257,6 @@ class Job(_Table):
             on_bad_chunk=limits.on_bad_chunk,
             where=wheres(asked.where, asked.mask),
             weights=None if asked.weights is None else Located(asked.weights),
+            coarsen=asked.windows,
             **{name: getattr(asked, name) for name in _SAME},
         )

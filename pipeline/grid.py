@@ -93,6 +93,8 @@ class Axis:
     """Selected by an integer: one element, and no axis of the result."""
     window: int = 0
     """Selected elements that are reduced to one output, the last ones perhaps fewer; 0: none are."""
+    together: int = 1
+    """Windows that a leaf has whole, or multiples of them: those of which others are made."""
     split: bool = False
     """Whether windows are cut where cells meet; else leaves have windows whole."""
 
@@ -190,7 +192,7 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         positions, lengths = (each.reshape(-1) for each in split_windows(positions, axis.window))
         return axis.start + positions * axis.step, positions, lengths
     if axis.window:
-        positions = whole_windows(positions, axis.window)
+        positions = whole_windows(positions, axis.window * axis.together)
     lengths = np.diff(positions)
     keep = lengths > 0
     positions = positions[:-1][keep]

@@ -6,16 +6,14 @@ import numpy as np
 
 
 def whole_windows(positions: np.ndarray, window: int) -> np.ndarray:
-    """Move where cells meet to where windows do; a last window that is shorter stands alone.
+    """Move where cells meet to where windows do.
 
     `positions` ascend from 0 to the elements selected.
 
     >>> whole_windows(np.array([0, 5, 10, 11]), 2).tolist()
     [0, 6, 10, 11]
     """
-    length = int(positions[-1])
-    moved = np.minimum(-(-positions // window) * window, length)
-    return np.unique(np.append(moved, length // window * window))
+    return np.unique(np.minimum(-(-positions // window) * window, positions[-1]))
 
 
 def split_windows(positions: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:

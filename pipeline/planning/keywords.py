@@ -25,9 +25,9 @@ class Keywords(TypedDict, total=False):
     """The fields of `Options` but `op`, for those who check types: a test sees that they agree."""
 
     axis: Axis
+    keepdims: bool
     coarsen: Mapping[int | str, int] | None
     boundary: Boundary
-    keepdims: bool
     dtype: Any
     ddof: float
     skipna: bool | None

@@ -123,15 +123,38 @@ class Layout:
         """Return the elements of every leaf: int64, (tiles, parts)."""
         return self._by_leaf([axis.lengths for axis in self.axes])
 
-    def part_depths(self, tile: int, parts: np.ndarray) -> np.ndarray:
-        """Return how many elements parts of a tile have for each of its outputs: int64."""
-        depths, coarsened = np.ones(len(parts), np.int64), self.coarsened
+    def part_depths(self, tile: int, parts: np.ndarray, place: Sequence[slice]) -> np.ndarray:
+        """Return how many elements parts of a tile have for each output of a box: int64.
+
+        The box is one of `alike`.
+        """
+        depths, boxes = np.ones(len(parts), np.int64), dict(zip(self.kept, place, strict=True))
         for n, number in enumerate(self._by_axis(tile, parts)):
-            if n in self.reduced:
-                depths *= self.axes[n].lengths[number]
-            elif n in coarsened:
-                depths *= np.minimum(self.axes[n].lengths[number], self.axes[n].window)
+            axis = self.axes[n]
+            lengths = np.broadcast_to(axis.lengths[number], len(parts))
+            if n in self.reduced or axis.split:
+                depths *= lengths
+            elif axis.window:
+                depths *= np.minimum(lengths - boxes[n].start * axis.window, axis.window)
         return depths
+
+    def alike(self, tile: int) -> list[tuple[slice, ...]]:
+        """Cut a tile's outputs into boxes of which all are made of as many elements.
+
+        >>> from chunkfold.grid import Cells
+        >>> Layout((Axis(Cells(9, 9), 0, 9, 1, window=2),), ()).alike(0)
+        [(slice(0, 4, None),), (slice(4, 5, None),)]
+        """
+        cuts = []
+        for n, piece in zip(self.kept, self.tile_pieces(tile), strict=True):
+            axis = self.axes[n]
+            outputs = -(-piece.length // axis.window) if axis.window else piece.length
+            whole = outputs
+            if axis.window and not axis.split:
+                whole = piece.length // axis.window
+            bounds = sorted({0, whole, outputs})
+            cuts.append([slice(*ends) for ends in itertools.pairwise(bounds)] or [slice(0, 0)])
+        return list(itertools.product(*cuts))
 
     def depth(self, within: Sequence[slice]) -> int:
         """Return how many elements a box has for each of its outputs."""
@@ -276,8 +299,10 @@ class Layout:
             return cuts
         if self.axes[axis].split:
             return [slice(0, 1)]
+        whole = piece.length // window
         bounds = {n for cut in cuts for n in (cut.start // window, -(-cut.stop // window))}
         bounds |= {-(-cut.start // window) for cut in cuts} | {cut.stop // window for cut in cuts}
+        bounds |= {whole, -(-piece.length // window)}
         return [slice(*ends) for ends in itertools.pairwise(sorted(bounds))]
 
     def per_output(self) -> int:

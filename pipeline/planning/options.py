@@ -63,6 +63,8 @@ class Options:
     axis: Axis = None
     """Axes to reduce: by the names that the array gives them, or by number, counted after the
     selection as NumPy does, whose integers leave nothing of an axis; None for all."""
+    keepdims: bool = False
+    """Keep reduced axes with size one."""
     coarsen: Mapping[int | str, int] | None = None
     """Windows: along each of these axes (by name or number, as `axis`) so many elements that follow
     each other are reduced to one, as in `{"y": 2, "x": 2}`. `axis` names others that are reduced
@@ -70,8 +72,6 @@ class Options:
     boundary: Boundary = BOUNDARIES[0]
     """Of windows, where elements are no multiple of them: "exact" refuses that, "trim" leaves the
     last elements out, "pad" makes a shorter window of them. Or one for each axis, by its name."""
-    keepdims: bool = False
-    """Keep reduced axes with size one."""
     dtype: Any = None
     """Cast elements to this before, and the result after. `object` gives the sum or product of
     integers as Python's: sums of any size, products of up to 64 bits."""

@@ -15,7 +15,7 @@ from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.reading.parts import ImplicitFill, Missed, Part, Place, parts_of
-from chunkfold.reading.slabs import shifted, slabs, slabs_of_cells
+from chunkfold.reading.slabs import overlaps, shifted, slabs, slabs_of_cells
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
 
@@ -74,9 +74,13 @@ class Window:
 
 @dataclass(frozen=True)
 class Share:
-    """What a block has to do of a tile."""
+    """What a block has to do for a box of a tile's outputs."""
 
     tile: int
+    place: Place
+    """All of its outputs are made of as many elements."""
+    last: bool
+    """Whether it is the last one of its tile."""
     parts: Sequence[Part]
     """That are read."""
     implicit: ImplicitFill
@@ -88,9 +92,12 @@ class Share:
 def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> Iterator[Share]:
     """Yield what a block has to do, tile by tile; for `missed` see `parts_of`."""
     for tile in range(*block.tiles):
-        parts, implicit = parts_of(work, block, tile, missed)
-        windows = windows_within(work, tile, parts, buffer_bytes) if parts or not implicit else []
-        yield Share(tile, parts, implicit, windows)
+        boxes = work.layout.alike(tile)
+        for number, place in enumerate(boxes, 1):
+            parts, implicit = parts_of(work, block, tile, place, missed)
+            windows = windows_within(work, tile, place, parts, buffer_bytes)
+            read = windows if parts or not implicit else []
+            yield Share(tile, place, number == len(boxes), parts, implicit, read)
 
 
 def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
@@ -98,22 +105,29 @@ def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
     return Window(tile, parts, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
 
 
-def windows_within(work: Work, tile: int, parts: Sequence[Part], buffer_bytes: int) -> list[Window]:
-    """Cut a tile's outputs so that a buffer holds an element of each of a window's.
+def windows_within(
+    work: Work, tile: int, place: Place, parts: Sequence[Part], buffer_bytes: int
+) -> list[Window]:
+    """Cut a box of a tile's outputs so that a buffer holds an element of each of a window's.
 
     Of outputs that are of several along kept axes all of these, if they fit.
     """
-    shape = work.layout.tile_shape(tile)
-    return [Window(tile, parts, place) for place in slabs(shape, _output_bytes(work), buffer_bytes)]
+    window = Window(tile, parts, place)
+    return [
+        window.within(inner) for inner in slabs(window.shape, _output_bytes(work), buffer_bytes)
+    ]
 
 
 def windows_by_cell(
-    work: Work, tile: int, parts: Sequence[Part], buffer_bytes: int
+    work: Work, tile: int, place: Place, parts: Sequence[Part], buffer_bytes: int
 ) -> list[Window]:
     """Cut them further, so that no cell is of some of a window's outputs, and not of others."""
-    pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), strict=True)
-    cuts = [work.layout.output_cuts(axis, one, work.grids_along(axis)) for axis, one in pieces]
-    whole = [Window(tile, parts, place, by_cell=True) for place in itertools.product(*cuts)]
+    pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), place, strict=True)
+    cuts = [
+        overlaps(work.layout.output_cuts(axis, one, work.grids_along(axis)), box)
+        for axis, one, box in pieces
+    ]
+    whole = [Window(tile, parts, each, by_cell=True) for each in itertools.product(*cuts)]
     return [
         window.within(inner)
         for window in whole
@@ -239,11 +253,7 @@ def _slabs(
 
 def _cut_within(work: Work, axis: int, piece: Piece, along: slice) -> list[slice]:
     """Cut some elements of a piece where cells meet."""
-    cuts = (
-        slice(max(cut.start, along.start), min(cut.stop, along.stop))
-        for cut in piece.cut(work.grids_along(axis))
-    )
-    return [cut for cut in cuts if cut.start < cut.stop]
+    return overlaps(piece.cut(work.grids_along(axis)), along)
 
 
 def all_in_turn(sources: Sequence[Source]) -> bool:

@@ -15,7 +15,7 @@ from chunkfold.reading.reads import whole_window
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
-from chunkfold.worker.fold_tile import fold_tile
+from chunkfold.worker.fold_tile import tile_partials
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
 from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
@@ -65,7 +65,7 @@ def fold_block(
         try:
             tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
             prepared = time.monotonic() - brought
-            partials = tuple(fold_tile(stream, share) for share in stream.shares)
+            partials = tuple(tile_partials(stream))
         finally:
             stream.close()
     totals = stream.totals

@@ -24,6 +24,7 @@ from chunkfold.planning.staffing import THREADS, memory_each, readers_each
 from chunkfold.planning.workers import Terms
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
+from chunkfold.running.streaming import Sink
 from chunkfold.running.start import chosen_client, in_this_process, start
 from chunkfold.settings import most_requests
 from chunkfold.sources.cf_packing import not_applied
@@ -184,12 +185,20 @@ def _asked(source: Any, op: Op | Sequence[Op], options: Keywords) -> Request | P
     return source
 
 
+def stream(
+    request: Request, sink: Sink, *, client: Client | None = None, on_event: OnEvent | None = None
+) -> Run:
+    """Start a reduction whose results go to a sink, tile by tile; otherwise as `submit`."""
+    return _started(replace(request, streams=True), DEFAULT, {}, client, on_event, sink)
+
+
 def _started(
     source: Any,
     op: Op | Sequence[Op],
     options: Keywords,
     client: Client | None,
     on_event: OnEvent | None,
+    sink: Sink | None = None,
 ) -> Run:
     found = _asked(source, op, options)
     request = request_of(found)
@@ -202,4 +211,4 @@ def _started(
     for told in (depends_on_order_of(folded, value) for value in (np.nan, -0.0)):
         if told:
             warnings.warn(told, LawsWarning, stacklevel=3)
-    return start(found, client, on_event)
+    return start(found, client, on_event, sink)

@@ -49,6 +49,9 @@ def _write(into: zarr.Group, results: Results) -> None:
                 "chunkfold": {"op": op, **results.made_of},
                 **({} if own else along.attributes),
             }
+            if name in into:  # it was written as it came
+                into[name].attrs.update(attributes)
+                continue
             into.create_array(
                 name,
                 data=np.asarray(part),

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from distributed import Client
 
-from chunkfold.api import submit
+from chunkfold.api import stream
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.planning.asking import asked
@@ -23,6 +23,7 @@ from chunkfold.workflows.as_zarr import (
 )
 from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_sources, staged
+from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 
 @with_options
@@ -99,13 +100,15 @@ def write_projection(
 ) -> Any:
     """Carry out what `projection` found to be sound; parameters and result as `project`.
 
+    Results are written tile by tile: not all of them are in memory.
+
     Raises
     ------
     ChunkfoldError
         If the reduction fails; nothing is then written.
     """
-    run = submit(request, client=client, on_event=on_event)
-    run.result()
     with staged(out, overwrite=overwrite) as made:
+        run = stream(request, ZarrTiles(made, out), client=client, on_event=on_event)
+        run.result()
         write_zarr(made, {"": run.results})
     return open_node(out)

@@ -12,6 +12,8 @@ BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
 CARRIED_BYTES = 64 << 20
 """Most of a block that brings what it reads."""
+RESULT_BYTES = 32 << 20
+"""Most results of a block, where these leave as they come."""
 TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
 """Blocks that leave much are larger: as many times what they leave, but no larger than this."""
 BLOCKS_PER_WORKER = 4
@@ -50,6 +52,7 @@ def cut_blocks(
     partial_bytes: int,
     *,
     carried: bool = False,
+    results: float = 0,
 ) -> tuple[Block, ...]:
     """Cut leaves into blocks of about equal cost.
 
@@ -65,10 +68,13 @@ def cut_blocks(
         What a block leaves of a tile.
     carried
         Whether blocks bring what they read, so that it is in a client's and a worker's memory.
+    results
+        Bytes that a block leaves for each that it costs, where results leave as they come.
     """
     least, most = BLOCK_BYTES
     most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
     most = min(most, CARRIED_BYTES) if carried else most
+    most = min(most, int(RESULT_BYTES / results)) if results else most
     each = BLOCKS_PER_WORKER if workers > 1 else 1
     of_tiles = costs.sum(axis=1)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)

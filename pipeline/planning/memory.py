@@ -10,6 +10,7 @@ from chunkfold.kernels import Accumulator
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.keyed.plan import shares_tables
 from chunkfold.kernels.fold.shapes import split_bytes
+from chunkfold.planning.blocks import RESULT_BYTES
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.group_keys import HELD_BYTES, Keys
 from chunkfold.planning.held_inputs import HeldInput, held_bytes
@@ -60,6 +61,7 @@ def projected(
     fetching: int,
     keys: Keys | None = None,
     beside: Sequence[HeldInput] = (),
+    leaving: int = 0,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -67,7 +69,8 @@ def projected(
     little of them. They are read cell by cell, small files a few at a time; what is decoded by zarr
     all at once that a leaf has. It reads one input at a time. `fetching` is what a worker has of
     objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
-    may wait on one worker for their siblings; roots wait where they are.
+    may wait on one worker for their siblings; roots wait where they are, but where results leave as
+    they come: of all those, `leaving` bytes, a few blocks' wait then.
 
     Of each output there is one for each group of `keys`, which a worker holds whole, and of which
     each block has some on its device, beside exact sums in limbs.
@@ -86,6 +89,8 @@ def projected(
     # They are copied to the device slab by slab, and what comes of it is put together.
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
     roots = groups * layout.outputs * accumulator.nbytes // workers
+    if leaving:  # beside what windows of outputs are combined from
+        roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
     held = held_bytes(beside, threads)
     if keys is not None:
         nbytes = 4 * keys.codes.size

@@ -166,8 +166,16 @@ def _planned(
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs = _costs(layout, accumulator, stored, groups)
     carried = not all(source.travels for source in sources)
+    leaving = result_bytes(request, layout) if request.streams else 0
     blocks = (
-        cut_blocks(costs, stored.absent, terms.workers, partial_bytes, carried=carried)
+        cut_blocks(
+            costs,
+            stored.absent,
+            terms.workers,
+            partial_bytes,
+            carried=carried,
+            results=leaving / max(1.0, float(costs.sum())),
+        )
         if layout.elements
         else ()
     )
@@ -189,6 +197,7 @@ def _planned(
             fetching,
             keys,
             request.held,
+            leaving,
         )
         if needed.total <= most:
             break
@@ -207,6 +216,15 @@ def _planned(
         tree=tree,
         listings=listings,
     )
+
+
+def result_bytes(request: Request, layout: Layout) -> int:
+    """Return the bytes of all results, at most: whatever their dtypes, but for what has more axes.
+
+    Of levels that are coarser there is no more than of the first.
+    """
+    finer = 1 if request.levels == 1 else 2
+    return 8 * len(request.per_output) * request.groups * layout.outputs * finer
 
 
 def _flights(sources: tuple[Source, ...]) -> list[int]:

@@ -12,6 +12,7 @@ from dask.sizeof import sizeof
 from chunkfold.grid import Cells, Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.finishing import Finishing
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
@@ -80,6 +81,8 @@ class Work:
     """Inputs behind the sources that lack axes of them."""
     tasks: Division | None = None
     """Dask's, which make chunks of the sources; they do not travel."""
+    finishing: Finishing | None = None
+    """How tiles are finished where they are whole, if results leave one by one."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -185,6 +188,7 @@ class Work:
             None if plan.grouping is None else plan.grouping.keys,
             plan.held,
             tasks,
+            Finishing.of(plan) if plan.request.streams else None,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

@@ -70,6 +70,8 @@ class Engine:
 
     Of each task one attempt is under way at a time. Where a worker is lost or stopped the next one
     begins, under a number and a key of its own; what an earlier one still brings is dropped.
+    Where results leave as they come, `take` is given each root, by its run of tiles, as soon as it
+    is there, and returns what is to be kept of it.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class Engine:
         run: str,
         emit: OnEvent,
         cancelled: Callable[[], bool],
+        take: Callable[[tuple[int, int], Folded], Folded] | None = None,
     ) -> None:
+        self._take = take
         self._plan, self._backend, self._run = plan, backend, run
         self._emit, self._cancelled = emit, cancelled
         self._outcomes: queue.SimpleQueue[tuple[_Node, int, object]] = queue.SimpleQueue()
@@ -137,7 +141,8 @@ class Engine:
                 continue
             self._news = True
             self._settle(node, number, outcome)
-        roots = [(tiles, self._backend.gather(self._roots[tiles])) for tiles in self._branches]
+        gather = self._backend.gather if self._take is None else _kept
+        roots = [(tiles, gather(self._roots[tiles])) for tiles in self._branches]
         self._check([folded for _, folded in roots])
         return roots
 
@@ -229,6 +234,8 @@ class Engine:
         """Keep a partial; combine it with its siblings once all are there."""
         branch = self._branches[node.tiles]
         if node.level == branch.tree.levels:
+            if self._take is not None:
+                handle = self._take(node.tiles, self._backend.gather(handle))
             self._roots[node.tiles] = handle
             return
         branch.ready[node.level, node.number] = handle
@@ -253,6 +260,11 @@ class Engine:
                 f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "
                 "this is a fault of chunkfold's: please report it"
             )
+
+
+def _kept(handle: object) -> Folded:
+    assert isinstance(handle, Folded)
+    return handle
 
 
 def _with_nodes(blocks: Sequence[Block]) -> list[tuple[_Node, Block]]:

@@ -16,7 +16,7 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
-from chunkfold.kernels.accumulator.partial import Partial, assembled
+from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.results.of_xarray import OfXarray
@@ -24,7 +24,8 @@ from chunkfold.results.result import Result
 from chunkfold.results.results import Results
 from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
-from chunkfold.running.nans import since_elements_are
+from chunkfold.running.streaming import Sink, Streaming
+from chunkfold.planning.nans import since_elements_are
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import Attempts, DeviceReport, Report, merge, told_apart
@@ -40,6 +41,7 @@ class Run:
         backend: Backend,
         devices: Sequence[Device],
         on_event: OnEvent | None,
+        sink: Sink | None = None,
     ) -> None:
         self.id = run
         self.plan = plan
@@ -55,6 +57,7 @@ class Run:
         self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
         self._work = Work.of(self.id, plan)
+        self._streaming = None if sink is None else Streaming(plan, self._work, sink)
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
@@ -204,7 +207,11 @@ class Run:
                     told_apart(self._devices),
                 )
             )
-            engine = Engine(self.plan, self._backend, self.id, self._emit, self._cancelled.is_set)
+            streaming = self._streaming
+            take = None if streaming is None else streaming.take
+            engine = Engine(
+                self.plan, self._backend, self.id, self._emit, self._cancelled.is_set, take
+            )
             self._engine = engine
             self._backend.start(self._work, engine.hear, self._cancelled.is_set)
             roots = engine.execute()
@@ -216,7 +223,7 @@ class Run:
                 unlisted = {name: self.missing[name] for name in self._report.missed}
                 for told in self.plan.remarks(unlisted):
                     warnings.warn(told, MissingWarning, stacklevel=1)
-            self._values = self._assembled(roots)
+            self._values = self._assembled(roots) if streaming is None else self._streamed(streaming)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
             _let_go(error)
@@ -224,6 +231,8 @@ class Run:
             self._seconds = time.monotonic() - began
             try:
                 self._backend.stop()
+                if self._streaming is not None:
+                    self._streaming.stop()
                 failure = str(self._error) if self._error else None
                 self._emit(RunFinished(self.id, self._seconds, failure, self.skipped))
             finally:
@@ -240,6 +249,13 @@ class Run:
                 )
                 warnings.warn(message, LawsWarning, stacklevel=1)
 
+    def _streamed(self, streaming: Streaming) -> Mapping[str, Any]:
+        """Wait until all results have left; return what stands for them."""
+        values = streaming.end()
+        self._nan = streaming.nan
+        self._refuse_outputs_of_nothing(streaming.nothing)
+        return values
+
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
         """Put every root where it belongs among the outputs, then finish them all at once."""
         layout, work = self.plan.layout, self._work
@@ -250,7 +266,7 @@ class Run:
         ]
         outputs = work.outputs_shape(layout.outputs_shape)
         whole = assembled(self.plan.accumulator, outputs, tiles)
-        self._refuse_outputs_of_nothing(whole)
+        self._refuse_outputs_of_nothing(int(np.sum(whole.count == 0)))
         results = {}
         for statistic in self.plan.bound.statistics:
             done = statistic.finish(whole, layout.by_window, layout.reduced_by_window)
@@ -260,11 +276,11 @@ class Run:
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results
 
-    def _refuse_outputs_of_nothing(self, whole: Partial) -> None:
+    def _refuse_outputs_of_nothing(self, nothing: int) -> None:
         """Refuse results that have no value since all of their chunks were left out."""
         if self.plan.grouping is not None:  # accumulators of groups count their own
             return
-        nothing = int(np.sum(whole.count == 0)) if self.skipped else 0
+        nothing = nothing if self.skipped else 0
         names = [s.name for s in self.plan.bound.statistics if s.monoid.on_empty == "error"]
         if nothing and names:
             raise ChunkError(

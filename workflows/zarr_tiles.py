@@ -49,6 +49,8 @@ class ZarrTiles:
         Of arrays of a shape; None: so that few tiles share one.
     dtype
         Of the arrays; None: that of the results.
+    names
+        Of the arrays' axes; None: those of the source's.
     """
 
     def __init__(
@@ -58,9 +60,10 @@ class ZarrTiles:
         called: Callable[[int, str], str] = lambda _, op: op,
         chunks: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
         dtype: np.dtype | None = None,
+        names: Sequence[str | None] | None = None,
     ) -> None:
         self._folder, self._out, self._called = folder, out, called
-        self._chunks, self._dtype = chunks, dtype
+        self._chunks, self._dtype, self._names = chunks, dtype, names
         self._arrays: dict[tuple[int, str], zarr.Array] = {}
         self._open: OrderedDict[_Key, _Open] = OrderedDict()
         self._written: dict[_Key, int] = {}
@@ -72,7 +75,7 @@ class ZarrTiles:
         self._plan = plan
         with naming(self._out):
             self._group = zarr.open_group(str(self._folder), mode="a", zarr_format=3)
-        self._names = Results(plan, {}).dims
+        self._names = Results(plan, {}).dims if self._names is None else self._names
 
     def write(self, level: int, op: str, region: Region, values: np.ndarray) -> None:
         """Take some results.
@@ -133,9 +136,9 @@ class ZarrTiles:
 
     def _array(self, level: int, op: str, values: np.ndarray) -> zarr.Array:
         if (level, op) not in self._arrays:
-            kept = len(self._plan.layout.kept) if self._names is None else len(self._names)
-            own = values.shape[max(kept, 0) :] if values.ndim > kept else ()
-            shape = (*result_shape(self._plan, level), *own)
+            outer = result_shape(self._plan, level)
+            own = values.shape[len(outer) :]
+            shape = (*outer, *own)
             chunks = chunk_shape(self._plan, level, values, shape)
             if self._chunks is not None:
                 chunks = self._chunks(shape)

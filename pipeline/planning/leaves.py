@@ -50,7 +50,7 @@ def layouts_of(
         factors = leaf_factors(cells, itemsize, target, reduced, groups, spans)
         cuts = (cut.coarsened(factor) for cut, factor in zip(cells, factors, strict=True))
         axes = (
-            replace(axis, cells=cut, split=axis.window > 0 and span > cut.cell)
+            replace(axis, cells=cut, split=axis.together == 1 and axis.window > 0 and span > cut.cell)
             for axis, cut, span in zip(chosen, cuts, spans, strict=True)
         )
         return Layout(tuple(axes), reduced)
@@ -59,7 +59,8 @@ def layouts_of(
         found = layout(grids[0], target_bytes)
         if not found.coarsened or repeats(sources[0], found) == 1:
             return [found]
-    grids += [aligned for cells in grids if (aligned := _aligned(cells, spans)) not in grids]
+    ends = [span * axis.together for span, axis in zip(spans, chosen, strict=True)]
+    grids += [aligned for cells in grids if (aligned := _aligned(cells, ends)) not in grids]
     coarser = tuple(max(along, key=lambda cut: cut.cell) for along in zip(*grids, strict=True))
     made = [layout(cells, n * target_bytes) for n in _LARGER for cells in (*grids, coarser)]
     least = min(leaf_elements(one) for one in made)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import queue
 import threading
 import time
 import traceback
@@ -26,9 +28,13 @@ from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
 from chunkfold.running.streaming import Sink, Streaming
 from chunkfold.planning.nans import since_elements_are
+from chunkfold.settings import wait_seconds
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import Attempts, DeviceReport, Report, merge, told_apart
+
+_TOGETHER = 64
+"""Partials of all outputs that are combined at a time."""
 
 
 class Run:
@@ -54,6 +60,8 @@ class Run:
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._values: Mapping[str, Any] = {}
+        self._summary: Mapping[str, Any] = {}
+        self._summing = itertools.count()
         self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
         self._work = Work.of(self.id, plan)
@@ -127,6 +135,11 @@ class Run:
     @cached_property
     def _results(self) -> Results:
         return Results(self.plan, self._values)
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """Results of all elements, where outputs have some too; empty until they are there."""
+        return self._summary
 
     @property
     def groups(self) -> np.ndarray | None:
@@ -223,7 +236,11 @@ class Run:
                 unlisted = {name: self.missing[name] for name in self._report.missed}
                 for told in self.plan.remarks(unlisted):
                     warnings.warn(told, MissingWarning, stacklevel=1)
-            self._values = self._assembled(roots) if streaming is None else self._streamed(streaming)
+            if streaming is None:
+                self._values = self._assembled(roots)
+            else:
+                self._summary = self._summarised([folded for _, folded in roots])
+                self._values = self._streamed(streaming)
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
             _let_go(error)
@@ -255,6 +272,32 @@ class Run:
         self._nan = streaming.nan
         self._refuse_outputs_of_nothing(streaming.nothing)
         return values
+
+    def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
+        """Finish what is known of all outputs together."""
+        asked = self.plan.request.of_all
+        parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
+        if not asked or not parts:
+            return {}
+        while len(parts) > 1:
+            parts = [
+                self._combined(parts[n : n + _TOGETHER]) for n in range(0, len(parts), _TOGETHER)
+            ]
+        layout, (partial,) = self.plan.layout, parts[0].partials
+        axes = tuple(range(len(layout.shape)))
+        each = (one for one in self.plan.bound.statistics if one.name in asked)
+        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in each}
+
+    def _combined(self, parts: Sequence[Folded]) -> Folded:
+        """Combine partials where combines run, and wait for what comes of it."""
+        if len(parts) == 1:
+            return parts[0]
+        outcomes: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._backend.combine(parts, next(self._summing), outcomes.put)
+        outcome = outcomes.get(timeout=wait_seconds("chunkfold.run.stall"))
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return self._backend.gather(outcome)
 
     def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
         """Put every root where it belongs among the outputs, then finish them all at once."""

@@ -132,7 +132,8 @@ def _told(source: Source) -> Image | None:
         group = open_node(place.parent)
     except SourceError:
         return None
-    found = group.attrs.get("ome") if isinstance(group, zarr.Group) else None
+    attributes = group.attrs.asdict() if isinstance(group, zarr.Group) else {}
+    found = attributes.get("ome", attributes)  # in version 0.4 they stand by themselves
     if not isinstance(found, Mapping):
         return None
     try:

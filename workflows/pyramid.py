@@ -28,8 +28,8 @@ from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import Image, image_of, multiscales
-from chunkfold.workflows.outputs import check_output, check_writable, refuse_sources, staged
+from chunkfold.workflows.ome import VERSION, Image, image_of, multiscales
+from chunkfold.workflows.outputs import check_output, check_writable, refuse_sources, shown, staged
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 SUMMARY = ("min", "max", "mean", "std")
@@ -177,7 +177,8 @@ def plan_pyramid(
     )
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
     rounds = names[0] in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
-    made = Pyramid(request, image, factors, beside, opened.dtype.newbyteorder("=") if rounds else None, names[0])
+    dtype = opened.dtype.newbyteorder("=") if rounds else None
+    made = Pyramid(request, image, factors, beside, dtype, names[0])
     _check_out(made, out, overwrite=overwrite)
     return made
 
@@ -248,6 +249,8 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
     ome = multiscales(made.image, levels, made.op, told)
     statistics = {name: jsonable(value) for name, value in run.summary.items()}
     source = made.request.sources[0].name
+    before = group.attrs.get("ome")  # which may tell of channels and labels, too
+    ome = {**before, **ome} if made.beside and isinstance(before, Mapping) else ome
     group.attrs.update({"ome": ome, "chunkfold": {"source": source, "statistics": statistics}})
 
 
@@ -295,6 +298,12 @@ def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:
         refuse_sources(out, made.request.sources)
         check_output(out, (".zarr",), overwrite=overwrite)
         return
+    group = open_node(out)
+    if group.metadata.zarr_format == 2:
+        raise PlanError(
+            f"{shown(out)} is of Zarr's format 2, in which OME-Zarr {VERSION} has no metadata: write "
+            "the levels to a new Zarr"
+        )
     for path in made.paths:
         check_writable(Path(out) / path, overwrite=overwrite)
 

@@ -116,10 +116,19 @@ def coarser(
     As exact as the elements themselves: nothing was rounded.
     """
     made = tuple(-(-n // factor) for n, factor in zip(shape, factors, strict=True))
+    padded = tuple(n * factor for n, factor in zip(made, factors, strict=True))
+    if padded == tuple(shape) and not partial.wide and isinstance(partial.count, int):
+        grids = {
+            name: array.reshape((*shape, *array.shape[1:]))
+            for name, array in partial.arrays.items()
+        }
+        parts = [
+            Partial({n: _flat(grid[window], len(shape)) for n, grid in grids.items()}, {}, partial.count)
+            for window in _strided(factors)
+        ]
+        return combine(accumulator, parts), made
     # Behind the last output stands what changes nothing.
-    numbers = np.full(
-        [n * factor for n, factor in zip(made, factors, strict=True)], partial.outputs
-    )
+    numbers = np.full(padded, partial.outputs)
     numbers[tuple(map(slice, shape))] = np.arange(partial.outputs).reshape(shape)
     parts = [
         chosen(accumulator, partial, numbers[window].reshape(-1)) for window in _strided(factors)
@@ -130,6 +139,10 @@ def coarser(
 def _strided(factors: Sequence[int]) -> Iterator[tuple[slice, ...]]:
     for firsts in itertools.product(*map(range, factors)):
         yield tuple(slice(n, None, factor) for n, factor in zip(firsts, factors, strict=True))
+
+
+def _flat(grid: np.ndarray, axes: int) -> np.ndarray:
+    return grid.reshape(-1, *grid.shape[axes:])
 
 
 def of_all(

@@ -79,7 +79,9 @@ def contenders(path: Path, out: Path, levels: int, client: object) -> dict[str, 
     }
 
 
-def bench(name: str, planes: int, layout: dict, options: argparse.Namespace, client: object) -> None:
+def bench(
+    name: str, planes: int, layout: dict, options: argparse.Namespace, client: object
+) -> None:
     """Print one image's row."""
     with tempfile.TemporaryDirectory(prefix="chunkfold-bench-") as folder:
         path, out = Path(folder) / "image.zarr", Path(folder) / "out.zarr"

@@ -24,8 +24,8 @@ from chunkfold.planning.staffing import THREADS, memory_each, readers_each
 from chunkfold.planning.workers import Terms
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
-from chunkfold.running.streaming import Sink
 from chunkfold.running.start import chosen_client, in_this_process, start
+from chunkfold.running.streaming import Sink
 from chunkfold.settings import most_requests
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.data_arrays import is_held

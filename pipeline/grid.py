@@ -92,7 +92,7 @@ class Axis:
     dropped: bool = False
     """Selected by an integer: one element, and no axis of the result."""
     window: int = 0
-    """Selected elements that are reduced to one output, the last ones perhaps fewer; 0: none are."""
+    """Selected elements that are reduced to one output, the last ones perhaps fewer; 0: none."""
     together: int = 1
     """Windows that a leaf has whole, or multiples of them: those of which others are made."""
     split: bool = False

@@ -31,9 +31,9 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     """Reduce every array of a Dataset that can be reduced; parameters as `chunkfold.reduce`.
 
     With windows (`coarsen`) an array has those of the axes that it has, and one that has none is
-    as it was. As in xarray an array is reduced over those of the axes that it has, one that has none of them
-    is as if each of its elements was reduced alone, and what cannot be reduced is left out: texts,
-    sums of dates.
+    as it was. As in xarray an array is reduced over those of the axes that it has, one that has
+    none of them is as if each of its elements was reduced alone, and what cannot be reduced is left
+    out: texts, sums of dates.
 
     Returns
     -------

@@ -118,7 +118,7 @@ def _write_a_sample() -> None:
     zarr.consolidate_metadata("sample.zarr")
 
 
-@pytest.mark.parametrize("name", ["results", "groups", "weights"])
+@pytest.mark.parametrize("name", ["results", "groups", "weights", "coarsen"])
 def test_pages_print_what_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ):
@@ -137,6 +137,9 @@ def test_pages_print_what_they_say(
         if name == "groups":
             want = air.groupby("time.month").mean()
             np.testing.assert_allclose(names["climatology"], want, rtol=1e-7)
+        elif name == "coarsen":
+            want = air.coarsen(time=7, boundary="trim").mean().mean(("lat", "lon"))
+            xarray.testing.assert_allclose(names["weekly"].astype("f8"), want)
         else:
             weighted = air.weighted(names["weights"]).mean(("lat", "lon"))
             np.testing.assert_allclose(names["daily"]["mean"], weighted, rtol=1e-12)

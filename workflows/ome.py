@@ -132,7 +132,7 @@ def _told(source: Source) -> Image | None:
         group = open_node(place.parent)
     except SourceError:
         return None
-    attributes = group.attrs.asdict() if isinstance(group, zarr.Group) else {}
+    attributes: Mapping[str, Any] = group.attrs.asdict() if isinstance(group, zarr.Group) else {}
     found = attributes.get("ome", attributes)  # in version 0.4 they stand by themselves
     if not isinstance(found, Mapping):
         return None
@@ -149,7 +149,10 @@ def _told(source: Source) -> Image | None:
 def _of_dataset(source: Source, one: Mapping[str, Any], dataset: Mapping[str, Any]) -> Image:
     ndim = len(source.shape)
     scale, first = [1.0] * ndim, [0.0] * ndim
-    for transform in (*dataset["coordinateTransformations"], *one.get("coordinateTransformations", ())):
+    for transform in (
+        *dataset["coordinateTransformations"],
+        *one.get("coordinateTransformations", ()),
+    ):
         if transform["type"] == "scale":
             scale = [a * b for a, b in zip(scale, transform["scale"], strict=True)]
             first = [a * b for a, b in zip(first, transform["scale"], strict=True)]

@@ -34,7 +34,17 @@ from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 SUMMARY = ("min", "max", "mean", "std")
 """What is told of the whole image."""
-_NOT_HERE = ("axis", "keepdims", "coarsen", "boundary", "by", "by_axis", "groups", "selection", "dtype")
+_NOT_HERE = (
+    "axis",
+    "keepdims",
+    "coarsen",
+    "boundary",
+    "by",
+    "by_axis",
+    "groups",
+    "selection",
+    "dtype",
+)
 _ROUNDED = ("mean", "nanmean", "weighted_mean")
 Factor = int | Mapping[int | str, int]
 
@@ -264,8 +274,10 @@ def _windows(source: Source, factor: Factor) -> dict[int | str, int]:
         named = [names.index(name) for name in ("y", "x") if list(names).count(name) == 1]
         windows = dict.fromkeys(named if len(named) == 2 else range(max(0, ndim - 2), ndim), factor)
     else:
-        raise PlanError(f"factor is {factor!r}; give 2, or one for each axis, as {{'y': 2, 'x': 2}}")
-    if not windows or any(by == 1 for by in windows.values()) and set(windows.values()) == {1}:
+        raise PlanError(
+            f"factor is {factor!r}; give 2, or one for each axis, as {{'y': 2, 'x': 2}}"
+        )
+    if not windows or (any(by == 1 for by in windows.values()) and set(windows.values()) == {1}):
         raise PlanError(f"factor is {factor!r}, which makes nothing coarser: give 2 or more")
     return windows
 
@@ -282,7 +294,9 @@ def _refuse_op(request: Request, name: str) -> None:
 
 def _refuse_levels(request: Request, factors: Sequence[int], levels: int) -> None:
     """Refuse levels behind that which has one element along all axes."""
-    shrinking = [(axis.outputs, by) for axis, by in zip(request.chosen, factors, strict=True) if by > 1]
+    shrinking = [
+        (axis.outputs, by) for axis, by in zip(request.chosen, factors, strict=True) if by > 1
+    ]
     useful = 1
     while any(outputs > by ** (useful - 1) for outputs, by in shrinking):
         useful += 1
@@ -301,8 +315,8 @@ def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:
     group = open_node(out)
     if group.metadata.zarr_format == 2:
         raise PlanError(
-            f"{shown(out)} is of Zarr's format 2, in which OME-Zarr {VERSION} has no metadata: write "
-            "the levels to a new Zarr"
+            f"{shown(out)} is of Zarr's format 2, in which OME-Zarr {VERSION} has no metadata: "
+            "write the levels to a new Zarr"
         )
     for path in made.paths:
         check_writable(Path(out) / path, overwrite=overwrite)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.planning.plan import Plan
 from chunkfold.results.results import Results
 from chunkfold.running.streaming import Region
@@ -64,7 +65,7 @@ class ZarrTiles:
     ) -> None:
         self._folder, self._out, self._called = folder, out, called
         self._chunks, self._dtype, self._names = chunks, dtype, names
-        self._arrays: dict[tuple[int, str], zarr.Array] = {}
+        self._arrays: dict[tuple[int, str], zarr.Array[Any]] = {}
         self._open: OrderedDict[_Key, _Open] = OrderedDict()
         self._written: dict[_Key, int] = {}
         """Results that are still to come of chunks that were written before they were whole."""
@@ -134,12 +135,12 @@ class ZarrTiles:
         if ends or known:
             self._farthest[op] = max([*ends, *known], key=lambda one: abs(float(one)))
 
-    def _array(self, level: int, op: str, values: np.ndarray) -> zarr.Array:
+    def _array(self, level: int, op: str, values: np.ndarray) -> zarr.Array[Any]:
         if (level, op) not in self._arrays:
             outer = result_shape(self._plan, level)
             own = values.shape[len(outer) :]
             shape = (*outer, *own)
-            chunks = chunk_shape(self._plan, level, values, shape)
+            chunks = chunk_shape(values, shape)
             if self._chunks is not None:
                 chunks = self._chunks(shape)
             names = None if self._names is None else [*self._names, *[None] * len(own)]
@@ -157,15 +158,13 @@ class ZarrTiles:
         """Make the array of what has no outputs."""
         (statistic,) = (one for one in self._plan.bound.statistics if one.name == op)
         layout = self._plan.layout
-        from chunkfold.kernels.accumulator.partial import zero_partial
-
         nothing = zero_partial(self._plan.accumulator, 0)
         done = statistic.finish(nothing, layout.by_window, layout.reduced_by_window)
         shape = result_shape(self._plan, level)
         values = np.empty((*(0 for _ in shape), *done.shape[1:]), self._dtype or done.dtype)
         self._array(level, op, values)
 
-    def _fill(self, key: _Key, array: zarr.Array, within: Region, values: np.ndarray) -> None:
+    def _fill(self, key: _Key, array: zarr.Array[Any], within: Region, values: np.ndarray) -> None:
         one = self._open.get(key)
         if one is None:
             place = _place(array, key[2])
@@ -189,7 +188,8 @@ def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return values in a dtype: floats become the nearest integers, halves the even ones."""
     if dtype.kind in "iu" and values.dtype.kind == "f":
         ends = np.iinfo(dtype)
-        return np.clip(np.rint(values), ends.min, ends.max).astype(dtype)
+        nearest: np.ndarray = np.clip(np.rint(values), ends.min, ends.max)
+        return nearest.astype(dtype)
     return values.astype(dtype, copy=False)
 
 
@@ -210,9 +210,7 @@ def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def chunk_shape(
-    plan: Plan, level: int, values: np.ndarray, shape: tuple[int, ...]
-) -> tuple[int, ...]:
+def chunk_shape(values: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return chunks of about a tile; larger ones where that is little, along the last axes first.
 
     So few chunks wait for others of their tiles, which come in C order.
@@ -224,7 +222,9 @@ def chunk_shape(
     return tuple(chunks)
 
 
-def _shared(array: zarr.Array, region: Region) -> Iterator[tuple[tuple[int, ...], Region, Region]]:
+def _shared(
+    array: zarr.Array[Any], region: Region
+) -> Iterator[tuple[tuple[int, ...], Region, Region]]:
     """Yield the chunks that a region is in: their numbers, where in them, and what of it."""
     along = []
     for cut, chunk in zip(region, array.chunks, strict=True):
@@ -235,11 +235,10 @@ def _shared(array: zarr.Array, region: Region) -> Iterator[tuple[tuple[int, ...]
             cuts.append((number, within, slice(first - cut.start, behind - cut.start)))
         along.append(cuts)
     for each in itertools.product(*along):
-        numbers, within, at = zip(*each, strict=True) if each else ((), (), ())
-        yield tuple(numbers), tuple(within), tuple(at)
+        yield tuple(n for n, _, _ in each), tuple(b for _, b, _ in each), tuple(c for *_, c in each)
 
 
-def _place(array: zarr.Array, number: Sequence[int]) -> Region:
+def _place(array: zarr.Array[Any], number: Sequence[int]) -> Region:
     return tuple(
         slice(n * chunk, min((n + 1) * chunk, size))
         for n, chunk, size in zip(number, array.chunks, array.shape, strict=True)

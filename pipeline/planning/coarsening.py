@@ -46,9 +46,7 @@ def check_windows(coarsen: Any, boundary: Any) -> None:
         if isinstance(boundary, Mapping) and axis not in coarsen:
             raise PlanError(f"boundary names axis {axis!r}, of which coarsen has no window")
         if one not in BOUNDARIES:
-            raise PlanError(
-                f"boundary is {one!r}; there are: {', '.join(map(repr, BOUNDARIES))}"
-            )
+            raise PlanError(f"boundary is {one!r}; there are: {', '.join(map(repr, BOUNDARIES))}")
 
 
 def coarsened(
@@ -81,7 +79,9 @@ def coarsened(
             twice = "reduced whole by axis=, too" if number in whole else "named twice"
             raise PlanError(f"coarsen: axis {one!r} is {twice}: name it once")
         bound = boundary.get(one, BOUNDARIES[0]) if isinstance(boundary, Mapping) else boundary
-        made[number] = _windowed(made[number], int(coarsen[one]), bound, f"{source.name}: {_told(source, number)}")
+        made[number] = _windowed(
+            made[number], int(coarsen[one]), bound, f"{source.name}: {_told(source, number)}"
+        )
     return tuple(made)
 
 

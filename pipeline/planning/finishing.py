@@ -123,7 +123,9 @@ def coarser(
             for name, array in partial.arrays.items()
         }
         parts = [
-            Partial({n: _flat(grid[window], len(shape)) for n, grid in grids.items()}, {}, partial.count)
+            Partial(
+                {n: _flat(grid[window], len(shape)) for n, grid in grids.items()}, {}, partial.count
+            )
             for window in _strided(factors)
         ]
         return combine(accumulator, parts), made

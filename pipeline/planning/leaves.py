@@ -50,7 +50,9 @@ def layouts_of(
         factors = leaf_factors(cells, itemsize, target, reduced, groups, spans)
         cuts = (cut.coarsened(factor) for cut, factor in zip(cells, factors, strict=True))
         axes = (
-            replace(axis, cells=cut, split=axis.together == 1 and axis.window > 0 and span > cut.cell)
+            replace(
+                axis, cells=cut, split=axis.together == 1 and axis.window > 0 and span > cut.cell
+            )
             for axis, cut, span in zip(chosen, cuts, spans, strict=True)
         )
         return Layout(tuple(axes), reduced)

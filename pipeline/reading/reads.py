@@ -144,33 +144,13 @@ def reads_of(
     `number` on.
     """
     layout, found = work.layout, itertools.count()
-    kept = dict(zip(layout.kept, window.place, strict=True))
-    alone = [n for n in layout.coarsened if kept[n].stop - kept[n].start == 1]
-    """Axes of windows of which there is one."""
-    cut_axes = sorted([*layout.reduced, *alone])
+    cut_axes = _cut_axes(work, window)
     indexed = work.accumulator.uses_index
     whole_run = window.outputs == 1 and not (indexed or work.keys or work.held)
     in_turn = whole_run and all_in_turn(work.sources)
-
-    def elements(axis: int, piece: Piece) -> slice:
-        if axis in kept:
-            return layout.elements_along(axis, piece, kept[axis])
-        return slice(0, piece.length)
-
-    def cuts_along(axis: int, piece: Piece) -> list[slice]:
-        cuts = window.by_cell and axis in cut_axes
-        along = elements(axis, piece)
-        return _cut_within(work, axis, piece, along) if cuts else [along]
-
-    def boxes(part: Part, pieces: Sequence[Piece]) -> Iterable[Place]:
-        if part.cells is None:
-            return itertools.product(*itertools.starmap(cuts_along, enumerate(pieces)))
-        whole = {n: elements(n, pieces[n]) for n in kept if not layout.axes[n].split}
-        return (tuple(whole.get(n, cut) for n, cut in enumerate(cell)) for cell in part.cells)
-
     for part in window.parts:
         pieces = layout.leaf(window.tile, part.number)
-        for whole in boxes(part, pieces):
+        for whole in _boxes(work, window, part, pieces, cut_axes):
             # All outputs at a time.
             for slab in _slabs(work, pieces, whole, cut_axes, buffer_bytes):
                 if next(found) % of != number:
@@ -189,6 +169,36 @@ def reads_of(
                     in_turn=in_turn,
                     keyed=_keyed(work, pieces, within),
                 )
+
+
+def _cut_axes(work: Work, window: Window) -> list[int]:
+    """Return the axes along which leaves may be cut: what is reduced into the same outputs."""
+    layout = work.layout
+    kept = zip(layout.kept, window.shape, strict=True)
+    alone = [n for n, outputs in kept if outputs == 1 and layout.axes[n].window]
+    return sorted([*layout.reduced, *alone])
+
+
+def _boxes(
+    work: Work, window: Window, part: Part, pieces: Sequence[Piece], cut_axes: Sequence[int]
+) -> Iterable[Place]:
+    """Return the boxes of a leaf that are read for a window."""
+    layout = work.layout
+    along = [slice(0, piece.length) for piece in pieces]
+    for n, outputs in zip(layout.kept, window.place, strict=True):
+        along[n] = layout.elements_along(n, pieces[n], outputs)
+    if part.cells is not None:
+        own = [n in layout.reduced or layout.axes[n].split for n in range(len(pieces))]
+        return (
+            tuple(cut if cuts else whole for cuts, cut, whole in zip(own, cell, along, strict=True))
+            for cell in part.cells
+        )
+    return itertools.product(
+        *(
+            _cut_within(work, n, pieces[n], whole) if window.by_cell and n in cut_axes else [whole]
+            for n, whole in enumerate(along)
+        )
+    )
 
 
 def _keyed(

@@ -36,7 +36,9 @@ def averaged(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
     counts = _sums((~missing).astype(np.int64), windows)
     if values.dtype.kind in "mM":
         return _of_times(values, missing, counts, windows)
-    floats = values.astype(np.result_type(values, np.float32) if values.dtype.kind == "f" else float)
+    floats = values.astype(
+        np.result_type(values, np.float32) if values.dtype.kind == "f" else float
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         sums = _sums(np.where(missing, 0, floats).astype(np.float64), windows)
         means: np.ndarray = (sums / counts).astype(floats.dtype)

@@ -113,9 +113,7 @@ class Beside:
         made[...] = values
 
 
-def beside(
-    kept: Kept, name: str, *, more: bool = False, averages: bool = False
-) -> Beside | None:
+def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False) -> Beside | None:
     """Find an array beside a source that has no axes but some of those that are left.
 
     None if there is none. The name of an axis is that of its coordinate. `more` allows axes that

@@ -115,10 +115,9 @@ class Results(Mapping[str, Result]):
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
         if layout.coarsened:
-            names = self.names_of(layout.coarsened) or layout.coarsened
-            windows = (layout.axes[n].window for n in layout.coarsened)
-            each = zip(layout.coarsened, names, windows, strict=True)
-            told["coarsen"] = {n if name is None else name: window for n, name, window in each}
+            called = self.names_of(layout.coarsened) or [None] * len(layout.coarsened)
+            each = zip(layout.coarsened, called, strict=True)
+            told["coarsen"] = {name or n: layout.axes[n].window for n, name in each}
         told |= {"where": " and ".join(wheres)} if wheres else {}
         told |= {"weights": self.plan.held[0].name} if options.weights is not None else {}
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}

@@ -19,6 +19,7 @@ from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import assembled
+from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.results.of_xarray import OfXarray
@@ -27,7 +28,6 @@ from chunkfold.results.results import Results
 from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
 from chunkfold.running.streaming import Sink, Streaming
-from chunkfold.planning.nans import since_elements_are
 from chunkfold.settings import wait_seconds
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.fold_block import Folded

@@ -91,7 +91,9 @@ class Streaming:
         self.nothing += tile.nothing
         for op, odd in tile.nan.items():
             before = self.nan.get(op, False)
-            self.nan[op] = True if True in (odd, before) else None if None in (odd, before) else False
+            self.nan[op] = (
+                True if True in (odd, before) else None if None in (odd, before) else False
+            )
         firsts = [along.start for along in self._work.layout.tile_place(tile.tile)]
         for number, level in enumerate(tile.levels):
             if number:
@@ -106,7 +108,9 @@ class Streaming:
     ) -> tuple[Region, np.ndarray]:
         """Return where results of a tile stand among all, and they in their shape there."""
         plan, layout = self._plan, self._plan.layout
-        kept = {n: slice(at, at + size) for n, at, size in zip(layout.kept, firsts, shape, strict=True)}
+        kept = {
+            n: slice(at, at + size) for n, at, size in zip(layout.kept, firsts, shape, strict=True)
+        }
         alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
         if not plan.options.keepdims:
             alive = [n for n in alive if n in kept]

@@ -69,7 +69,9 @@ def check_ome(group: zarr.Group) -> list[str]:
     return [dataset["path"] for dataset in one["datasets"]]
 
 
-def check_levels(group: zarr.Group, paths: Sequence[str], values: np.ndarray, by: Mapping[int, int], op: str) -> None:  # fmt: skip
+def check_levels(
+    group: zarr.Group, paths: Sequence[str], values: np.ndarray, by: Mapping[int, int], op: str
+) -> None:
     for n, path in enumerate(paths, 1):
         windows = {axis: factor**n for axis, factor in by.items()}
         want = windowed(op, values, windows, "pad")
@@ -152,7 +154,9 @@ def test_chunks_are_read_once_and_what_is_missing_is_fill(tmp_path: Path):
     check_levels(group, check_ome(group), values, {0: 2, 1: 2}, "mean")
 
 
-def test_chunks_that_wait_for_others_are_written_where_there_is_no_room(tmp_path: Path, monkeypatch):
+def test_chunks_that_wait_for_others_are_written_where_there_is_no_room(
+    tmp_path: Path, monkeypatch
+):
     monkeypatch.setattr(zarr_tiles, "MOST_OPEN", 600)
     values = hard("float32", (64, 64))
     made = pyramid(image(tmp_path / "a", values, (8, 64)), tmp_path / "b", 2)

@@ -166,16 +166,17 @@ reduction = stacked(
         "--coarsen",
         metavar="AXIS=N",
         multiple=True,
-        help="Reduce windows of so many elements along an axis, by number or name; may be repeated, "
-        "or several joined by commas, as in 'y=2,x=2'. --axis names others that are reduced whole.",
+        help="Reduce windows of so many elements along an axis, by number or name; may be "
+        "repeated, or several joined by commas, as in 'y=2,x=2'. --axis names others that are "
+        "reduced whole.",
     ),
     click.option(
         "--boundary",
         type=click.Choice(BOUNDARIES),
         default=Options.boundary,
         show_default=True,
-        help="Where elements are no multiple of windows: refuse, leave the last ones out (trim), or "
-        "make a shorter window of them (pad).",
+        help="Where elements are no multiple of windows: refuse, leave the last ones out (trim), "
+        "or make a shorter window of them (pad).",
     ),
     ddof,
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),

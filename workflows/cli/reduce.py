@@ -83,6 +83,7 @@ def command(
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --by month.npy --out monthly.zarr
+      chunkfold reduce store.zarr/temperature --op mean --coarsen time=7 --boundary trim
       chunkfold reduce store.zarr/temperature --op mean --axis 1,2 --by masks.zarr/zones
       chunkfold reduce store.zarr/temperature --op mean --where '273.15 < x < 303.15'
       chunkfold reduce era5.zarr/t2m --op mean --mask-and-scale --skipna

@@ -89,7 +89,8 @@ class Reduction(_Table):
     @property
     def windows(self) -> dict[int | str, int] | None:
         """Windows as the library has them: axes by number or name."""
-        return self.coarsen and {axis(name): size for name, size in self.coarsen.items()}
+        given = self.coarsen
+        return None if given is None else {axis(name): size for name, size in given.items()}
 
     @property
     def ops(self) -> list[str | Monoid]:

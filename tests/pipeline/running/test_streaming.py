@@ -70,7 +70,9 @@ def test_each_result_leaves_once_and_is_what_reduce_gives(axis: tuple[int, ...])
         np.testing.assert_array_equal(sink.arrays[op], want[op])
         assert (sink.times[op] == 1).all()
     if axis == ():
-        assert min(sink.after) < len(run.plan.blocks) - 2, "the first leave before the last are made"
+        assert min(sink.after) < len(run.plan.blocks) - 2, (
+            "the first leave before the last are made"
+        )
 
 
 def test_what_keeps_results_from_being_written_ends_the_run():

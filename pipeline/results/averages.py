@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -30,8 +29,6 @@ def averaged(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
     """
     if not any(windows):
         return values
-    if values.dtype.kind == "O":
-        return _of_objects(values, windows)
     missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
     counts = _sums((~missing).astype(np.int64), windows)
     if values.dtype.kind in "mM":
@@ -67,22 +64,6 @@ def _fit(times: np.ndarray) -> bool:
     extremes = np.array([times.min(), times.max()])
     finer = extremes.astype(f"{times.dtype.kind}8[ns]").astype(times.dtype)
     return bool((finer == extremes).all())
-
-
-def _of_objects(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
-    """The same of dates of other calendars; None are missing."""
-    starts = [_starts(n, window) for n, window in zip(values.shape, windows, strict=True)]
-    found = np.empty([len(along) for along in starts], object)
-    for number in np.ndindex(found.shape):
-        cut = tuple(
-            slice(along[n], along[n] + (window or 1))
-            for along, n, window in zip(starts, number, windows, strict=True)
-        )
-        there: list[Any] = [one for one in values[cut].flat if one is not None]
-        if there:
-            apart = sum((one - there[0] for one in there), dt.timedelta())
-            found[number] = there[0] + apart / len(there)
-    return found
 
 
 def _starts(length: int, window: int) -> np.ndarray:

@@ -94,11 +94,15 @@ class Beside:
         """
         return replace(self, values=np.asarray(self.array[self.cuts]))
 
+    def averaged(self) -> np.ndarray:
+        """Return the means of what is stored, of that which is not missing, where windows are."""
+        return averaged(_numbers(self), self.windows)
+
     def write(self, group: zarr.Group) -> None:
         """Write it into a group, by its name; means of what is not missing, where windows are."""
         values, attributes = np.asarray(self.values), self.attributes
         if any(self.windows):
-            values = averaged(_numbers(self), self.windows)
+            values = self.averaged()
             attributes = {key: said for key, said in attributes.items() if key not in _OF_INTEGERS}
         # NumPy has no dtype for texts of any length, or knows it as one of objects.
         texts = all(isinstance(value, str) for value in values.flat)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from chunkfold.kernels import as_monoid
 from chunkfold.planning import blocks, planner
 from chunkfold.reading import parts
 from chunkfold.worker import per_thread
+from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.project import project
 from tests.pipeline.test_skipping import damaged, removed
+from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 OPS = ["sum", "mean", "std", "count", "min", "max", "any", "argmax"]
@@ -294,3 +297,20 @@ def test_of_no_elements_there_are_no_windows():
     assert cf.reduce(stored(array), "mean", coarsen={0: 24}, boundary="pad").shape == (1, 8, 9)
     empty = cf.reduce(stored(array), "sum", coarsen={0: 2}, selection=slice(0, 0))
     assert empty.shape == (0, 8, 9)
+
+
+def test_windows_on_the_command_line_and_in_job_files(path: Path):
+    words = ("--coarsen", "t=5, 2=3", "--boundary", "pad", "--axis", "y", "--op", "max", "--json")
+    told = json.loads(chunkfold("reduce", path / "air", *words, "-q").stdout)
+    want = windowed("max", hard("float32"), {0: 5, 2: 3}, "pad", (1,))
+    np.testing.assert_array_equal(np.array(told["results"]["max"], "f4"), want)
+    said = chunkfold("reduce", path / "air", "--coarsen", "t", code=2).stderr
+    assert "coarsen 't' is no axis and its elements, as in 'y=2,x=2'" in said
+    terms = {"statistics": ["max"], "axes": ["y"], "coarsen": {"t": 5, "2": 3}, "boundary": "pad"}
+    job = Job.model_validate(
+        {"schema": 1, "sources": ["a"], "reduce": terms, "output": {"path": "o.zarr"}}
+    )
+    assert job.options.coarsen == {"t": 5, 2: 3}
+    assert job.options.boundary == "pad"
+    same(cf.reduce(path / "air", job.options.op[0], axis="y", coarsen=job.options.coarsen,
+                   boundary="pad"), want)  # fmt: skip

@@ -108,7 +108,7 @@ BOUNDARY = st.sampled_from(["trim", "pad"])
     dtype=st.sampled_from(["float32", "int16"]),
     data=st.data(),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_each_window_is_what_numpy_says_of_it(windows, chunks, boundary, dtype, data):
     """Whatever windows, chunks and selections, and with further axes that are reduced whole."""
     array = hard(dtype)

@@ -80,7 +80,7 @@ def check_levels(
         np.testing.assert_array_equal(got[...], cast(want, values.dtype), f"{op} {path}")
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     shape=st.tuples(st.integers(3, 70), st.integers(3, 50)),
     chunks=st.tuples(st.integers(1, 30), st.integers(5, 50)),

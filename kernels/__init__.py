@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from chunkfold.kernels.accumulator.partial import Partial
     from chunkfold.kernels.binding.binding import Bound, bind, is_defined
     from chunkfold.kernels.catalogue.catalogue import CATALOGUE
+    from chunkfold.kernels.catalogue.distinct import approx_nunique
     from chunkfold.kernels.catalogue.histograms import histogram
     from chunkfold.kernels.catalogue.named import as_monoid
+    from chunkfold.kernels.catalogue.quantiles import quantile
     from chunkfold.kernels.device.device import Device
     from chunkfold.kernels.device.host import all_devices, default_devices, devices, split
     from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
@@ -95,7 +97,9 @@ _HOMES = {
         "box",
         "strides_along",
     ),
+    "chunkfold.kernels.catalogue.distinct": ("approx_nunique",),
     "chunkfold.kernels.catalogue.histograms": ("histogram",),
+    "chunkfold.kernels.catalogue.quantiles": ("quantile",),
     "chunkfold.kernels.device.host": (
         "all_devices",
         "default_devices",
@@ -140,6 +144,7 @@ __all__ = [
     "Tuning",
     "VARIANTS",
     "all_devices",
+    "approx_nunique",
     "as_monoid",
     "bind",
     "bits",
@@ -159,6 +164,7 @@ __all__ = [
     "nonzero",
     "order_high",
     "order_low",
+    "quantile",
     "rank_high",
     "rank_low",
     "ratio",

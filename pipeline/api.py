@@ -160,6 +160,7 @@ def plan(
             requests=max(1, most_requests() // workers),
             memory_limit=memory_limit or memory_each(workers),
             fp64=all(one.fp64 for one in able),
+            buffer_bytes=min((one.max_alloc_bytes for one in able), default=None),
         )
     if isinstance(request, Plan):
         made = fitted(request, terms)

@@ -155,9 +155,10 @@ def test_the_public_names_are_these():
         "Accumulate", "BuildError", "BusyError", "CancelledError", "ChunkError", "ChunkfoldError",
         "ClusterError", "Device", "DeviceError", "ExactArray", "IncompleteError", "JobError",
         "LocalOpenCLCluster", "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Result",
-        "Results", "Run", "SourceError", "TimeLimitError", "bits", "concatenate", "devices",
-        "first", "fma", "gap",
+        "Results", "Run", "SourceError", "TimeLimitError", "approx_nunique", "bits",
+        "concatenate", "devices", "first", "fma", "gap",
         "histogram", "lookup", "lower", "magnitude", "nonzero", "order_high", "order_low", "plan",
+        "quantile",
         "rank_high", "rank_low", "ratio", "real", "reduce", "submit", "upper", "where", "wide",
     ]  # fmt: skip
     for name in cf.__all__:

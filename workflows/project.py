@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from distributed import Client
 
-from chunkfold.api import stream
+from chunkfold.api import stream, submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.planning.asking import asked
@@ -108,6 +108,12 @@ def write_projection(
     ChunkfoldError
         If the reduction fails; nothing is then written.
     """
+    if request.reads_again:  # results are not there before all of it was read once
+        found = submit(request, client=client, on_event=on_event)
+        found.result()
+        with staged(out, overwrite=overwrite) as made:
+            write_zarr(made, {"": found.results})
+        return open_node(out)
     with staged(out, overwrite=overwrite) as made:
         run = stream(request, ZarrTiles(made, out), client=client, on_event=on_event)
         run.result()

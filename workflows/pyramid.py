@@ -286,6 +286,8 @@ def _refuse_op(request: Request, name: str) -> None:
     monoid = request.options.monoids[0]
     if name in OWN_AXES:
         raise PlanError(f"{name} has axes of its own: levels of an image have none")
+    if request.reads_again:
+        raise PlanError(f"{name} may read the image several times; a pyramid reads it once")
     if request.bound().accumulator.uses_index:
         raise PlanError(f"{name} tells positions, or may depend on them: a level has none")
     if len(request.sources) > 1 or (monoid.inputs > 1 and is_known(monoid) and not monoid.weights):

@@ -34,6 +34,8 @@ class Partial:
     count: int | np.ndarray = 0
     """Elements folded into each output, skipped ones among them: int64 of shape (outputs,), or one
     number where it is the same for all."""
+    chosen: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Keys of elements that were chosen of each output, by the statistic that they are for."""
 
     @property
     def outputs(self) -> int:
@@ -44,7 +46,8 @@ class Partial:
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         rows = sum(wide.at.nbytes + wide.tables.nbytes for wide in self.wide.values())
-        return rows + sum(array.nbytes for array in self.arrays.values())
+        both = (*self.arrays.values(), *self.chosen.values())
+        return rows + sum(array.nbytes for array in both)
 
     def part(self, outputs: slice) -> Partial:
         """View a run of the outputs."""
@@ -55,7 +58,8 @@ class Partial:
                 wide[name] = Wide(rows.at[some] - outputs.start, rows.tables[some])
         arrays = {name: array[outputs] for name, array in self.arrays.items()}
         count = self.count[outputs] if isinstance(self.count, np.ndarray) else self.count
-        return Partial(arrays, wide, count)
+        chosen = {name: array[outputs] for name, array in self.chosen.items()}
+        return Partial(arrays, wide, count, chosen)
 
 
 def unpack(accumulator: Accumulator, raw: np.ndarray, outputs: int) -> Partial:
@@ -166,6 +170,7 @@ def assembled(
         return tiles[0][1]
     whole = zero_partial(accumulator, math.prod(outputs))
     rows: dict[str, list[Wide]] = {}
+    chosen: dict[str, np.ndarray] = {}
     counts = np.zeros(outputs, np.int64)
     for place, partial in tiles:
         shape = tuple(along.stop - along.start for along in place)
@@ -173,13 +178,18 @@ def assembled(
         for name, array in partial.arrays.items():
             grid = whole.arrays[name].reshape(outputs + array.shape[1:])
             grid[place] = array.reshape(shape + array.shape[1:])
+        for name, array in partial.chosen.items():
+            if name not in chosen:
+                chosen[name] = np.zeros((*outputs, *array.shape[1:]), array.dtype)
+            chosen[name][place] = array.reshape(shape + array.shape[1:])
         for name, wide in partial.wide.items():
             within = np.unravel_index(wide.at, shape)
             at = [n + along.start for n, along in zip(within, place, strict=True)]
             moved = np.ravel_multi_index(at, outputs)
             rows.setdefault(name, []).append(Wide(np.asarray(moved), wide.tables))
     wides = {name: joined(several) for name, several in rows.items()}
-    return Partial(whole.arrays, wides, counts.reshape(-1))
+    kept = {name: array.reshape(-1, *array.shape[len(outputs) :]) for name, array in chosen.items()}
+    return Partial(whole.arrays, wides, counts.reshape(-1), kept)
 
 
 def joined(several: Sequence[Wide]) -> Wide:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -65,6 +65,8 @@ def bind(
     exact: bool = False,
     packings: Sequence[Packing | None] = (),
     keyed: bool = False,
+    outputs: int = 1,
+    keeping: bool = False,
 ) -> Bound:
     """Decide every dtype and lay several monoids over one accumulator.
 
@@ -87,6 +89,10 @@ def bind(
         For each input how values are made of its elements; none: they are the values.
     keyed
         Whether elements are folded by key: then accumulators count their own.
+    outputs
+        How many results there will be, of all groups.
+    keeping
+        Whether there is memory for all elements of an output, of which some may be chosen.
 
     Monoids that are `masked` all are; the last dtype is then the mask's.
 
@@ -123,7 +129,7 @@ def bind(
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
         one = named.for_pair(native) if apart else named
-        monoid = one.for_dtype(value, exact=exact)
+        monoid = one.for_dtype(value, exact=exact, outputs=outputs, keeping=keeping)
         if whole and not monoid.unbounded:
             raise MonoidError(
                 f"dtype=object is for sums, products and differences of integers, not for "
@@ -338,7 +344,8 @@ def _components(
     counted = absent is not None or keyed
     names = [name for name, rule in monoid.fields.items() if counted or rule != COUNT]
     fields = [_field(monoid, name, trees, values, fp64) for name in names]
-    tables = [component(field) for field in fields if field.entries]
+    # To add integers is a monoid, whatever `lift` gives.
+    tables = [replace(component(field), rtol=None) for field in fields if field.entries]
     scalars = [field for field in fields if not field.entries]
     if trees.states:
         ended = [

@@ -37,10 +37,11 @@ def evaluate(
     """Return what a reduction of arrays in memory gives; parameters as `Monoid.evaluate`."""
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     axes = _axes(axis, len(shape))
-    bound = bind([monoid], [array.dtype for array in arrays], dtype=dtype, ddof=ddof, exact=exact)
-    accumulator = bound.accumulator.with_limbs()
     kept = tuple(n for n in range(len(shape)) if n not in axes)
     outputs = math.prod(shape[n] for n in kept)
+    given = [array.dtype for array in arrays]
+    bound = bind([monoid], given, dtype=dtype, ddof=ddof, exact=exact, outputs=outputs)
+    accumulator = bound.accumulator.with_limbs()
     count = math.prod(shape[n] for n in axes)
     if not count and monoid.on_empty == "error":
         raise MonoidError(f"{monoid.name!r} of no elements has no value")
@@ -53,7 +54,14 @@ def evaluate(
     with np.errstate(all="ignore"):
         found = evaluated(accumulator, elements)
     partial = Partial({slot.name: found[slot.name] for slot in accumulator.slots}, count=count)
-    done = bound.statistics[0].finish(partial, shape, axes)
+    (statistic,) = bound.statistics
+    if (more := statistic.further(partial, shape, axes)) is not None:
+        along = [1 if n in axes else size for n, size in enumerate(shape)]
+        slots = [slot.reshape(along if slot.size == outputs else ()) for slot in more.slots]
+        again = more.monoid(0, len(slots)).alike(statistic.monoid)
+        own = arrays[: len(arrays) - monoid.slots]
+        return evaluate(again, [*own, *slots], axis, dtype=dtype, ddof=ddof, exact=exact)
+    done = statistic.finish(partial, shape, axes)
     return done.reshape((*(shape[n] for n in kept), *done.shape[1:]))
 
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.accumulator.sums import exact_sums
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.monoid.context import Context
+from chunkfold.kernels.monoid.further import Further
 from chunkfold.kernels.monoid.monoid import Monoid
 
 
@@ -62,18 +64,10 @@ class Statistic:
         RangeError
             If a result does not fit its dtype.
         """
-        fields: dict[str, Any] = {
-            name: ExactArray(exact_sums(partial, slot, self.limbs[name]))
-            if name in self.limbs
-            else partial.arrays[slot]
-            for name, slot in self.slots.items()
-        }
         self._check_present(partial)
-        counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
-        fields |= dict.fromkeys(self.counted, counts)
+        context = self._context(shape, axes)
         try:
-            context = Context(self.value, shape, axes, self.ddof, self.result, self.inputs)
-            found = self.monoid.finish(fields, context)
+            found = self.monoid.finish(self._fields(partial), context)
             if isinstance(found, ExactArray):
                 found = found.rounded(context.floats)
             done = np.asarray(found)
@@ -89,6 +83,40 @@ class Statistic:
                 f"{partial.outputs} outputs"
             )
         return done if self.result is None else done.astype(self.result)
+
+    def further(
+        self, partial: Partial, shape: tuple[int, ...] = (), axes: tuple[int, ...] = ()
+    ) -> Further | None:
+        """Return what is to be read once more before there is a result; parameters as `finish`."""
+        if self.monoid.further is None:
+            return None
+        return self.monoid.further(self._fields(partial), self._context(shape, axes))
+
+    @property
+    def chooser(self) -> Chooser | None:
+        """How elements are chosen, if its results are made of some."""
+        choice = self.monoid.choice
+        if choice is None:
+            return None
+        key = self.slots[choice.key]
+        count = self.slots.get(choice.count)
+        return Chooser(self.name, int(key[1:].partition("_")[0]), count, choice.ranks)
+
+    def _fields(self, partial: Partial) -> dict[str, Any]:
+        fields: dict[str, Any] = {
+            name: ExactArray(exact_sums(partial, slot, self.limbs[name]))
+            if name in self.limbs
+            else partial.arrays[slot]
+            for name, slot in self.slots.items()
+        }
+        counts = np.broadcast_to(np.int64(partial.count), partial.outputs)
+        fields |= dict.fromkeys(self.counted, counts)
+        if self.monoid.choice is not None:
+            fields["chosen"] = partial.chosen[self.name]
+        return fields
+
+    def _context(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Context:
+        return Context(self.value, shape, axes, self.ddof, self.result, self.inputs)
 
     def _check_present(self, partial: Partial) -> None:
         """See that a condition left something of every output, unless there were no elements."""

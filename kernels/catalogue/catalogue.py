@@ -12,6 +12,7 @@ import numpy as np
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finishes
 from chunkfold.kernels.catalogue.differences import DOT, FIRST_MISMATCH, MAX_ABS_DIFF, SUM_SQ_DIFF
+from chunkfold.kernels.catalogue.distinct import MODE, NUNIQUE, approx_nunique
 from chunkfold.kernels.catalogue.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
 from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.catalogue.integers import (
@@ -23,6 +24,7 @@ from chunkfold.kernels.catalogue.integers import (
     few_added_up,
 )
 from chunkfold.kernels.catalogue.moments import NORM1, NORM2, STD, SUMSQ, VAR
+from chunkfold.kernels.catalogue.quantiles import quantile
 from chunkfold.kernels.catalogue.weighted import (
     SUM_OF_WEIGHTS,
     WEIGHTED_MEAN,
@@ -224,8 +226,12 @@ _CATALOGUE = (
     WEIGHTED_STD,
     SUM_OF_WEIGHTS,
     histogram(),
+    quantile(0.5),
+    MODE,
+    NUNIQUE,
+    approx_nunique(),
 )  # fmt: skip
-_SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std")
+_SKIPPING = ("sum", "prod", "min", "max", "argmin", "argmax", "mean", "var", "std", "median")
 """Those whose NaN-skipping forms have a name in NumPy."""
 
 _NAMED = {monoid.name: monoid for monoid in _CATALOGUE}

@@ -7,16 +7,17 @@ import re
 from collections.abc import Mapping
 
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
+from chunkfold.kernels.catalogue.distinct import OfEachValue
+from chunkfold.kernels.catalogue.quantiles import Quantiles, quantile
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
 
 _ELSEWHERE = {
     "average": "mean",
     "avg": "mean",
-    "median": "histogram",
-    "percentile": "histogram",
+    "percentile": "p95",
     "product": "prod",
-    "quantile": "histogram",
+    "quantile": "median",
     "stddev": "std",
     "stdev": "std",
     "total": "sum",
@@ -25,8 +26,14 @@ _ELSEWHERE = {
 """What other tools call reductions of the catalogue, or what comes nearest, to suggest ours."""
 
 
+_PERCENTILE = re.compile(r"(nan)?p(\d{1,3}(?:[._]\d+)?)")
+"""Names of percentiles: p95, p99.9, nanp5."""
+
+
 def is_known(monoid: Monoid) -> bool:
     """Whether a monoid is one that comes with chunkfold, under whatever name."""
+    if isinstance(monoid.sized, (Quantiles, OfEachValue)):
+        return True
     return any(_declared(monoid) == _declared(one) for one in CATALOGUE.values())
 
 
@@ -36,6 +43,11 @@ def _declared(monoid: Monoid) -> tuple[object, ...]:
     zero = dict(monoid.zero) if isinstance(monoid.zero, Mapping) else monoid.zero
     others = (monoid.instead, monoid.adapt, monoid.pair, monoid.exact)
     return (dict(monoid.fields), zero, lift, op, monoid.accumulate, *others)
+
+
+def is_percentile(op: str) -> bool:
+    """Whether a name is a percentile's."""
+    return _PERCENTILE.fullmatch(op) is not None
 
 
 def as_monoid(op: str | Monoid) -> Monoid:
@@ -52,6 +64,10 @@ def as_monoid(op: str | Monoid) -> Monoid:
         raise MonoidError(f"a reduction is a name or a Monoid, not {op!r}")
     if op in CATALOGUE:
         return CATALOGUE[op]
+    if (percentile := _PERCENTILE.fullmatch(op)) is not None:
+        skips, percent = percentile.groups()
+        found = quantile(float(percent.replace("_", ".")) / 100)
+        return found.skipping(f"nan{found.name}") if skips else found
     names = re.split(r"[,\s]+", op.strip())
     if len(names) > 1:
         raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")

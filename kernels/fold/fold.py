@@ -29,6 +29,8 @@ from chunkfold.kernels.program.options import Tuning
 
 _Again = tuple[Box, bool]
 """A box, and whether no accumulator holds anything before it."""
+Run = tuple[int, int, int]
+"""Accumulators next to each other: the first one, where it goes, and how many."""
 _MOST_REPEATS = 8
 """Launches that are kept prepared."""
 
@@ -124,6 +126,32 @@ class Fold:
             If anything enqueued so far failed.
         """
         return self._finishing()()
+
+    def copy_to(self, into: cl.Buffer, runs: Sequence[Run]) -> cl.Event:
+        """Enqueue copies of accumulators to a buffer, and start anew from zero; return the last.
+
+        For one accumulator of each output, as a fold of one split has, without tables.
+
+        Raises
+        ------
+        DeviceError
+            If the device refuses it.
+        """
+        assert self.splits == 1
+        assert self._tables is None
+        nbytes = self.accumulator.nbytes
+        with device_errors(self.opened.device, "copying accumulators"):
+            for begin, to, count in runs:
+                event: cl.Event = cl.enqueue_copy(
+                    self.launcher.queue,
+                    into,
+                    self._acc,
+                    byte_count=count * nbytes,
+                    src_offset=begin * nbytes,
+                    dst_offset=to * nbytes,
+                )
+        self._used = self._count = self._deposits = 0
+        return event
 
     def _finishing(self) -> Callable[[], Partial]:
         """Start the passes; return what waits for them and reads the partial back."""

@@ -15,7 +15,9 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.monoid import checks
 from chunkfold.kernels.monoid.accumulate import Accumulate, Number, Part
+from chunkfold.kernels.monoid.choice import Choice
 from chunkfold.kernels.monoid.context import Context, Fields, Finish
+from chunkfold.kernels.monoid.further import Further
 from chunkfold.kernels.monoid.tracing import first_kind, op_tree, traced
 
 KINDS = {
@@ -97,6 +99,9 @@ class Monoid:
     weights: int = field(default=0, kw_only=True)
     """How many inputs, the last ones, are weights of elements: NaN there is no gap, but makes NaN
     of the result."""
+    slots: int = field(default=0, kw_only=True)
+    """How many inputs, the last ones, have one element for each output, which an earlier read
+    found: `where` has no parameter for them, nor is what is NaN there a gap."""
     masked: bool = field(default=False, kw_only=True)
     """Whether there is one input more, behind these: of bools that say which elements are there."""
     skipna: bool = field(default=False, kw_only=True)
@@ -117,6 +122,21 @@ class Monoid:
     pair: Callable[[Sequence[np.dtype]], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place of two inputs that are apart (kernels/catalogue/apart.py): x0
     and x1 have dtypes of their own."""
+    sized: Callable[[np.dtype, int], Monoid] | None = field(default=None, kw_only=True)
+    """Makes what to fold in its place from the elements' dtype and the number of outputs, where
+    memory depends on both."""
+    choosing: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
+    """Makes what to fold in its place from the elements' dtype, where there is memory for all
+    elements of an output: its `choice` is then made among them."""
+    choice: Choice | None = field(default=None, kw_only=True)
+    """Which elements of each output `finish` wants to know beside the fields."""
+    reads: int = field(default=1, kw_only=True)
+    """How often the data are read, at most."""
+    labels: tuple[float, ...] = field(default=(), kw_only=True)
+    """Of the last axis of results, where each result has several values: which they are."""
+    further: Callable[[Fields, Context], Further | None] | None = field(default=None, kw_only=True)
+    """What is to be read once more, given the root's fields, before there is a result; None, or
+    nothing that it returns: `finish` has one."""
     exact: Monoid | None = field(default=None, kw_only=True)
     """What to fold in its place where results are to be exact, for elements of its kinds."""
 
@@ -171,10 +191,13 @@ class Monoid:
         """The ways to take in elements, each of fields of its own."""
         return cast("tuple[Accumulate, ...]", self.accumulate)
 
-    def for_dtype(self, dtype: np.dtype, *, exact: bool = False) -> Monoid:
+    def for_dtype(
+        self, dtype: np.dtype, *, exact: bool = False, outputs: int = 1, keeping: bool = False
+    ) -> Monoid:
         """Return the monoid that reduces elements of a dtype, which may be another one.
 
-        `exact` asks for the one without rounding, where there is one.
+        `exact` asks for the one without rounding, where there is one; `outputs` is how many
+        results there will be; `keeping` tells whether all elements of an output can be kept.
 
         Raises
         ------
@@ -191,11 +214,15 @@ class Monoid:
             found = other.for_dtype(dtype, exact=exact)
         elif exactly is not None and kind in exactly._kinds:
             found = exactly.for_dtype(dtype)
+        elif keeping and self.choosing is not None:
+            found = self.choosing(dtype)
+        elif self.sized is not None:
+            found = self.sized(dtype, outputs)
         elif self.adapt is not None:
             found = self.adapt(dtype)
         else:
             return self
-        return found._called_as(self)
+        return found.alike(self)
 
     def for_pair(self, dtypes: Sequence[np.dtype]) -> Monoid:
         """Return the monoid that reduces two inputs which are apart, under the same name.
@@ -210,9 +237,9 @@ class Monoid:
                 f"{self.name!r} reduces elements of one dtype, but no dtype holds both "
                 f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
             )
-        return self.pair(dtypes)._called_as(self)
+        return self.pair(dtypes).alike(self)
 
-    def _called_as(self, other: Monoid) -> Monoid:
+    def alike(self, other: Monoid) -> Monoid:
         """Return this one under another's name, that takes for absent what the other does."""
         return _copied(
             self,

@@ -190,10 +190,12 @@ class _Trace:
     def _absent(self) -> Node | None:
         """Return whether an element is missing, or `where` leaves it out."""
         pairs = list(zip(self._elements, self._values, strict=True))
-        found = [_missing(one, dtype) for one, dtype in pairs[: len(pairs) - self._monoid.weights]]
+        slots = self._monoid.slots
+        beside = self._monoid.weights + slots
+        found = [_missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
         masks = [one for one in found if one is not None] if self._monoid.skipna else []
         if self._monoid.where is not None:
-            there = self._called("where", self._monoid.where, *self._elements)
+            there = self._called("where", self._monoid.where, *self._elements[: len(pairs) - slots])
             if not isinstance(there, (Symbol, bool, np.bool_)):
                 raise self._error(f"where gives {there!r}; give a condition, as lambda x: x > 0")
             masks.append(

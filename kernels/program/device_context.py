@@ -23,6 +23,7 @@ from chunkfold.kernels.program.binaries import built
 from chunkfold.kernels.program.build_options import build_options, division, language_pragmas
 from chunkfold.kernels.program.header import divides, needs_fp64
 from chunkfold.kernels.program.options import KEYED, Tuning
+from chunkfold.kernels.program.texts import library
 
 _KEPT = 4
 """Pieces of memory kept that nobody has."""
@@ -90,9 +91,26 @@ class DeviceContext:
                 self._programs[key] = self._build(kernel_file, accumulator, tuning)
             return self._programs[key]
 
+    def standalone(self, kernel_file: str, *options: str) -> cl.Program:
+        """Build a kernel file that is of no reduction, or return it built before.
+
+        Raises
+        ------
+        BuildError
+            If it does not build.
+        """
+        key = (kernel_file, options, build_options(self.device))
+        with self._lock:
+            if key not in self._programs:
+                source = library(kernel_file)
+                self._programs[key] = self._built(source, (*build_options(self.device), *options))
+            return self._programs[key]
+
     def _build(self, kernel_file: str, accumulator: Accumulator, tuning: Tuning) -> cl.Program:
         source = program_source(self.device, kernel_file, accumulator, tuning)
-        options = program_options(self.device, kernel_file, tuning)
+        return self._built(source, program_options(self.device, kernel_file, tuning))
+
+    def _built(self, source: str, options: tuple[str, ...]) -> cl.Program:
         try:
             return built(self.context, self.handle, source, options, cache_folder("programs"))
         except cl.RuntimeError as error:

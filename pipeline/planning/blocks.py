@@ -53,6 +53,7 @@ def cut_blocks(
     *,
     carried: bool = False,
     results: float = 0,
+    whole: bool = False,
 ) -> tuple[Block, ...]:
     """Cut leaves into blocks of about equal cost.
 
@@ -70,6 +71,8 @@ def cut_blocks(
         Whether blocks bring what they read, so that it is in a client's and a worker's memory.
     results
         Bytes that a block leaves for each that it costs, where results leave as they come.
+    whole
+        Whether no tile may be shared by several blocks.
     """
     least, most = BLOCK_BYTES
     most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
@@ -79,7 +82,7 @@ def cut_blocks(
     of_tiles = costs.sum(axis=1)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)
     blocks = []
-    for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted)):
+    for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted, whole=whole)):
         within = absent[slice(*tiles), slice(*parts)]
         bits = np.packbits(within).tobytes() if within.any() else b""
         blocks.append(Block(number, tiles, parts, bits))
@@ -90,10 +93,12 @@ Run = tuple[int, int]
 """A first number, and the one behind the last."""
 
 
-def _runs(costs: np.ndarray, of_tiles: np.ndarray, wanted: float) -> Iterator[tuple[Run, Run]]:
+def _runs(
+    costs: np.ndarray, of_tiles: np.ndarray, wanted: float, *, whole: bool
+) -> Iterator[tuple[Run, Run]]:
     """Yield runs of tiles that are light, whole, and runs of parts of those that are heavy."""
     parts, begin = costs.shape[1], 0
-    heavy = np.flatnonzero((of_tiles >= 2 * wanted) & (parts > 1))
+    heavy = np.flatnonzero((of_tiles >= 2 * wanted) & (parts > 1) & (not whole))
     for tile in [*heavy.tolist(), len(of_tiles)]:
         for first, last in even_runs(of_tiles[begin:tile], wanted):
             yield (begin + first, begin + last), (0, parts)

@@ -13,6 +13,7 @@ import numpy as np
 
 from chunkfold.grid import Axis, Cells, Piece
 from chunkfold.kernels import KeyedBox, keyed_box
+from chunkfold.kernels.fold.fold import Run
 from chunkfold.kernels.geometry import Box, box, c_strides
 from chunkfold.planning.held_inputs import HeldInput
 
@@ -369,6 +370,32 @@ class Layout:
             **self._strided(pieces, within, staged, held),
         )
 
+    def kept_leaf_box(
+        self,
+        pieces: Sequence[Piece],
+        within: Sequence[slice],
+        *,
+        indexed: bool,
+        staged: int = 1,
+        held: Sequence[HeldInput] = (),
+    ) -> tuple[Box, list[Run]]:
+        """Describe one whose elements are all kept, as `leaf_box`: rows of outputs.
+
+        A row is one element of each output; the runs say which of the rows of the box follow each
+        other among those of the tile.
+        """
+        del indexed
+        order = (*self.reduced, *self.kept)
+        shape = [within[n].stop - within[n].start for n in range(len(within))]
+        own, given = c_strides(shape), self._strided(pieces, within, staged, held)
+        if given:
+            each = given["others"]
+            given["others"] = [one and [one[n] for n in order] for one in each]
+        made = box([shape[n] for n in order], (), strides=[own[n] for n in order], **given)
+        firsts = [pieces[n].position + within[n].start for n in self.reduced]
+        extents = [self.shape[n] for n in self.reduced]
+        return made, runs_within(extents, firsts, [shape[n] for n in self.reduced])
+
     def _indices(
         self, pieces: Sequence[Piece], within: Sequence[slice], *, indexed: bool
     ) -> dict[str, Any]:
@@ -410,6 +437,25 @@ class Layout:
         tiles = np.unravel_index(tile, self._tile_grid) if self.axes else ()
         parts = np.unravel_index(part, grid) if self.axes else ()
         return [a * n + b for a, b, n in zip(tiles, parts, grid, strict=True)]
+
+
+def runs_within(extents: Sequence[int], firsts: Sequence[int], shape: Sequence[int]) -> list[Run]:
+    """Return the runs of a box's positions that follow each other in C order, in all extents.
+
+    >>> runs_within((5, 4), (2, 0), (3, 4)), runs_within((5, 4), (2, 1), (2, 2))
+    ([(0, 8, 12)], [(0, 9, 2), (2, 13, 2)])
+    """
+    inner = len(shape)
+    while inner > 1 and shape[inner - 1] == extents[inner - 1]:
+        inner -= 1
+    along, strides = max(inner - 1, 0), c_strides(extents)
+    count = math.prod(shape[along:])
+    outer = itertools.product(*(range(n) for n in shape[:along]))
+    start = sum(first * stride for first, stride in zip(firsts, strides, strict=True))
+    return [
+        (number * count, start + sum(a * b for a, b in zip(at, strides, strict=False)), count)
+        for number, at in enumerate(outer)
+    ]
 
 
 @lru_cache(maxsize=64)

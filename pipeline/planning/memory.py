@@ -62,6 +62,7 @@ def projected(
     keys: Keys | None = None,
     beside: Sequence[HeldInput] = (),
     leaving: int = 0,
+    kept: int = 0,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
 
@@ -72,8 +73,9 @@ def projected(
     may wait on one worker for their siblings; roots wait where they are, but where results leave as
     they come: of all those, `leaving` bytes, a few blocks' wait then.
 
-    Of each output there is one for each group of `keys`, which a worker holds whole, and of which
-    each block has some on its device, beside exact sums in limbs.
+    `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
+    group of `keys`, which a worker holds whole, and of which each block has some on its device,
+    beside exact sums in limbs.
     """
     in_flight = max(
         source.reading_bytes(leaf_bytes, _touched(layout, source)) for source in sources
@@ -100,7 +102,7 @@ def projected(
     return Memory(
         staging=threads * ring_slots(readers) * leaf_bytes * len(sources),
         decoding=readers * 2 * in_flight,
-        accumulators=threads * (3 * partial + tables + slabs) + waiting + roots + held,
+        accumulators=threads * (3 * partial + tables + slabs + kept) + waiting + roots + held,
         fetching=fetching,
     )
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from distributed.protocol.pickle import dumps, loads
 
 from chunkfold.kernels import Accumulator, Bound, Device, Packing
+from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.keeping import choosers_of
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.memory import Memory
 from chunkfold.planning.missing_chunks import ListingTerms, Stored, with_objects
@@ -109,6 +111,16 @@ class Plan:
     def ops(self) -> tuple[str, ...]:
         """What results go by."""
         return tuple(statistic.name for statistic in self.bound.statistics)
+
+    @property
+    def choosers(self) -> tuple[Chooser, ...]:
+        """What is chosen of the elements of each output, where blocks keep them."""
+        return choosers_of(self.request, self.terms)
+
+    @property
+    def reads(self) -> int:
+        """How often the data are read, at most: more than once for order statistics."""
+        return max(statistic.monoid.reads for statistic in self.bound.statistics)
 
     @property
     def rounding(self) -> tuple[str, ...]:

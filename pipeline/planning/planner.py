@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,12 +15,14 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels import Accumulator
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
+from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
 from chunkfold.planning.missing_chunks import StoredLeaves
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
+from chunkfold.planning.slots import refuse_large_slots
 from chunkfold.planning.staffing import READERS
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
@@ -66,18 +69,20 @@ def make_plan(
         request.options.memory_bytes or math.inf,
         MEMORY_SHARE * (terms.memory_limit or math.inf),
     ]
-    known = tuple(listings or [None] * len(request.sources))
-    planned = partial(_planned, request=request, listings=known, terms=terms, most=min(limits))
-    ways, staged = partial(_layouts, request), partial(_staged, request.sources)
-    likely = itertools.chain(
-        # First those that leave as much again for what is beside it.
-        (one for one in ways() if 2 * staged(one) <= min(limits)),
-        (one for one in ways() if staged(one) <= min(limits) < 2 * staged(one)),
-    )
-    for plan in map(planned, likely):
-        if plan.memory.total <= min(limits):
-            return plan
-    plan = planned(min(ways(), key=leaf_elements))
+    known, most = tuple(listings or [None] * len(request.sources)), min(limits)
+    keeping, request = replace(request, keeping=True), replace(request, keeping=False)
+    windows = any(axis.window for axis in request.chosen)  # whose elements are not kept
+    if (
+        not windows
+        and saves_reads(request, terms)
+        and (plan := _fitting(keeping, known, terms, most))
+    ):
+        return plan
+    refuse_large_slots(request)
+    if plan := _fitting(request, known, terms, most):
+        return plan
+    least = min(_layouts(request), key=leaf_elements)
+    plan = _planned(least, request, known, terms, most)
     allowed = size_text(int(min(limits)))
     if limits[1] < limits[0]:
         allowed += f" ({MEMORY_SHARE:.0%} of its limit of {size_text(terms.memory_limit or 0)})"
@@ -88,6 +93,25 @@ def make_plan(
         + "more memory, or smaller chunks or selections"
         + _hint(plan)
     )
+
+
+def _fitting(
+    request: Request, listings: tuple[Listing | None, ...], terms: Terms, most: float
+) -> Plan | None:
+    """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
+    ways, staged = partial(_layouts, request), partial(_staged, request.sources)
+    likely = itertools.chain(
+        # First those that leave as much again for what is beside it.
+        (one for one in ways() if 2 * staged(one) <= most),
+        (one for one in ways() if staged(one) <= most < 2 * staged(one)),
+    )
+    for layout in likely:
+        if request.keeping and not keepable(request, layout, terms):
+            continue
+        plan = _planned(layout, request, listings, terms, most)
+        if plan.memory.total <= most:
+            return plan
+    return None
 
 
 def fitted(plan: Plan, terms: Terms) -> Plan:
@@ -175,6 +199,7 @@ def _planned(
             partial_bytes,
             carried=carried,
             results=leaving / max(1.0, float(costs.sum())),
+            whole=request.keeping,
         )
         if layout.elements
         else ()
@@ -198,6 +223,7 @@ def _planned(
             keys,
             request.held,
             leaving,
+            kept_bytes(request, layout, terms),
         )
         if needed.total <= most:
             break

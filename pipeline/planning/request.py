@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -35,6 +36,8 @@ class Request:
     """The groups of elements that have the same label."""
     held: tuple[HeldInput, ...] = ()
     """Inputs that lack axes of the sources: weights, then a mask."""
+    keeping: bool = False
+    """Whether blocks keep all elements of an output, to choose some: decided by planning."""
     data_arrays: DataArrays | None = None
     """What xarray holds of the sources, if they were given as its arrays."""
     streams: bool = False
@@ -57,6 +60,11 @@ class Request:
         return 1 if self.grouping is None else self.grouping.count
 
     @property
+    def reads_again(self) -> bool:
+        """Whether the data may be read more than once."""
+        return any(one.monoid.reads > 1 for one in self.bound().statistics)
+
+    @property
     def per_output(self) -> tuple[str, ...]:
         """Ops of which each output has a result."""
         return tuple(name for name in self.options.names if name not in self.of_all_alone)
@@ -66,20 +74,31 @@ class Request:
         each = tuple(self.chosen[n].window or 1 for n in axes)
         return (each,) * (self.levels - 1)
 
+    @property
+    def outputs(self) -> int:
+        """Number of outputs, each of which has a result for every group."""
+        kept = (n for n in range(len(self.chosen)) if n not in self.reduced)
+        return math.prod(self.chosen[n].outputs for n in kept)
+
     def bound(self, *, fp64: bool = True) -> Bound:
         """Bind the reductions to the sources' dtypes, for devices that have float64 or not."""
         if fp64 not in self._bounds:
-            self._bounds[fp64] = bind(
-                self.options.monoids,
-                [source.dtype for source in self.sources] + [one.values.dtype for one in self.held],
-                dtype=self.options.cast,
-                fp64=fp64,
-                ddof=self.options.ddof,
-                exact=self.options.exact,
-                packings=(*self.packings, *(None for _ in self.held)),
-                keyed=self.grouping is not None,
-            )
+            self._bounds[fp64] = self._bind(fp64)
         return self._bounds[fp64]
+
+    def _bind(self, fp64: bool) -> Bound:
+        return bind(
+            self.options.monoids,
+            [source.dtype for source in self.sources] + [one.values.dtype for one in self.held],
+            dtype=self.options.cast,
+            fp64=fp64,
+            ddof=self.options.ddof,
+            exact=self.options.exact,
+            packings=(*self.packings, *(None for _ in self.held)),
+            keyed=self.grouping is not None,
+            outputs=self.groups * self.outputs,
+            keeping=self.keeping,
+        )
 
     @cached_property
     def _bounds(self) -> dict[bool, Bound]:

@@ -93,6 +93,15 @@ def _reduced(plan: Plan) -> Iterator[str]:
         f"reduce    {', '.join(plan.ops)} over {' and '.join(over)} of {layout.shape}: "
         f"{layout.elements:,} elements, {size_text(plan.nbytes)}"
     )
+    if plan.choosers:
+        names = ", ".join(one.name for one in plan.choosers)
+        yield f"reads     1: for {names} a block keeps all elements of its outputs"
+    if plan.reads > 1:
+        several = [one.name for one in plan.bound.statistics if one.monoid.reads > 1]
+        yield (
+            f"reads     {plan.reads} at most, for {', '.join(several)}: "
+            f"{size_text(plan.reads * plan.nbytes)} in all"
+        )
 
 
 def _cut(plan: Plan) -> Iterator[str]:

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from dask.sizeof import sizeof
 
 from chunkfold.grid import Cells, Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
+from chunkfold.kernels.accumulator.chooser import Chooser
+from chunkfold.kernels.fold.fold import Run
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.finishing import Finishing
 from chunkfold.planning.group_keys import Keys
@@ -79,6 +82,8 @@ class Work:
     """Which group each element is in, where there are groups."""
     held: tuple[HeldInput, ...] = ()
     """Inputs behind the sources that lack axes of them."""
+    choosers: tuple[Chooser, ...] = ()
+    """What is chosen of the elements of each output, which blocks keep for that."""
     tasks: Division | None = None
     """Dask's, which make chunks of the sources; they do not travel."""
     finishing: Finishing | None = None
@@ -92,6 +97,22 @@ class Work:
         """Describe one whose elements have keys."""
         assert self.keys is not None
         return self.layout.keyed_leaf_box(pieces, within, self.keys.axes, **self._inputs)
+
+    def kept_box(
+        self, pieces: Sequence[Piece], within: Sequence[slice]
+    ) -> tuple[Box, list[Run]] | None:
+        """Describe one whose elements are all kept; None where none are."""
+        return self.layout.kept_leaf_box(pieces, within, **self._inputs) if self.choosers else None
+
+    @property
+    def groups_of_rows(self) -> np.ndarray | None:
+        """The number of the group of each element of an output; None if there are no groups."""
+        if self.keys is None:
+            return None
+        shape, reduced = self.layout.shape, self.layout.reduced
+        own = [shape[n] if n in self.keys.axes else 1 for n in reduced]
+        every = [shape[n] for n in reduced]
+        return np.broadcast_to(self.keys.codes.reshape(own), every).reshape(-1)
 
     @property
     def _inputs(self) -> dict[str, Any]:
@@ -107,7 +128,8 @@ class Work:
     @property
     def fills_implicitly(self) -> bool:
         """Whether of what is not stored it is enough to know how many elements it has."""
-        if self.held:  # elements that are alike may be weighed unlike
+        # Elements that are alike may be weighed unlike, and those that are kept are all brought.
+        if self.held or self.choosers:
             return False
         accumulator = self.accumulator
         # Of each group the first would have to be given to what reads indices.
@@ -187,6 +209,7 @@ class Work:
             plan.options.skips,
             None if plan.grouping is None else plan.grouping.keys,
             plan.held,
+            plan.choosers,
             tasks,
             Finishing.of(plan) if plan.request.streams else None,
         )

@@ -24,6 +24,8 @@ class Terms:
     """Bytes that distributed allows each, if it has a limit."""
     fp64: bool = True
     """Whether every device has float64."""
+    buffer_bytes: int | None = None
+    """Most of one buffer that every device has room for, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -51,4 +53,5 @@ class Workers:
             requests=max(1, most_requests() // self.neighbours),
             memory_limit=self.memory_limit,
             fp64=all(device.fp64 for device in self.devices),
+            buffer_bytes=min((one.max_alloc_bytes for one in self.devices), default=None),
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from chunkfold.decoding.decode_units import elements_of
 from chunkfold.grid import Piece
 from chunkfold.kernels import Box, KeyedBox
+from chunkfold.kernels.fold.fold import Run
 from chunkfold.kernels.fold.keyed.plan import way_of
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
@@ -43,6 +44,8 @@ class Read:
     region: so they are decoded in place, whatever their shape."""
     keyed: tuple[KeyedBox, Place] | None = None
     """Where keys are, where elements have some: to the kernels, and among those of the run."""
+    kept: tuple[Box, list[Run]] | None = None
+    """Where elements are that are all kept, to the kernels, and in which rows of the tile."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,8 @@ def reads_of(
     layout, found = work.layout, itertools.count()
     cut_axes = _cut_axes(work, window)
     indexed = work.accumulator.uses_index
-    whole_run = window.outputs == 1 and not (indexed or work.keys or work.held)
+    placed = indexed or work.keys or work.held or work.choosers
+    whole_run = window.outputs == 1 and not placed
     in_turn = whole_run and all_in_turn(work.sources)
     for part in window.parts:
         pieces = layout.leaf(window.tile, part.number)
@@ -168,6 +172,7 @@ def reads_of(
                     known=part.known,
                     in_turn=in_turn,
                     keyed=_keyed(work, pieces, within),
+                    kept=work.kept_box(pieces, within),
                 )
 
 

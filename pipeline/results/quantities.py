@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from chunkfold.kernels import CATALOGUE
+from chunkfold.kernels.catalogue.named import is_percentile
 
 
 class Kind(Enum):
@@ -67,6 +68,11 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "bitwise_xor": Quantity(Kind.BITS),
         "dot": Quantity(),
         "sum_sq_diff": Quantity(Kind.SQUARED),
+        "median": Quantity(Kind.LEVEL, "median"),
+        "mode": Quantity(Kind.ELEMENT, "mode"),
+        "nunique": Quantity(),
+        "approx_nunique": Quantity(),
+        "quantile": Quantity(Kind.LEVEL),
         "weighted_sum": Quantity(),
         "weighted_mean": Quantity(Kind.LEVEL, "mean"),
         "weighted_var": Quantity(Kind.SQUARED, "variance"),
@@ -97,6 +103,8 @@ def quantity_of(op: str) -> Quantity:
     ('standard_deviation', 'OTHER')
     """
     plain = op.removeprefix("nan") if op in CATALOGUE else op
+    if is_percentile(op):
+        return QUANTITIES["quantile"]
     return QUANTITIES.get(plain, Quantity())
 
 

@@ -26,7 +26,9 @@ from chunkfold.sources.source import Source
 if TYPE_CHECKING:
     import xarray
 
-OWN_AXES: Mapping[str, str] = MappingProxyType({"histogram": "bin", "minmax": "extreme"})
+OWN_AXES: Mapping[str, str] = MappingProxyType(
+    {"histogram": "bin", "minmax": "extreme", "quantile": "quantile"}
+)
 """Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")
 _TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
@@ -137,6 +139,9 @@ class Results(Mapping[str, Result]):
         along = dict(self.labels.coordinates())
         if grouping is not None:
             along[grouping.axis] = Coordinate(grouping.axis, (grouping.axis,), grouping.groups)
+        for one in self.plan.options.monoids:
+            if one.labels and (name := OWN_AXES.get(one.name)):
+                along[name] = Coordinate(name, (name,), np.array(one.labels))
         return along
 
     @cached_property

@@ -54,7 +54,7 @@ class Backend(Protocol):
         """Find out who is there."""
 
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
-        """Get ready for a run."""
+        """Get ready for a run, or for the next read of one."""
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Start a block; `done` is called from any thread. Returns what `release` takes."""
@@ -110,6 +110,7 @@ class InProcess:
 
     def start(self, work: Work, emit: OnEvent, cancelled: Callable[[], bool]) -> None:
         """Remember the run."""
+        self._end_tasks()
         self._work, self._emit, self._cancelled = work, emit, cancelled
         if work.tasks is not None:
             self._tasks = ThreadPoolExecutor(self._owned.readers, "chunkfold-task")
@@ -170,10 +171,14 @@ class InProcess:
         """Let running blocks end at their next leaf, and wait for them."""
         self._stopped.set()
         self._blocks.shutdown(cancel_futures=True)
+        self._end_tasks()
+        close_idle()  # the caller may want to write to them now
+
+    def _end_tasks(self) -> None:
         if self._tasks is not None:
             self._tasks.shutdown(cancel_futures=True)
             self._shared.stop()
-        close_idle()  # the caller may want to write to them now
+            self._tasks = None
 
 
 def _settle(done: Done, task: Callable[[], Folded]) -> None:

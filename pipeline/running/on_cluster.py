@@ -80,9 +80,12 @@ class OnCluster:
 
         Dask's client sends no more often.
         """
-        self._run = run
+        before, self._run = self._run, run
         with contextlib.suppress(Exception):  # a client that is closed: `workers` says so
-            listener_of(self._client).listen(self._client, run)
+            listener = listener_of(self._client)
+            listener.listen(self._client, run)
+            if before:
+                listener.leave(self._client, before)
 
     def workers(self) -> Workers:
         """Ask every worker for its device; see `DeviceWorkers.ask`."""
@@ -115,8 +118,10 @@ class OnCluster:
             listener_of(self._client).topic,
         )
         listener_of(self._client).tell(work.run, emit)
-        if work.tasks is not None:
-            self._shared = TasksThere(work, self._client)
+        if self._shared is not None:
+            self._shared.stop()
+        self._shared = None if work.tasks is None else TasksThere(work, self._client)
+        self._constants = None
         if work.constants.nbytes > WITHIN_BYTES:
             self._work = self._work.with_constants(Constants())
             keys = None if work.keys is None else work.keys.packed()

@@ -18,7 +18,8 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
-from chunkfold.kernels.accumulator.partial import assembled
+from chunkfold.kernels.accumulator.partial import Partial, assembled
+from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
@@ -31,7 +32,14 @@ from chunkfold.running.streaming import Sink, Streaming
 from chunkfold.settings import wait_seconds
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.report import Attempts, DeviceReport, Report, merge, told_apart
+from chunkfold.worker.report import (
+    Attempts,
+    DeviceReport,
+    Report,
+    merge,
+    read_again,
+    told_apart,
+)
 
 _TOGETHER = 64
 """Partials of all outputs that are combined at a time."""
@@ -55,7 +63,8 @@ class Run:
         """What happened so far; grows until the run has ended."""
         self._backend, self._devices, self._on_event = backend, devices, on_event
         self._report = Report(0, {})
-        self._engine: Engine | None = None
+        self._engines: list[Engine] = []
+        """One for each read."""
         self._cancelled = threading.Event()
         self._ended = threading.Event()
         self._error: BaseException | None = None
@@ -64,8 +73,7 @@ class Run:
         self._summing = itertools.count()
         self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
-        self._work = Work.of(self.id, plan)
-        self._streaming = None if sink is None else Streaming(plan, self._work, sink)
+        self._sink, self._streaming = sink, cast("Streaming | None", None)
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
@@ -177,7 +185,7 @@ class Run:
     @property
     def attempts(self) -> Attempts:
         """What was begun more than once, since workers were lost or stopped."""
-        return Attempts() if self._engine is None else self._engine.attempts
+        return sum((engine.attempts for engine in self._engines), Attempts())
 
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
         """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
@@ -210,37 +218,14 @@ class Run:
     def _carry_out(self) -> None:
         began = time.monotonic()
         try:
-            self._emit(
-                RunStarted(
-                    self.id,
-                    self.plan.name,
-                    self.plan.ops,
-                    len(self.plan.blocks),
-                    self.plan.nbytes,
-                    told_apart(self._devices),
-                )
-            )
-            streaming = self._streaming
-            take = None if streaming is None else streaming.take
-            engine = Engine(
-                self.plan, self._backend, self.id, self._emit, self._cancelled.is_set, take
-            )
-            self._engine = engine
-            self._backend.start(self._work, engine.hear, self._cancelled.is_set)
-            roots = engine.execute()
-            for source in self.plan.sources:
-                source.check_unchanged()
-            self._report = merge(folded.report for _, folded in roots)
-            self._warn_of_laws()
-            if self._report.missed:
-                unlisted = {name: self.missing[name] for name in self._report.missed}
-                for told in self.plan.remarks(unlisted):
-                    warnings.warn(told, MissingWarning, stacklevel=1)
-            if streaming is None:
-                self._values = self._assembled(roots)
-            else:
-                self._summary = self._summarised([folded for _, folded in roots])
-                self._values = self._streamed(streaming)
+            plan, run = self.plan, self.id
+            found, pending = self._read(plan, run)
+            while pending:
+                plan, run = further_plan(plan, pending), f"{self.id}-{len(self._engines)}"
+                self._backend.listen(run)
+                more, pending = self._read(plan, run)
+                found |= more
+            self._values = {name: found[name] for name in self.plan.ops if name in found}
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
             _let_go(error)
@@ -255,6 +240,37 @@ class Run:
             finally:
                 self._ended.set()
 
+    def _read(self, plan: Plan, run: str) -> tuple[dict[str, Any], Pending]:
+        """Read the data once; return results, and what needs another read."""
+        devices = told_apart(self._devices)
+        self._emit(RunStarted(run, plan.name, plan.ops, len(plan.blocks), plan.nbytes, devices))
+        work = Work.of(run, plan)
+        streaming = None if self._sink is None else Streaming(plan, work, self._sink)
+        self._streaming = streaming
+        take = None if streaming is None else streaming.take
+        engine = Engine(plan, self._backend, run, self._emit, self._cancelled.is_set, take)
+        self._engines.append(engine)
+        self._backend.start(work, engine.hear, self._cancelled.is_set)
+        roots = engine.execute()
+        for source in plan.sources:
+            source.check_unchanged()
+        report = merge(folded.report for _, folded in roots)
+        self._report = report if len(self._engines) == 1 else read_again(self._report, report)
+        if plan is self.plan:
+            self._warn()
+        if streaming is None:
+            return self._results_of(plan, _whole(plan, work, roots))
+        self._summary = self._summarised([folded for _, folded in roots])
+        return self._streamed(streaming), []
+
+    def _warn(self) -> None:
+        """Say what was found out about laws, and about chunks."""
+        self._warn_of_laws()
+        if self._report.missed:
+            unlisted = {name: self.missing[name] for name in self._report.missed}
+            for told in self.plan.remarks(unlisted):
+                warnings.warn(told, MissingWarning, stacklevel=1)
+
     def _warn_of_laws(self) -> None:
         """Say which monoids' laws were tried in vain: what changes nothing proves nothing."""
         for name, moved in self._report.laws.items():
@@ -266,12 +282,12 @@ class Run:
                 )
                 warnings.warn(message, LawsWarning, stacklevel=1)
 
-    def _streamed(self, streaming: Streaming) -> Mapping[str, Any]:
+    def _streamed(self, streaming: Streaming) -> dict[str, Any]:
         """Wait until all results have left; return what stands for them."""
         values = streaming.end()
         self._nan = streaming.nan
         self._refuse_outputs_of_nothing(streaming.nothing)
-        return values
+        return dict(values)
 
     def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
         """Finish what is known of all outputs together."""
@@ -299,25 +315,22 @@ class Run:
             raise outcome
         return self._backend.gather(outcome)
 
-    def _assembled(self, roots: list[tuple[tuple[int, int], Folded]]) -> dict[str, Any]:
-        """Put every root where it belongs among the outputs, then finish them all at once."""
-        layout, work = self.plan.layout, self._work
-        tiles = [
-            (work.outputs_place(layout.tile_place(first + offset)), partial)
-            for (first, _), folded in roots
-            for offset, partial in enumerate(folded.partials)
-        ]
-        outputs = work.outputs_shape(layout.outputs_shape)
-        whole = assembled(self.plan.accumulator, outputs, tiles)
+    def _results_of(self, plan: Plan, whole: Partial) -> tuple[dict[str, Any], Pending]:
+        """Finish all outputs at once, but for what needs another read."""
+        layout = plan.layout
         self._refuse_outputs_of_nothing(int(np.sum(whole.count == 0)))
-        results = {}
-        for statistic in self.plan.bound.statistics:
+        results, pending = {}, []
+        for statistic in plan.bound.statistics:
+            more = statistic.further(whole, layout.by_window, layout.reduced_by_window)
+            if more is not None:
+                pending.append((statistic.monoid, more))
+                continue
             done = statistic.finish(whole, layout.by_window, layout.reduced_by_window)
-            grouped = self.plan.grouping is not None
+            grouped = plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
             result = self._shaped(done)
             results[statistic.name] = result[()] if result.ndim == 0 else result
-        return results
+        return results, pending
 
     def _refuse_outputs_of_nothing(self, nothing: int) -> None:
         """Refuse results that have no value since all of their chunks were left out."""
@@ -344,6 +357,18 @@ class Run:
         shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
         grouped = done.reshape((grouping.count, *shape, *done.shape[1:]))
         return np.moveaxis(grouped, 0, sum(n < first for n in alive))
+
+
+def _whole(plan: Plan, work: Work, roots: list[tuple[tuple[int, int], Folded]]) -> Partial:
+    """Put every root where it belongs among the outputs."""
+    layout = plan.layout
+    tiles = [
+        (work.outputs_place(layout.tile_place(first + offset)), partial)
+        for (first, _), folded in roots
+        for offset, partial in enumerate(folded.partials)
+    ]
+    outputs = work.outputs_shape(layout.outputs_shape)
+    return assembled(plan.accumulator, outputs, tiles)
 
 
 def _let_go(error: BaseException | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chunkfold.bad_chunks import Skipped, together
 from chunkfold.kernels import Device
@@ -131,6 +131,16 @@ class Attempts:
     """Tasks that were begun anew."""
     dropped: int = 0
     """Results of earlier attempts that came all the same, and were dropped."""
+
+    def __add__(self, other: Attempts) -> Attempts:
+        return Attempts(
+            self.stopped + other.stopped, self.again + other.again, self.dropped + other.dropped
+        )
+
+
+def read_again(report: Report, other: Report) -> Report:
+    """Add what another read of the same data reports: what it left out, the first one did too."""
+    return replace(merge([report, replace(other, skipped={})]), elements=report.elements)
 
 
 def bounded(timeline: Sequence[BlockTimes]) -> tuple[BlockTimes, ...]:

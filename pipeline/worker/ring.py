@@ -8,13 +8,17 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from typing import NamedTuple
 
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
+from chunkfold.kernels.fold.selection import Selection
+from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.planning.group_keys import DeviceKeys
+from chunkfold.planning.keeping import depth_of
 from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging
@@ -71,6 +75,8 @@ class Ring:
     def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
         """Read a window and fold it; raises as `Stream.fold`."""
         fold = self._begun(accumulator, tuning, window.outputs)
+        keeps = accumulator == self._work.accumulator  # else they were chosen before
+        kept = self._kept_for(window.outputs) if keeps else {}
         unforeseen: Iterator[tuple[Window, Read]] = iter(())
         if not self._comes_next(window):
             self._withdraw()
@@ -80,9 +86,9 @@ class Ring:
                 self._read_on(unforeseen)
                 if not self._underway or self._underway[0].window is not window:
                     break
-                self._consume(fold, *self._underway[0])
+                self._consume(fold, kept.values(), *self._underway[0])
                 self._underway.popleft()
-            partial = fold.finish()
+            partial = self._chosen(fold.finish(), kept)
         except BaseException:
             self._withdraw()
             self._put_off = deque(one for one in self._put_off if one[0] is not window)
@@ -96,6 +102,33 @@ class Ring:
         if self._keys is None:
             return Fold(opened, accumulator, tuning, outputs, self._queue)
         return KeyedFold(opened, accumulator, tuning, groups, outputs, self._queue)
+
+    def _kept_for(self, outputs: int) -> dict[int, Selection]:
+        """Return what keeps elements of so many outputs, by the component that folds their keys."""
+        work, made = self._work, dict[int, Selection]()
+        for number in {one.component for one in work.choosers}:
+            keys = with_components(work.accumulator, (number,))
+            tuning = self._owned.tuning(keys, work.variant, {"columns"})
+            made[number] = Selection(
+                self._owned.opened,
+                keys,
+                tuning,
+                outputs,
+                depth_of(work.layout),
+                self._queue,
+                work.groups_of_rows,
+                work.groups,
+            )
+        return made
+
+    def _chosen(self, partial: Partial, kept: Mapping[int, Selection]) -> Partial:
+        """Choose elements of each output, where these were kept."""
+        if not kept:
+            return partial
+        found = {
+            one.name: kept[one.component].chosen(one.wanted(partial)) for one in self._work.choosers
+        }
+        return replace(partial, chosen=found)
 
     def close(self) -> None:
         """Wait for readers, and for the device to let go of the buffers."""
@@ -154,6 +187,7 @@ class Ring:
     def _consume(
         self,
         fold: Fold | KeyedFold,
+        kept: Iterable[Selection],
         window: Window,
         read: Read,
         slot: Slot,
@@ -185,6 +219,9 @@ class Ring:
             event = fold.add(inputs, self._keys.at(place), layout, wait_for=uploads)
         else:
             event = fold.add(inputs, read.box, wait_for=uploads)
+        for one in kept:
+            assert read.kept is not None
+            event = one.add(inputs, *read.kept, wait_for=uploads)
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)

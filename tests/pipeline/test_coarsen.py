@@ -314,3 +314,13 @@ def test_windows_on_the_command_line_and_in_job_files(path: Path):
     assert job.options.boundary == "pad"
     same(cf.reduce(path / "air", job.options.op[0], axis="y", coarsen=job.options.coarsen,
                    boundary="pad"), want)  # fmt: skip
+
+
+def test_medians_of_windows_are_read_as_often_as_it_takes(tmp_path: Path):
+    array = hard("float32")
+    windows = {0: 5, 2: 2}
+    got = reduced(stored(array), ["median", "max"], coarsen=windows)
+    for op in got:
+        same(got[op], windowed(op, array, windows, "pad"), op)
+    made = project(stored(array), tmp_path / "out", "median", coarsen=windows, boundary="pad")
+    same(made["median"][...], got["median"])

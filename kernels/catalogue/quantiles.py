@@ -1,0 +1,280 @@
+"""Quantiles, the median and percentiles: exact, by as many reads as their digits take."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.catalogue.quantile_methods import CHOOSE, METHODS, interpolated, ranks
+from chunkfold.kernels.catalogue.radix import Radix, values_of
+from chunkfold.kernels.dtypes import kind_of
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.kernels.expressions.library import rank_high
+from chunkfold.kernels.monoid.choice import Choice
+from chunkfold.kernels.monoid.context import Context, Fields
+from chunkfold.kernels.monoid.further import Further
+from chunkfold.kernels.monoid.monoid import Monoid
+
+KINDS = "iuf"
+"""Of elements that have quantiles: numbers."""
+
+
+def quantile(q: float | Sequence[float], *, method: str = "linear") -> Monoid:
+    """Return the reduction that gives quantiles of the elements, exact ones.
+
+    It reads the data once where elements have up to 16 bits (and there are few outputs), else as
+    often as a plan says: twice of float32 and four times of float64, more for many outputs.
+
+    Parameters
+    ----------
+    q
+        From 0 to 1: a number, or several, which make a last axis of the results.
+    method
+        Any of NumPy's. Those that interpolate do so in float64, and round once.
+
+    Raises
+    ------
+    MonoidError
+        If a quantile is not from 0 to 1, or there is no such method.
+    """
+    return _declared(_name(q), _checked(q), method, single=np.ndim(q) == 0)
+
+
+def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> Monoid:
+    if method not in METHODS:
+        raise MonoidError(f"method of a quantile is {method!r}; there are: {', '.join(METHODS)}")
+    asked = Quantiles(name, q, method, single)
+    plain = asked(np.dtype(np.float32), 1)
+    return replace(plain, sized=asked, choosing=asked.choosing, labels=() if single else q)
+
+
+def _checked(q: Any) -> tuple[float, ...]:
+    try:
+        given = tuple(float(one) for one in np.atleast_1d(np.asarray(q)))
+    except (TypeError, ValueError):
+        given = ()
+    if not given or np.ndim(q) > 1 or not all(0 <= one <= 1 for one in given):
+        raise MonoidError(
+            f"quantiles are from 0 to 1, one or several, not {reprlib.repr(q)}: 0.95 is the 95th "
+            "percentile"
+        )
+    return given
+
+
+def _name(q: Any) -> str:
+    """Return what results call it: the percentile, where it is one."""
+    if np.ndim(q) or not isinstance(q, (int, float, np.number)):
+        return "quantile"
+    percent = float(round(100 * float(q), 10))
+    return "median" if percent == 50 else f"p{percent:g}".replace(".", "_").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Makes what is folded for quantiles, of a dtype and a number of outputs."""
+
+    name: str
+    q: tuple[float, ...]
+    method: str
+    single: bool
+    """Whether results have no axis of quantiles."""
+
+    def __call__(self, dtype: np.dtype, outputs: int) -> Monoid:
+        """Return what the first read folds."""
+        radix = Radix.of(dtype, outputs)
+        search = _Search(self, radix)
+        return Monoid(
+            self.name,
+            fields={"counts": f"int64[{radix.entries(0) + (kind_of(dtype) == 'f')}]"},
+            zero=0,
+            lift=radix.first_digit,
+            op="add",
+            kinds=KINDS,
+            casts=False,
+            reads=radix.reads,
+            finish=search.finish,
+            further=search.further if radix.reads > 1 else None,
+        )
+
+    def choosing(self, dtype: np.dtype) -> Monoid:
+        """Return what is folded where all elements of an output can be kept."""
+        return Monoid(
+            self.name,
+            fields={"least": "order", "most": "order", "n": "count"},
+            zero={"least": "highest", "most": "lowest", "n": 0},
+            lift={"least": rank_high, "most": rank_high, "n": 1},
+            op={"least": "min", "most": "max", "n": "add"},
+            kinds=KINDS,
+            casts=False,
+            choice=Choice("least", "n", self._ranks),
+            finish=partial(self._chosen, dtype),
+        )
+
+    def _ranks(self, n: np.ndarray) -> np.ndarray:
+        return ranks(self.method, n[:, None], np.array(self.q)[None, :])[0]
+
+    def _chosen(self, dtype: np.dtype, fields: Fields, context: Context) -> np.ndarray:
+        del context
+        n, keys = fields["n"], fields["chosen"]
+        _, towards = ranks(self.method, n[:, None], np.array(self.q)[None, :])
+        pairs = values_of(keys, dtype)
+        floats = kind_of(dtype) == "f"
+        nan = (n == 0) | (floats & (fields["most"] == np.iinfo(keys.dtype).max))
+        return self.results(pairs[:, :, 0], pairs[:, :, 1], towards, nan, dtype)
+
+    def results(
+        self,
+        low: np.ndarray,
+        high: np.ndarray,
+        towards: np.ndarray,
+        nan: np.ndarray,
+        dtype: np.dtype,
+    ) -> np.ndarray:
+        """Return quantiles between values of neighbouring ranks, (outputs, quantiles) each.
+
+        Raises
+        ------
+        MonoidError
+            If there is an output of nothing, and its dtype has no NaN.
+        """
+        floats = kind_of(dtype) == "f"
+        if self.method in CHOOSE:
+            if nan.any() and not floats:
+                raise MonoidError(
+                    f"{self.name!r} of no elements has no value of {dtype}; dtype='float64' gives "
+                    "NaN there"
+                )
+            values = np.where(towards == 0, low, high)
+        else:
+            values = interpolated(low, high, towards)
+        if floats or self.method not in CHOOSE:
+            values = np.where(nan[:, None], np.nan, values)
+            with np.errstate(over="ignore"):
+                values = values.astype(dtype if floats else np.float64)
+        return values[:, 0] if self.single else values
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is known of the ranks that are looked for, (outputs, ranks) each."""
+
+    below: np.ndarray
+    """Ranks among the elements that have the digits so far."""
+    prefix: np.ndarray
+    """Those digits, uint64."""
+    towards: np.ndarray
+    """How far from one rank to the next, (outputs, quantiles)."""
+    nan: np.ndarray
+    """Which outputs are NaN, whatever is found."""
+    slot: np.ndarray
+    """Which table counts each."""
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for ranks, before a read: what the reads before it have found."""
+
+    asked: Quantiles
+    radix: Radix
+    read: int = 0
+    found: _Found | None = None
+
+    def finish(self, fields: Fields, context: Context) -> np.ndarray:
+        """Return the quantiles, behind the last read."""
+        del context
+        found = self._after(fields)
+        pairs = self.radix.values(found.prefix, self.radix.reads)
+        several = len(self.asked.q)
+        low, high = pairs[:, :several], pairs[:, several:]
+        return self.asked.results(low, high, found.towards, found.nan, self.radix.dtype)
+
+    def further(self, fields: Fields, context: Context) -> Further | None:
+        """Return what the next read is to count."""
+        del context
+        found, read = self._after(fields), self.read + 1
+        slots, found = self._slots(found)
+        values = self.radix.values(slots, read)
+        shift = np.array([self.radix.shift(read)], values.dtype)
+        search = replace(self, read=read, found=found)
+        return Further((shift, *values.T), search.monoid)
+
+    def monoid(self, first: int, inputs: int) -> Monoid:
+        """Return what a later read folds; its shift and its prefixes are slots from `first` on."""
+        assert self.found is not None
+        count = 1 + int(self.found.slot.max(initial=0))
+        names = [f"c{n}" for n in range(count)]
+
+        def lift(x: Any, *slots: Any) -> dict[str, Any]:
+            shift, *prefixes = slots[first : first + 1 + count]
+            return {
+                name: self.radix.digit(self.read, x, prefix, shift)
+                for name, prefix in zip(names, prefixes, strict=True)
+            }
+
+        return Monoid(
+            self.asked.name,
+            inputs=1 + inputs,
+            slots=inputs,
+            fields=dict.fromkeys(names, f"int64[{self.radix.entries(self.read)}]"),
+            zero=dict.fromkeys(names, 0),
+            lift=lift,
+            op="add",
+            kinds=KINDS,
+            casts=False,
+            finish=self.finish,
+            further=self.further if self.read + 1 < self.radix.reads else None,
+        )
+
+    @cached_property
+    def _q(self) -> np.ndarray:
+        return np.array(self.asked.q)
+
+    def _after(self, fields: Fields) -> _Found:
+        """Return what is known behind a read: one digit more of every rank."""
+        if self.found is None:
+            counts = fields["counts"][:, None, :]
+            before = self._sought(counts[:, 0])
+        else:
+            counts = np.stack([fields[f"c{n}"] for n in range(len(fields))], axis=1)
+            before = self.found
+        digits = counts[:, :, : self.radix.entries(self.read)]
+        reached = np.cumsum(digits, axis=2)
+        below, prefix = np.empty_like(before.below), np.empty_like(before.prefix)
+        rows, most = np.arange(len(counts)), self.radix.entries(self.read) - 1
+        for n in range(below.shape[1]):
+            own, rank = reached[rows, before.slot[:, n]], before.below[:, n]
+            digit = np.minimum((own <= rank[:, None]).sum(axis=1), most)
+            passed = np.where(digit > 0, own[rows, digit - 1], 0)
+            below[:, n] = rank - passed
+            width = np.uint64(self.radix.widths[self.read])
+            prefix[:, n] = (before.prefix[:, n] << width) | digit.astype(np.uint64)
+        return replace(before, below=below, prefix=prefix)
+
+    def _sought(self, counts: np.ndarray) -> _Found:
+        """Return the ranks that are looked for, from the counts of the first read."""
+        entries = self.radix.entries(0)
+        n = counts[:, :entries].sum(axis=1)
+        nan = (n == 0) | counts[:, entries:].any(axis=1)
+        lower, towards = ranks(self.asked.method, n[:, None], self._q[None, :])
+        upper = np.minimum(lower + 1, np.maximum(n[:, None], 1) - 1)
+        below = np.concatenate([lower, upper], axis=1)
+        none = np.zeros(below.shape, np.int64)
+        return _Found(below, none.astype(np.uint64), towards, nan, none)
+
+    @staticmethod
+    def _slots(found: _Found) -> tuple[np.ndarray, _Found]:
+        """Give equal prefixes of an output one table: return the prefixes of tables, and which."""
+        order = np.argsort(found.prefix, axis=1, kind="stable")
+        ordered = np.take_along_axis(found.prefix, order, axis=1)
+        numbers = np.zeros(ordered.shape, np.int64)
+        numbers[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
+        slot = np.empty_like(numbers)
+        np.put_along_axis(slot, order, numbers, axis=1)
+        tables = np.repeat(ordered[:, :1], int(numbers.max(initial=0)) + 1, axis=1)
+        np.put_along_axis(tables, numbers, ordered, axis=1)
+        return tables, replace(found, slot=slot)

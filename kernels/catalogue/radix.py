@@ -1,0 +1,124 @@
+"""Order statistics by radix: digits of integers that sort like the elements, counted read by read.
+
+A read counts, for each output, how many elements have each value of a digit; the digit of a rank
+follows from the counts, and the next read counts the next digit of those elements alone whose
+digits so far are the rank's (Mahmoud, "Sorting: A Distribution Theory", 2000, ch. 6). Integers are
+counted, so results are the same for any chunks, devices and workers, and memory does not grow with
+the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunkfold.kernels.dtypes import from_order, kind_of
+from chunkfold.kernels.expressions.library import rank_high, where
+from chunkfold.kernels.expressions.symbols import Symbol
+
+TABLE_BYTES = 128 << 20
+"""Of the counters of all outputs, at most."""
+WHOLE_BITS, DIGIT_BITS = 19, 16
+"""Most bits of a key that are one digit; and of a digit, where a key has several."""
+
+
+@dataclass(frozen=True)
+class Radix:
+    """How elements of a dtype are cut into digits."""
+
+    dtype: np.dtype
+    """Of the elements' values."""
+    widths: tuple[int, ...]
+    """Bits of each digit, the highest first: one for each read."""
+
+    @classmethod
+    def of(cls, dtype: np.dtype, outputs: int) -> Radix:
+        """Choose digits for so many outputs: as few as tables of bounded size allow."""
+        bits = _key_bits(dtype) - _unused_bits(dtype)
+        room = TABLE_BYTES // (8 * max(1, outputs))
+        most = max(1, (room - 1).bit_length() - 1 if room > 2 else 1)
+        if bits <= min(most, WHOLE_BITS):
+            return cls(dtype, (bits,))
+        each = min(most, DIGIT_BITS)
+        full, rest = divmod(bits, each)
+        return cls(dtype, (each,) * full + (rest,) * (rest > 0))
+
+    @property
+    def reads(self) -> int:
+        """How often the data are read."""
+        return len(self.widths)
+
+    def entries(self, read: int) -> int:
+        """Return the values of a read's digit."""
+        return 1 << self.widths[read]
+
+    def first_digit(self, x: Symbol) -> Symbol:
+        """Return an element's highest digit; NaN has a number of its own, behind all digits."""
+        number = (self._key(x) >> self.shift(0)).astype(np.int64)
+        nan = np.int64(self.entries(0))
+        return where(np.isnan(x), nan, number) if x.dtype.kind == "f" else number
+
+    def digit(self, read: int, x: Symbol, found: Symbol, shift: Symbol) -> Symbol:
+        """Return an element's digit of a later read; -1 if those before are not those of `found`.
+
+        `shift` is an input too, so that all reads have one program.
+        """
+        key, width = self._key(x), self.widths[read]
+        low = shift.astype(key.dtype)
+        alike: Any = (key ^ self._key(found)) >> low >> width
+        digit = ((key >> low) & (self.entries(read) - 1)).astype(np.int64)
+        return where(alike == 0, digit, np.int64(-1))
+
+    def values(self, digits: np.ndarray, reads: int) -> np.ndarray:
+        """Return values that have the digits which so many reads have found, uint64.
+
+        They are numbers, infinities at most; floats of 16 bits are float32, as kernels have them.
+        """
+        keys = np.left_shift(digits, np.uint64(self.shift(reads - 1)))
+        bits = _key_bits(self.dtype)
+        offset = np.uint64(0 if self.dtype.kind == "u" else 1 << (bits - 1))
+        signed = (keys - offset).astype(f"{'u' if self.dtype.kind == 'u' else 'i'}{bits // 8}")
+        if kind_of(self.dtype) == "f":
+            unused = np.array((1 << _unused_bits(self.dtype)) - 1, signed.dtype)
+            signed = np.where(signed < 0, signed | unused, signed)
+        return values_of(signed, self.dtype)
+
+    def shift(self, read: int) -> int:
+        """Return how many bits of a key are below a read's digit."""
+        return sum(self.widths[read + 1 :]) + _unused_bits(self.dtype)
+
+    def _key(self, x: Symbol) -> Symbol:
+        """Return an unsigned integer that sorts like a value, both zeros alike."""
+        key = rank_high(x)
+        if key.dtype.kind == "u":
+            return key
+        least = 1 << (_key_bits(self.dtype) - 1)
+        shifted: Symbol = key.astype(np.dtype(f"u{key.dtype.itemsize}")) + least
+        return shifted
+
+
+def values_of(keys: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the values that have keys of `rank_high`: numbers, infinities at most.
+
+    Floats of 16 bits are float32, as kernels have them.
+    """
+    if kind_of(dtype) != "f":
+        return keys.astype(dtype)
+    wide = np.dtype(f"f{keys.dtype.itemsize}")
+    infinity = np.array(np.inf, wide).view(keys.dtype)
+    lowest = infinity ^ np.iinfo(keys.dtype).max ^ np.iinfo(keys.dtype).min
+    return from_order(np.clip(keys, lowest, infinity), wide, high=True)
+
+
+def _key_bits(dtype: np.dtype) -> int:
+    """Return the bits of a key: floats of 16 bits are float32 in kernels."""
+    return max(32, 8 * dtype.itemsize) if kind_of(dtype) == "f" else 8 * dtype.itemsize
+
+
+def _unused_bits(dtype: np.dtype) -> int:
+    """Return how many of its lowest bits tell nothing."""
+    if kind_of(dtype) != "f" or dtype.itemsize > 2:
+        return 0
+    return 13 if dtype.name == "float16" else 16

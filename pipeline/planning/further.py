@@ -1,0 +1,63 @@
+"""Plan another read of the same data, for what the reads before it have found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from chunkfold.kernels import Monoid
+from chunkfold.kernels.monoid.further import Further
+from chunkfold.planning.grouping import Grouping
+from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.planner import make_plan
+
+Pending = Sequence[tuple[Monoid, Further]]
+"""What was folded, and what is needed further of each."""
+
+
+def further_plan(plan: Plan, pending: Pending) -> Plan:
+    """Return the plan of the next read, for the same workers: nothing is opened or listed anew.
+
+    Raises
+    ------
+    PlanError
+        If it takes more memory than they have.
+    """
+    request, ops, slots = plan.request, list[Monoid](), list[np.ndarray]()
+    total = sum(len(more.slots) for _, more in pending)
+    for monoid, more in pending:
+        ops.append(more.monoid(len(slots), total).alike(monoid))
+        slots.extend(more.slots)
+    masks = request.held[len(request.held) - (request.options.mask is not None) :]
+    inputs = (_laid_out(one, plan) for one in slots)
+    asked = replace(request.options, op=tuple(ops), weights=None)
+    again = replace(request, options=asked, held=(*inputs, *masks))
+    return replace(make_plan(again, plan.listings, plan.terms), device=plan.device)
+
+
+def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
+    """Lay an element for each output along the axes that outputs, and groups, are along."""
+    if slot.size == 1:
+        return HeldInput("what was found so far", (), slot.reshape(()))
+    layout = plan.layout
+    shape, kept = layout.outputs_shape, layout.kept
+    if plan.grouping is not None:
+        return _by_labels(slot.reshape(plan.groups, *shape), kept, plan.grouping)
+    each = slot.reshape(shape)
+    for n in layout.coarsened:  # elements of a window have what it has
+        axis, at = layout.axes[n], kept.index(n)
+        each = np.repeat(each, axis.window, axis=at).take(range(axis.length), axis=at)
+    return HeldInput("what was found so far", kept, each)
+
+
+def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> HeldInput:
+    """Give every place that has a label what its group has."""
+    keys = grouping.keys
+    each = slot[np.maximum(keys.codes, 0)]
+    axes = [*keys.axes, *kept]
+    order = sorted(range(len(axes)), key=axes.__getitem__)
+    found = np.ascontiguousarray(each.transpose(order))
+    return HeldInput("what was found so far", tuple(axes[n] for n in order), found)

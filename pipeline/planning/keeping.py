@@ -1,0 +1,56 @@
+"""Whether all elements of an output are kept, so that some can be chosen in one read."""
+
+from __future__ import annotations
+
+import math
+
+from chunkfold.kernels.accumulator.chooser import Chooser
+from chunkfold.kernels.fold.selection import selection_bytes
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaves import leaf_elements
+from chunkfold.planning.request import Request
+from chunkfold.planning.workers import Terms
+
+LEAST_OUTPUTS = 64
+"""Of a tile, that keep a device busy: ranks of fewer are found digit by digit."""
+
+
+def saves_reads(request: Request, terms: Terms) -> bool:
+    """Whether a request that keeps nothing reads the data more than once."""
+    return any(one.monoid.reads > 1 for one in request.bound(fp64=terms.fp64).statistics)
+
+
+def choosers_of(request: Request, terms: Terms) -> tuple[Chooser, ...]:
+    """Return what is chosen of elements that are kept."""
+    each = (one.chooser for one in request.bound(fp64=terms.fp64).statistics)
+    return tuple(one for one in each if one is not None)
+
+
+def keepable(request: Request, layout: Layout, terms: Terms) -> bool:
+    """Whether the elements of a tile of outputs are worth keeping, and fit a device's buffer."""
+    room = terms.buffer_bytes or math.inf
+    return layout.most_outputs >= LEAST_OUTPUTS and all(
+        selection_bytes(layout.most_outputs, depth_of(layout), itemsize) <= room
+        for itemsize in _itemsizes(request, terms)
+    )
+
+
+def kept_bytes(request: Request, layout: Layout, terms: Terms) -> int:
+    """Return what a block keeps at most: keys of a tile's elements, and of a leaf that comes."""
+    if not request.keeping:
+        return 0
+    elements = layout.most_outputs * depth_of(layout) + leaf_elements(layout)
+    return sum(elements * itemsize for itemsize in _itemsizes(request, terms))
+
+
+def depth_of(layout: Layout) -> int:
+    """Return how many elements each output has."""
+    return math.prod(layout.shape[n] for n in layout.reduced)
+
+
+def _itemsizes(request: Request, terms: Terms) -> list[int]:
+    """Return the bytes of a key, for each of what is kept: equal keys are kept once."""
+    accumulator = request.bound(fp64=terms.fp64).accumulator
+    kept = {one.component for one in choosers_of(request, terms)}
+    slots = {slot.component: slot for slot in accumulator.scalars}
+    return [slots[n].dtype.itemsize for n in sorted(kept)]

@@ -36,9 +36,10 @@ $(TESTED): $(VENV)/.made
 demo: $(VENV)/.device ## Write a 1 GiB sample, reduce it on every device, compare with NumPy
 	@$(BIN)/chunkfold demo --folder build/demo
 
-# Three processes on two cores: one in three waits for what is late on purpose.
+# Three processes on two cores: one in three waits for what is late on purpose. Files that take long
+# come first (tests/collected.py), not those of many tests.
 test: $(TESTED) ## The whole suite, without root
-	@$(BIN)/python -m pytest -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile
+	@$(BIN)/python -m pytest -m 'not real and not image and not chaos' --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test-shapes: $(TESTED) ## Every shape of kernel, dtype and device, all optimised; the suite takes some
 	@CHUNKFOLD_ALL_SHAPES=1 $(BIN)/python -m pytest tests/kernels --numprocesses 2 --dist loadfile
@@ -47,7 +48,7 @@ test-memory: $(TESTED) ## Memory of workers with arrays of 2, 8 and 32 GiB, of w
 	@CHUNKFOLD_LARGE=1 $(BIN)/python -m pytest tests/pipeline/planning/test_memory.py -s
 
 test-real: $(TESTED) ## The parts that need root or real servers
-	@$(BIN)/python -m pytest -m real --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m real tests/real tests/kernels/cache --numprocesses 2 --dist loadfile
 
 # Mostly waiting, so more processes than cores.
 chaos: $(TESTED) ## Stopped processes with the settings that users have: about 15 minutes

@@ -4,6 +4,7 @@ ChunkfoldError
 +-- SourceError         a source is missing, is no array, or cannot be read
 |   +-- ChunkError      one chunk of it is bad
 |   +-- ChangedError    it changed while it was read
+|   +-- MissingError    chunks of it are not stored, and that was to end the run
 +-- DeviceError         a device is missing, refused, or failed while working
 |   +-- BuildError      a kernel did not build; carries the compiler's log
 |   +-- WorkerLostError a worker cannot use its device any more
@@ -46,6 +47,7 @@ __all__ = [
     "DeviceError",
     "IncompleteError",
     "JobError",
+    "MissingError",
     "MonoidError",
     "OutputError",
     "PlanError",
@@ -84,6 +86,10 @@ class ChangedError(SourceError):
     """A source changed while it was read: a result would mix what it was and what it is."""
 
 
+class MissingError(SourceError):
+    """Chunks of a source are not stored, and such were to end the run."""
+
+
 class ChunkError(SourceError):
     """A chunk cannot be read or decoded."""
 
@@ -93,6 +99,8 @@ class ChunkError(SourceError):
         """Which one; None where it is not known, as of a read that does not end."""
 
 
+FILLED = "on_missing_chunk='fill' takes what is not stored for the fill value, as the format has it"
+"""What helps where chunks are not stored."""
 _SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -100,8 +108,8 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
     """Return what to raise where a chunk cannot be read.
 
     A ChunkError, but where the machine has no files or memory left: then the chunk may be well, and
-    is not to be left out. Nor is one that was written while it was read, nor where a server refuses
-    all chunks.
+    is not to be left out. Nor is one that was written while it was read, or is not stored where
+    that ends the run, nor where a server refuses all chunks.
     """
     if refused := refusal(cause):
         return SourceError(f"{chunk.array}: {refused}")
@@ -111,6 +119,8 @@ def unreadable(chunk: BadChunk, cause: BaseException) -> ChunkfoldError:
                 f"{chunk.array}: {chunk.kind} {chunk.key!r} changed while it was read: {seen}; "
                 "run it again when nobody writes to it"
             )
+        if isinstance(seen, MissingError):
+            return MissingError(f"{chunk.array}: {chunk.kind} {chunk.key!r} {seen}: {FILLED}")
     if runs_short(cause):
         return ClusterError(str(chunk))
     remedy = ""

@@ -5,21 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import EllipsisType
 
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.positions import Positions, as_range, chosen_of, index_of
 from chunkfold.windows import split_windows, whole_windows
 
 MOST_CELLS = 1 << 27
 """Cells along one axis beyond which planning would take gigabytes."""
 LEAST_OUTPUTS = 1 << 16
 """Outputs that fill a device."""
-Index = int | slice
-Selection = Index | EllipsisType | tuple[Index | EllipsisType, ...] | None
 
 
 @dataclass(frozen=True)
@@ -83,20 +81,56 @@ class Cells:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of an array: its cells, and what is selected of it."""
+    """One axis of an array: its cells, and what is selected of it.
+
+    Every so many elements, or, if `picked` says so, any.
+    """
 
     cells: Cells
     start: int
     stop: int
     step: int
+    """Negative: from the last element to the first."""
     dropped: bool = False
     """Selected by an integer: one element, and no axis of the result."""
+    picked: Positions | None = None
+    """Where elements stand that are not every so many, in the order in which they are folded."""
+    order: Positions | range | None = None
+    """Where, among what is folded, the elements stand in the order that was asked for; None: in
+    the same."""
     window: int = 0
     """Selected elements that are reduced to one output, the last ones perhaps fewer; 0: none."""
     together: int = 1
     """Windows that a leaf has whole, or multiples of them: those of which others are made."""
     split: bool = False
     """Whether windows are cut where cells meet; else leaves have windows whole."""
+
+    @classmethod
+    def at(cls, cells: Cells, places: np.ndarray | range) -> Axis:
+        """Return an axis of which elements at some places are selected."""
+        if isinstance(places, range):
+            # A step beyond the axis takes its first element, however far it goes.
+            step = places.step if len(places) > 1 else 1
+            stop = places[-1] + (1 if step > 0 else -1) if places else places.start
+            return cls(cells, places.start, stop, step)
+        return cls(cells, 0, cells.size, 1, picked=Positions(places))
+
+    @property
+    def places(self) -> np.ndarray | range:
+        """Where elements stand in the array, in the order in which they are folded."""
+        if self.picked is not None:
+            return self.picked.numbers
+        return range(self.start, self.stop, self.step)
+
+    @property
+    def shown(self) -> np.ndarray | range:
+        """The same in the order that was asked for, which results have."""
+        return self.places if self.order is None else chosen_of(self.places, self.order)
+
+    @property
+    def index(self) -> slice | np.ndarray:
+        """What NumPy selects the elements by, in the order in which they are folded."""
+        return index_of(self.places)
 
     @property
     def outputs(self) -> int:
@@ -109,24 +143,47 @@ class Axis:
         return self.pieces // max(1, self.outputs) if self.split else 1
 
     @property
-    def extent(self) -> int:
-        """Most elements of an array's axis, those between selected ones too, that a piece spans."""
-        return (int(self.lengths.max(initial=0)) - 1) * self.step + 1
-
-    @property
     def length(self) -> int:
         """Number of elements selected."""
-        return len(range(self.start, self.stop, self.step))
+        return len(self.places)
+
+    def within(self, other: Axis) -> Axis:
+        """Return what is left of it by a selection among its elements."""
+        made = Axis.at(self.cells, chosen_of(self.places, other.index))
+        return replace(made, dropped=other.dropped)
+
+    @property
+    def ascends(self) -> bool:
+        """Whether no element stands before one that it is folded after."""
+        if self.picked is None:
+            return self.step > 0
+        return bool((np.diff(self.picked.numbers) >= 0).all())
+
+    def ascending(self) -> tuple[Axis, slice | np.ndarray]:
+        """Return it as its elements stand in the array, and by what that selects of those here."""
+        if self.picked is None:
+            turned = range(self.length - 1, -1, -1)
+            made = Axis.at(self.cells, range(self.start, self.stop, self.step)[::-1])
+            return replace(made, dropped=self.dropped, order=turned), index_of(turned)
+        places = self.picked.numbers
+        taken = np.argsort(places, kind="stable")
+        back = np.empty_like(taken)
+        back[taken] = np.arange(len(taken))
+        made = Axis.at(self.cells, as_range(places[taken]))
+        return replace(made, dropped=self.dropped, order=Positions(back)), taken
 
     @property
     def pieces(self) -> int:
-        """Number of cells that hold selected elements, or of pieces that windows make of them."""
+        """Number of pieces: of cells that hold selected elements, where these ascend.
+
+        Or of those that windows make of them.
+        """
         return len(_pieces(self)[0])
 
     @property
     def lengths(self) -> np.ndarray:
         """Elements selected of each such piece, int64; of one that pads a window, 0."""
-        return _pieces(self)[2]
+        return _pieces(self)[1]
 
     def touched(self, cells: int | Cells) -> tuple[np.ndarray, np.ndarray]:
         """Return which cells of another grid each piece touches: the first, and the one behind.
@@ -142,73 +199,157 @@ class Axis:
         >>> Axis(Cells(10, 10), 1, 10, 6).hits(2, 5).tolist()
         [1, 0, 0, 1, 0]
         """
+        if self.step < 0:
+            return self.ascending()[0].hits(cell, count)
         hit = np.zeros(count, np.uint8)
-        if self.step <= cell:
+        if not self.length:
+            return hit
+        if self.picked is None and self.step <= cell:
             hit[self.start // cell : -(-self.stop // cell)] = 1
         else:
-            hit[np.arange(self.start, self.stop, self.step) // cell] = 1
+            hit[np.asarray(self.places, np.int64) // cell] = 1
         return hit
 
     def piece(self, number: int) -> Piece:
         """Return what is selected of the `number`-th such piece."""
-        starts, positions, lengths = _pieces(self)
-        start, length = int(starts[number]), int(lengths[number])
-        stop = start + (length - 1) * self.step + 1 if length else start
-        return Piece(slice(start, stop, self.step), int(positions[number]), length)
+        positions, lengths = _pieces(self)
+        position, length = int(positions[number]), int(lengths[number])
+        if not length:  # it pads a window
+            return Piece(slice(0, 0, 1), position, 0)
+        places = self.places[position : position + length]
+        if isinstance(places, range) and self.step > 0:
+            source: Taken = slice(places[0], places[-1] + 1, self.step)
+        else:
+            source = np.asarray(places, np.int64)
+        return Piece(source, position, length)
 
 
-@dataclass(frozen=True)
+Taken = slice | np.ndarray
+"""What is selected along an axis: a slice with a start, a stop and a positive step, or places."""
+
+
+@dataclass(frozen=True, eq=False)
 class Piece:
     """Selected elements of one cell along one axis."""
 
-    source: slice
+    source: Taken
     """Where they stand in the array."""
     position: int
     """Where the first stands in the selection."""
     length: int
+
+    def places(self, offsets: np.ndarray) -> np.ndarray:
+        """Return where some of its elements stand in the array, by their numbers: int64."""
+        if isinstance(self.source, slice):
+            return np.asarray(self.source.start + offsets * self.source.step)
+        return np.asarray(self.source[offsets])
+
+    def taken(self, cut: slice) -> Taken:
+        """Return where a run of its elements stands in the array.
+
+        >>> Piece(slice(2, 9, 2), 0, 4).taken(slice(1, 3))
+        slice(4, 7, 2)
+        """
+        if isinstance(self.source, slice):
+            start, step = self.source.start, self.source.step
+            return slice(start + cut.start * step, start + (cut.stop - 1) * step + 1, step)
+        return np.asarray(self.source[cut])
 
     def cut(self, grids: Sequence[Cells]) -> list[slice]:
         """Cut its elements where cells of any of these grids meet.
 
         >>> Piece(slice(2, 9, 2), 0, 4).cut([Cells(10, 4), Cells(10, 8)])
         [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)]
+        >>> Piece(np.array([5, 5, 3, 9]), 0, 4).cut([Cells(10, 4)])
+        [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
         """
-        start, stop, step = self.source.start, self.source.stop, self.source.step
         bounds = {0, self.length}
         for cells in grids:
-            bounds.update((-((start - cells.inside(start, stop)) // step)).tolist())
+            if isinstance(self.source, slice):
+                start, stop, step = self.source.start, self.source.stop, self.source.step
+                bounds.update((-((start - cells.inside(start, stop)) // step)).tolist())
+            else:
+                bounds.update(_changes(cells.holding(self.source)).tolist())
         return [slice(*ends) for ends in itertools.pairwise(sorted(bounds))]
 
 
+def _changes(numbers: np.ndarray) -> np.ndarray:
+    """Return where numbers differ from the one before.
+
+    >>> _changes(np.array([3, 3, 1, 1, 1, 2])).tolist()
+    [2, 5]
+    """
+    return np.flatnonzero(np.diff(numbers)) + 1
+
+
 @lru_cache(maxsize=64)
-def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return array start, position in the selection, and length of each piece.
+def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
+    """Return position in the selection, and length of each piece.
 
     None is empty but those that pad windows which are split.
     """
+    if axis.window and axis.length:
+        return _windowed_pieces(axis)
+    if axis.picked is not None:
+        return _picked_pieces(axis.cells, axis.picked.numbers)
+    if axis.step < 0:
+        positions, lengths = _pieces(axis.ascending()[0])
+        return (axis.length - positions - lengths)[::-1], lengths[::-1]
     bounds = axis.cells.offsets
     positions = np.clip(-((axis.start - bounds) // axis.step), 0, axis.length)
-    if axis.split and axis.length:
-        positions, lengths = (each.reshape(-1) for each in split_windows(positions, axis.window))
-        return axis.start + positions * axis.step, positions, lengths
-    if axis.window:
-        positions = whole_windows(positions, axis.window * axis.together)
     lengths = np.diff(positions)
     keep = lengths > 0
-    positions = positions[:-1][keep]
-    return axis.start + positions * axis.step, positions, lengths[keep]
+    return positions[:-1][keep], lengths[keep]
+
+
+def _windowed_pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
+    """The same of windows, in the order in which they are folded."""
+    begins, _ = _pieces(replace(axis, window=0, split=False))
+    bounds = np.append(begins, axis.length)
+    if axis.split:
+        positions, lengths = split_windows(bounds, axis.window)
+        return positions.reshape(-1), lengths.reshape(-1)
+    bounds = whole_windows(bounds, axis.window * axis.together)
+    return bounds[:-1], np.diff(bounds)
+
+
+def _picked_pieces(cells: Cells, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of places: a cell's that follow each other, no more than it has elements."""
+    if not places.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    begins = np.append(0, _changes(cells.holding(places)))
+    runs = np.diff(begins, append=len(places))
+    counts = -(-runs // cells.cell)  # several where places are picked more than once
+    numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    positions = np.repeat(begins, counts) + numbers * cells.cell
+    return positions, np.diff(positions, append=len(places))
 
 
 @lru_cache(maxsize=64)
 def _touched(axis: Axis, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-    starts, _, lengths = _pieces(axis)
-    if not len(starts):
-        return starts, starts
-    # A piece that pads a window may stand behind all that is selected.
-    last = axis.start + (axis.length - 1) * axis.step
-    first = cells.holding(np.minimum(starts, last))
-    behind = cells.holding(starts + (lengths - 1) * axis.step) + 1
-    return first, np.where(lengths, behind, first)
+    positions, lengths = _pieces(axis)
+    if not lengths.all():
+        return _padded(axis, cells, positions, lengths)
+    if axis.picked is not None:
+        held = cells.holding(axis.picked.numbers)
+        if not len(positions):
+            return positions, positions
+        return np.minimum.reduceat(held, positions), np.maximum.reduceat(held, positions) + 1
+    ends = [axis.start + n * axis.step for n in (positions, positions + lengths - 1)]
+    first, last = ends if axis.step > 0 else reversed(ends)
+    return cells.holding(first), cells.holding(last) + 1
+
+
+def _padded(
+    axis: Axis, cells: Cells, positions: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same where some pieces are empty: they touch no cell, and stand behind one that does."""
+    there = lengths > 0
+    before = np.cumsum(there) - 1
+    held = cells.holding(np.asarray(axis.places, np.int64))
+    first = np.minimum.reduceat(held, positions[there])[before]
+    behind = np.maximum.reduceat(held, positions[there])[before] + 1
+    return first, np.where(there, behind, first)
 
 
 def leaf_factors(
@@ -250,76 +391,6 @@ def leaf_factors(
         factors[chosen] *= 2
         nbytes *= 2
     return tuple(factors)
-
-
-def select(cells: Sequence[Cells], selection: Selection = None) -> tuple[Axis, ...]:
-    """Apply a selection of integers, slices and Ellipsis to every axis.
-
-    Parameters
-    ----------
-    cells
-        Where each axis is cut.
-    selection
-        As NumPy indexing takes it; slices have positive steps.
-
-    Raises
-    ------
-    PlanError
-        If it has too many entries, an integer out of range, or anything else.
-    """
-    entries = _expanded(selection, len(cells))
-    return tuple(
-        _axis(number, cut, entry)
-        for number, (cut, entry) in enumerate(zip(cells, entries, strict=True))
-    )
-
-
-def _expanded(selection: Selection, ndim: int) -> list[Index]:
-    given = list(selection) if isinstance(selection, tuple) else [selection]
-    if selection is None:
-        given = []
-    dots = [n for n, entry in enumerate(given) if entry is Ellipsis]
-    if len(dots) > 1:
-        raise PlanError(f"selection {selection!r} has more than one Ellipsis")
-    missing = ndim - (len(given) - len(dots))
-    if missing < 0:
-        raise PlanError(f"selection {selection!r} has {len(given)} entries for {ndim} axes")
-    at = dots[0] if dots else len(given)
-    return [*given[:at], *[slice(None)] * missing, *given[at + len(dots) :]]
-
-
-def _written(entry: slice) -> str:
-    """Return a slice as it is written in brackets.
-
-    >>> _written(slice(None, None, -1)), _written(slice(2, 5))
-    ('::-1', '2:5')
-    """
-    parts = [entry.start, entry.stop, *([] if entry.step is None else [entry.step])]
-    return ":".join("" if part is None else str(part) for part in parts)
-
-
-def _axis(number: int, cells: Cells, entry: Index) -> Axis:
-    size = cells.size
-    if isinstance(entry, slice):
-        try:
-            start, stop, step = entry.indices(size)
-        except (TypeError, ValueError) as error:
-            raise PlanError(f"selection {entry!r} on axis {number}: {error}") from None
-        if step < 1:
-            raise PlanError(
-                f"selection {_written(entry)!r} on axis {number} has step {step}; steps must be "
-                "positive"
-            )
-        # A step beyond the axis takes its first element, however far it goes.
-        return Axis(cells, start, max(start, stop), min(step, max(size, 1)))
-    if isinstance(entry, (bool, np.bool_)) or not isinstance(entry, (int, np.integer)):
-        raise PlanError(
-            f"selection {entry!r} on axis {number} is neither an integer, a slice nor Ellipsis"
-        )
-    index = int(entry) + size if entry < 0 else int(entry)
-    if not 0 <= index < size:
-        raise PlanError(f"index {int(entry)} is out of range for axis {number} of size {size}")
-    return Axis(cells, index, index + 1, 1, dropped=True)
 
 
 def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:

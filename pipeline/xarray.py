@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -11,13 +13,16 @@ import xarray as xr
 
 from chunkfold.api import reduce
 from chunkfold.errors import DeviceError, PlanError
+from chunkfold.grid import Cells
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
-from chunkfold.planning.options import Op
+from chunkfold.planning.by_coordinates import coordinate_of, positions
+from chunkfold.planning.options import Op, Options
 from chunkfold.sources.axis_names import instead
 from chunkfold.sources.data_arrays import is_held
 
+_SEL = ("sel", "sel_method", "sel_tolerance")
 _OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
 _OF_TIMES: Mapping[str, Collection[str]] = MappingProxyType(
     {"M": (*_OF_ALL, "mean"), "m": (*_OF_ALL, "mean", "sum")}
@@ -47,7 +52,9 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     ops = [op] if isinstance(op, (str, Monoid)) else list(op)
     names = [one if isinstance(one, str) else one.name for one in ops]
     if given.get("selection") is not None:
-        raise PlanError("selection: select of a Dataset by its isel or sel")
+        raise PlanError("selection: select of a Dataset by sel=, or by its own isel")
+    index = _selected(dataset, {name: given.pop(name, None) for name in _SEL})
+    whole, dataset = dataset, dataset.isel(index)
     coarsen, by = given.pop("coarsen", None), given.pop("by", None)
     axis = given.pop("axis", None)
     dims = _dims(dataset, () if axis is None and coarsen else axis)
@@ -58,14 +65,16 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     if "histogram" in names:
         raise PlanError("histogram: name one array of the Dataset, for their bins differ")
     found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
-    for name, array in dataset.data_vars.items():
+    for name, array in whole.data_vars.items():
         able = [one for one in ops if _is_able(array, as_monoid(one))]
+        taken = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
         if coarsen and not {*array.dims} & {*dims, *coarsen}:
             for made in found.values():  # as in xarray's coarsen
-                made[name] = array
+                made[name] = dataset[name]
         elif able:
             own = _windows(array, coarsen, given)
             terms = {"axis": [dim for dim in array.dims if dim in dims], **given, **own}
+            terms |= {"selection": taken} if any(dim in index for dim in array.dims) else {}
             grouped = by is not None and {*by.dims} <= {*array.dims}
             made = reduce(array, able, by=by if grouped else None, **terms)
             for called, one in made.items():
@@ -73,6 +82,26 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     left = _left(dataset, [*dims, *(coarsen or ())])
     datasets = {called: left.assign(made) for called, made in found.items()}
     return datasets[names[0]] if isinstance(op, (str, Monoid)) else datasets
+
+
+def _selected(dataset: xr.Dataset, sel: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is selected of the axes of a Dataset by their coordinates."""
+    axes = _Axes(tuple(map(str, dataset.sizes)), tuple(dataset.sizes.values()))
+    return positions(Options(**sel), axes, partial(coordinate_of, dataset))
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The axes of a Dataset, as far as messages name them."""
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    name: str = "the Dataset"
+
+    @property
+    def grid(self) -> tuple[Cells, ...]:
+        """Where it may be cut: anywhere."""
+        return tuple(Cells(size, 1) for size in self.shape)
 
 
 def _dims(dataset: xr.Dataset, axis: Any) -> list[Hashable]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,10 @@ from chunkfold.kernels.geometry import FOLDS  # noqa: E402
 from chunkfold.kernels.program.options import VARIANTS  # noqa: E402
 from chunkfold.kernels.tuning.choice import settled  # noqa: E402
 from chunkfold.kernels.tuning.variant import forced, why_not  # noqa: E402
+from tests.collected import covering, longest_first  # noqa: E402
+from tests.forked import fork_workers, spawned  # noqa: E402
+
+fork_workers()
 
 settings.register_profile(
     "suite",
@@ -66,33 +71,42 @@ def some(*values: Iterable[object], of: int = 2) -> list[tuple]:
 
 KERNELS = Path(__file__).parent / "kernels"
 OTHERS = 3
-"""Of so many combinations of the parameters of kernels' tests, devices but the default have one."""
+"""One of so many combinations of the parameters of kernels' tests, at most, is for devices but the
+default."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to the default device what others need not repeat; `make test-shapes` repeats all.
 
-    The first combination of a test's parameters is for every device, so each device has each test.
-    All combinations of those that are marked `every_device` are.
+    The first combination of a test's parameters is for every device, so each device has each test;
+    others are taken for values that it has not had. All combinations of those that are marked
+    `every_device` are.
     """
+    if hasattr(config, "workerinput"):
+        longest_first(items)
     if ALL_SHAPES:
         return
-    numbers: dict[object, dict[str, int]] = {}
-    left = []
+    repeated: dict[object, dict[str, list[pytest.Item]]] = {}
     for item in items:
         parameters = getattr(item, "callspec", None)
         device = parameters and parameters.params.get("device")
         if device is None or device in default_devices()[0] or KERNELS not in item.path.parents:
             continue
-        if item.get_closest_marker("every_device"):
-            continue
-        known = numbers.setdefault((item.parent, item.originalname, device.uuid), {})
-        other = repr([(k, v) for k, v in parameters.indices.items() if k != "device"])
-        if known.setdefault(other, len(known)) % OTHERS:
-            left.append(item)
-    config.hook.pytest_deselected(items=left)
-    gone = set(left)
+        if not item.get_closest_marker("every_device"):
+            known = repeated.setdefault((item.parent, item.originalname, device.uuid), {})
+            known.setdefault(repr(_others(item)), []).append(item)
+    gone: set[pytest.Item] = set()
+    for known in repeated.values():
+        same = list(known.values())
+        taken = covering([_others(one[0]) for one in same], -(-len(same) // OTHERS))
+        gone.update(item for n, one in enumerate(same) if n not in taken for item in one)
+    config.hook.pytest_deselected(items=[item for item in items if item in gone])
     items[:] = [item for item in items if item not in gone]
+
+
+def _others(item: pytest.Item) -> dict[str, str]:
+    """Return the parameters of a test but its device."""
+    return {k: repr(v) for k, v in item.callspec.params.items() if k != "device"}
 
 
 ran: dict[str, set[str]] = {}
@@ -182,6 +196,14 @@ def _build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """
     if request.node.get_closest_marker("unoptimised") and not ALL_SHAPES:
         monkeypatch.setenv("CHUNKFOLD_BUILD_OPTIONS", "-cl-opt-disable")
+
+
+@pytest.fixture(autouse=True)
+def _workers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Start workers as users' are where it is marked; elsewhere they are forked, in a fourth of the
+    time."""
+    with spawned() if request.node.get_closest_marker("spawned") else contextlib.nullcontext():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

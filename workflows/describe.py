@@ -11,7 +11,14 @@ from distributed import Client
 
 from chunkfold.api import submit
 from chunkfold.bad_chunks import Skipped
-from chunkfold.errors import ChunkError, MonoidError, PlanError, RangeError, SourceError
+from chunkfold.errors import (
+    ChunkError,
+    MissingError,
+    MonoidError,
+    PlanError,
+    RangeError,
+    SourceError,
+)
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
 from chunkfold.planning.options import Options
@@ -24,7 +31,7 @@ from chunkfold.sources.source import Source
 
 OPS = ("count", "min", "max", "mean", "std", "histogram")
 """Of which an array has those that are defined for its dtype; NaN and NaT are left out."""
-_OPTIONS = ("mask_and_scale", "memory", "on_bad_chunk")
+_OPTIONS = ("mask_and_scale", "memory", "on_bad_chunk", "on_missing_chunk")
 """Those of a reduction that hold for a description."""
 
 
@@ -98,7 +105,8 @@ def described(member: Source | Unopened, *, alone: bool = False, **given: Any) -
         member = member.reopened()
         return describe_array(member, **given)
     except (SourceError, PlanError, MonoidError, RangeError) as error:
-        if alone or (isinstance(error, ChunkError) and not options.skips):
+        stops = isinstance(error, MissingError) or not options.skips
+        if alone or (isinstance(error, (ChunkError, MissingError)) and stops):
             raise
         return _of(member, reason=_reason(member.name, error), bad=True)
 
@@ -109,6 +117,7 @@ def describe_array(
     mask_and_scale: bool = Options.mask_and_scale,
     memory: int | str | None = Options.memory,
     on_bad_chunk: str = Options.on_bad_chunk,
+    on_missing_chunk: str = Options.on_missing_chunk,
     client: Client | None = None,
     on_event: OnEvent | None = None,
 ) -> Description:
@@ -121,7 +130,7 @@ def describe_array(
     ----------
     source
         As `chunkfold.sources.opening.open_each` finds them.
-    mask_and_scale, memory, on_bad_chunk, client, on_event
+    mask_and_scale, memory, on_bad_chunk, on_missing_chunk, client, on_event
         As `chunkfold.reduce` has them.
 
     Raises
@@ -139,6 +148,7 @@ def describe_array(
         mask_and_scale=mask_and_scale,
         memory=memory,
         on_bad_chunk=on_bad_chunk,
+        on_missing_chunk=on_missing_chunk,
         client=client,
         on_event=on_event,
     )

@@ -13,7 +13,6 @@ from distributed import Client
 
 from chunkfold.api import submit
 from chunkfold.events import OnEvent
-from chunkfold.grid import Selection
 from chunkfold.kernels import Monoid, Packing, as_monoid, is_defined
 from chunkfold.kernels.catalogue.differences import (
     alike,
@@ -32,6 +31,7 @@ from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords
 from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
+from chunkfold.selections import Selection
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
@@ -247,7 +247,7 @@ def compared(
     if found["first_mismatch"] >= 0:
         place = np.unravel_index(int(found["first_mismatch"]), layout.shape)
         axes = zip(layout.axes, map(int, place), strict=True)
-        first = tuple(axis.start + n * axis.step for axis, n in axes)
+        first = tuple(int(axis.shown[n]) for axis, n in axes)
         values = tuple(
             _value(_element(source, first), packing)
             for source, packing in zip(pair, packings, strict=True)

@@ -8,12 +8,10 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
 from chunkfold.kernels.catalogue.histograms import MOST_BINS
 from chunkfold.redaction import shown_address
@@ -22,45 +20,6 @@ from chunkfold.units import integer, number
 MONOIDS = "chunkfold.monoids"
 """Entry points by which other packages add reductions, by name."""
 _RANGE = (number, number, integer)
-
-
-def parse_selection(text: str | None) -> Selection:
-    """Read a selection as it stands between NumPy's brackets.
-
-    Raises
-    ------
-    PlanError
-        If an entry is neither an integer, a slice nor an ellipsis, such as a list.
-
-    >>> parse_selection("0:10:2, ..., -1")
-    (slice(0, 10, 2), Ellipsis, -1)
-    """
-    if text is None:
-        return None
-    if "[" in text or "]" in text:  # dropped, '[0, 2]' would be one element, not two rows
-        raise PlanError(
-            f"selection {text!r}: lists of positions are not understood, nor are brackets around "
-            "all of it: give each axis an integer or start:stop:step, as in '0:31, ..., 5'"
-        )
-    entries: list[Any] = []
-    words = text.split(",")
-    if len(words) > 1 and not words[-1].strip():  # a comma may end it, as between brackets
-        words.pop()
-    for entry in words:
-        word = entry.strip()
-        try:
-            if word == "...":
-                entries.append(Ellipsis)
-            elif ":" in word:
-                entries.append(slice(*(integer(n) if n.strip() else None for n in word.split(":"))))
-            else:
-                entries.append(integer(word))
-        except (ValueError, TypeError):
-            raise PlanError(
-                f"selection {text!r}: {word!r} is neither an integer, start:stop:step nor '...': "
-                "each axis in turn is selected by positions, as in '0:31, ..., 5'"
-            ) from None
-    return tuple(entries)
 
 
 def parse_edges(text: str) -> list[float]:

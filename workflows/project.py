@@ -108,7 +108,8 @@ def write_projection(
     ChunkfoldError
         If the reduction fails; nothing is then written.
     """
-    if request.reads_again:  # results are not there before all of it was read once
+    turned = any(axis.order is not None for axis in request.chosen)
+    if turned or request.reads_again:  # results are not there, or in order, tile by tile
         found = submit(request, client=client, on_event=on_event)
         found.result()
         with staged(out, overwrite=overwrite) as made:

@@ -43,6 +43,7 @@ _NOT_HERE = (
     "by_axis",
     "groups",
     "selection",
+    "sel",
     "dtype",
 )
 _ROUNDED = ("mean", "nanmean", "weighted_mean")

@@ -117,8 +117,8 @@ def _columns(key: str, one: Results) -> _Part:
     names = _column_names(one, kept.kept, [values is not None for values in coordinates])
     for n, name, values, place in zip(kept.kept, names, coordinates, places, strict=True):
         axis = layout.axes[n]
-        first = axis.start + axis.step * (axis.window or 1) * place
-        part.axes[name] = first if values is None else values[place]
+        first = place * (axis.window or 1)
+        part.axes[name] = np.asarray(axis.shown)[first] if values is None else values[place]
     if one.plan.grouping is not None:
         own = one.plan.grouping.axis
         own += "_" * (own in part.axes or own in one.found or own == "source")

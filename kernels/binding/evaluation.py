@@ -11,7 +11,6 @@ import numpy as np
 from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
 from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.kernels.binding.binding import bind
 from chunkfold.kernels.binding.reference import Reference, elements_of
 from chunkfold.kernels.dtypes import literal_value
 from chunkfold.kernels.errors import MonoidError
@@ -35,6 +34,9 @@ def evaluate(
     exact: bool = True,
 ) -> np.ndarray:
     """Return what a reduction of arrays in memory gives; parameters as `Monoid.evaluate`."""
+    # Here: children that try kernels evaluate what was bound, and need no catalogue for that.
+    from chunkfold.kernels.binding.binding import bind
+
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     axes = _axes(axis, len(shape))
     kept = tuple(n for n in range(len(shape)) if n not in axes)

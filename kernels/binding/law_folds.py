@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from chunkfold.kernels.expressions.nodes import INDEX, Node
 PLACES = ("a", "b", "c", "op(a, b)", "op(b, a)", "op(op(a, b), c)", "op(a, op(b, c))",
            "op(zero, a)", "op(a, zero)", "a by accumulate")  # fmt: skip
 """What is made of each triple, in the order of rows."""
+_Key = TypeVar("_Key")
 EVERY = 16
 """Steps of a sequence of which one is looked at, for how large accumulators grow on the way."""
 
@@ -73,30 +74,37 @@ def folded(
     itself and then put to the parts before it. Returns of each order what the part and all before
     it were after every `EVERY` elements, and in the end the result: by op, and by streams.
     """
-    count, length = taken.shape
-    numbers, ends = (taken & ~ENDS).astype(np.int64), (taken & ENDS) != 0
-    lifted = by.lift(elements)
-    part, total, streamed = (by.zero(count) for _ in range(3))
+    count = len(taken)
+    # A row for each step: to cut one is quick, and to gather one in each step is not.
+    numbers, ends = (taken.T & ~ENDS).astype(np.int64), (taken.T & ENDS) != 0
+    steps = _gathered(by.lift(elements), numbers)
+    nothing = by.zero(count)
+    part = total = streamed = nothing
     stream = by.part.state is not None
-    nothing = by.start(count) if stream else {}
-    state, begun = nothing, np.zeros(count, bool)
+    fresh = by.start(count) if stream else {}
+    state, begun = fresh, np.zeros(count, bool)
+    given = _gathered(elements, numbers) if stream else {}
     looks: list[Mapping[str, np.ndarray]] = []
-    for at in range(length):
-        taken, last = numbers[:, at], ends[:, at]
-        part = by.op(part, {name: array[taken] for name, array in lifted.items()})
+    for at, any_ends in enumerate(ends.any(axis=1)):
+        part = by.op(part, {name: array[at] for name, array in steps.items()})
         if stream:
-            some = {leaf: array[taken] for leaf, array in elements.items()}
+            some = {leaf: array[at] for leaf, array in given.items()}
             state, begun = by.step(state, begun, some)
         if (at + 1) % EVERY == 0:
             looks += [part, total]
-        if last.any():
+        if any_ends:
+            last = ends[at]
             total = _where(last, by.op(total, part), total)
-            part = _where(last, by.zero(count), part)
+            part = _where(last, nothing, part)
             if stream:
                 streamed = _where(last, by.op(streamed, by.end(state)), streamed)
-                state, begun = _where(last, nothing, state), begun & ~last
+                state, begun = _where(last, fresh, state), begun & ~last
     looks += [total, streamed]
     return {name: np.stack([np.broadcast_to(o[name], count) for o in looks]) for name in total}
+
+
+def _gathered(held: Mapping[_Key, np.ndarray], numbers: np.ndarray) -> dict[_Key, np.ndarray]:
+    return {key: array[numbers] for key, array in held.items()}
 
 
 def _where(

@@ -35,6 +35,17 @@ def assemble(kernel: str, accumulator: Accumulator) -> str:
     return "".join([*texts, text[place:]])
 
 
+def nameless(source: str) -> str:
+    r"""Return a source without what its parts are called, from which what is built does not follow.
+
+    A mean's kernels may be a sum's but for that, and programs and verdicts are found by this.
+
+    >>> nameless('#line 1 "generated: s of mean"\nint x;')
+    '\nint x;'
+    """
+    return _LINE.sub("", source)
+
+
 def located(source: str, number: int) -> str:
     r"""Say which file and line the `number`-th line of an assembled source is: "flat.cl:12".
 

@@ -14,6 +14,7 @@ import pyopencl as cl
 from pyopencl.characterize import has_src_build_cache
 
 from chunkfold.kernels.cache.entries import drop, read_entry, write_entry
+from chunkfold.kernels.program.assemble import nameless
 
 
 def built(
@@ -64,6 +65,6 @@ def _key(handle: cl.Device, source: str, options: Sequence[str]) -> str:
         (handle.vendor, handle.name, handle.version, handle.driver_version),
         cl.VERSION,
         list(options),
-        source,
+        nameless(source),
     ]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]

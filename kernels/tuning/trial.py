@@ -26,6 +26,7 @@ from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.expressions.nodes import flat
 from chunkfold.kernels.fold.keyed.programs import keyed_programs
 from chunkfold.kernels.geometry import BY_KEY, FOLDS
+from chunkfold.kernels.program.assemble import nameless
 from chunkfold.kernels.program.build_options import build_options
 from chunkfold.kernels.program.device_context import program_source
 from chunkfold.kernels.program.options import KEYED, Tuning
@@ -79,14 +80,19 @@ class Request:
         parts = [
             (device.platform, device.name, device.driver, device.version, device.compute_units),
             [
-                program_source(device, file, accumulator, self.tunings[0])
+                nameless(program_source(device, file, accumulator, self.tunings[0]))
                 for file, accumulator in self.programs
             ],
             (build_options(device), self.tunings),
             [component.rtol for component in self.accumulator.components],
             self._laws,
         ]
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+        return _digest(parts)
+
+    @property
+    def own_key(self) -> str:
+        """Digest of that and of what its monoids are called, which messages name."""
+        return _digest([self.key, self.accumulator.origins])
 
     @property
     def _laws(self) -> list[Any]:
@@ -119,18 +125,28 @@ class Verdict:
 
 
 def verdict_of(request: Request) -> Verdict:
-    """Return the verdict of a request, from disk where it is known, else by trying."""
-    path = cache_folder("verdicts") / request.key
-    verdict = _recorded(path, len(request.tunings))
+    """Return the verdict of a request, from disk where it is known, else by trying.
+
+    That all went well holds of whatever has the same kernels; what did not names its monoids.
+    """
+    folder = cache_folder("verdicts")
+    shared, own = folder / request.key, folder / request.own_key
+    tunings = len(request.tunings)
+    verdict = _recorded(shared, tunings) or _recorded(own, tunings)
     if verdict is None:
         verdict = _tried(request)
         if not verdict.usable and (full := why_no_room()):
             # Compilers that cannot write fail, and do not say why.
             verdict = replace(verdict, lasting=False, log=f"{verdict.log}\n{full}".strip())
         if verdict.lasting:
+            path = shared if verdict.usable else own
             write_entry(path, json.dumps(asdict(verdict)).encode())
         seal("pocl")
     return verdict
+
+
+def _digest(parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 def _recorded(path: Path, tunings: int) -> Verdict | None:

@@ -218,6 +218,7 @@ class Direct:
                 shard.check_open(stored)
             if stored is not None:
                 spans = self.shards.spans(stored, [inner for inner, _, _ in cells])
+                shard.refuse_lacking(spans.count(_NO_SPAN))
                 stored.fetch([span for span in spans if sum(span) <= stored.size])
             chunks: Iterator[Wanted] = (
                 (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from chunkfold.decoding.decode_units import cells_of
+from chunkfold.errors import MissingError
 from chunkfold.stores.expected import Expected, State
 from chunkfold.stores.fetching import Fetched
 from chunkfold.stores.objects import LocalObjects, Span, StoredObject
@@ -76,6 +77,17 @@ class WantedObject(NamedTuple):
             self.check(None)
         elif self.compared is not None:
             self.compared(stored.state())
+
+    def refuse_lacking(self, count: int) -> None:
+        """See that all chunks of a shard that are wanted are stored, where each is needed.
+
+        Raises
+        ------
+        MissingError
+            If some are not.
+        """
+        if count and self.known is not None and self.known.needed:
+            raise MissingError(f"lacks {count:,} of its chunks that are selected")
 
     @property
     def compared(self) -> Callable[[State], None] | None:

@@ -8,14 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis, normalized_axes, select
+from chunkfold.grid import Axis, normalized_axes
 from chunkfold.kernels import as_monoid
-from chunkfold.planning.coarsening import coarsened, windowed_as
+from chunkfold.planning.arranging import arranged
+from chunkfold.planning.by_coordinates import by_positions, with_lists
+from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.request import Request
+from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_numbers
 from chunkfold.sources.cf_packing import packing_of
@@ -37,13 +40,16 @@ def asked(source: Any, options: Options) -> Request:
     ChunkfoldError
         Whatever is wrong with it.
     """
-    arrays = data_arrays(source, options.selection)
+    options = replace(options, selection=with_lists(options.selection))
+    arrays = data_arrays(source)
     if arrays is None:
         sources = _sources(source, options.storage_options)
         _refuse_other_places(options, sources[0])
+        options = by_positions(options, sources[0])
         request = _of(sources, options)
     else:
         request = _of_arrays(arrays, _for_arrays(options, arrays))
+    request = arranged(request)
     refuse_many_leaves(request)
     _refuse_empty(request)
     return request
@@ -78,21 +84,23 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
     _refuse_other_places(options, arrays)
-    made, axes = _of(arrays.sources, replace(options, selection=None), arrays), arrays.axes
-    chosen = tuple(select(arrays.sources[0].grid, arrays.selection))
-    windows = dict(zip(axes, made.chosen, strict=True))
-    chosen = tuple(windowed_as(one, windows.get(n, one)) for n, one in enumerate(chosen))
+    options = by_positions(options, arrays)
+    made, axes = _of(arrays.sources, options, arrays), arrays.axes
+    chosen = list(select(arrays.sources[0].grid, arrays.selection))
+    for n, along in zip(axes, made.chosen, strict=True):
+        chosen[n] = replace(chosen[n].within(along), window=along.window)
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}
     each = zip(arrays.sources, arrays.decoded, strict=True)
+    told = arrays.selection if options.selection is None else options.selection
     return replace(
         made,
-        options=replace(made.options, selection=arrays.selection),
-        chosen=chosen,
+        options=replace(made.options, selection=told),
+        chosen=tuple(chosen),
         reduced=tuple(sorted({*(axes[n] for n in made.reduced), *dropped})),
         packings=tuple(packing_of(one) if packed else None for one, packed in each),
         grouping=None if made.grouping is None else made.grouping.along(axes),
         held=tuple(replace(one, axes=tuple(axes[n] for n in one.axes)) for one in made.held),
-        data_arrays=arrays,
+        data_arrays=arrays.selected(made.chosen),
     )
 
 

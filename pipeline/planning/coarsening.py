@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis, Selection, normalized_axes
+from chunkfold.grid import Axis, normalized_axes
+from chunkfold.selections import Selection
 from chunkfold.sources.axis_names import Axis as AxisName
 from chunkfold.sources.axis_names import Named, axis_names, axis_numbers
 
@@ -85,13 +86,6 @@ def coarsened(
     return tuple(made)
 
 
-def windowed_as(axis: Axis, other: Axis) -> Axis:
-    """Return an axis with the windows of another that has the same elements selected."""
-    if not other.window:
-        return axis
-    return replace(axis, window=other.window, stop=axis.start + other.length * axis.step)
-
-
 def _number(one: int | str, source: Named, selection: Selection, alive: Sequence[int]) -> int:
     found = axis_numbers(source, [one], selection)
     return alive[normalized_axes(found, len(alive))[0]]
@@ -111,4 +105,6 @@ def _windowed(axis: Axis, window: int, boundary: str, told: str) -> Axis:
             "shorter window of them"
         )
     length = axis.length - left if boundary == "trim" else axis.length
-    return replace(axis, window=window, stop=axis.start + length * axis.step)
+    if length < axis.length:
+        axis = Axis.at(axis.cells, axis.places[:length])
+    return replace(axis, window=window)

@@ -13,6 +13,7 @@ from chunkfold.grid import Axis as Along
 from chunkfold.grid import normalized_axes
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.options import Options
+from chunkfold.positions import crossed
 from chunkfold.sources.axis_names import Named, axis_names, axis_numbers
 from chunkfold.sources.labels import Given, narrow, numbered, read_labels, transposed
 
@@ -66,8 +67,9 @@ def grouping_of(
     _refuse_kept(given, along, source, set(reduced))
     order = sorted(range(len(along)), key=lambda n: along[n])
     given, along = transposed(given, order), sorted(along)
-    cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
-    codes, labels = numbered(given, given.values[cut], given.missing[cut], options.groups)
+    cut = [chosen[n].index for n in along]
+    values, missing = crossed(given.values, cut), crossed(given.missing, cut)
+    codes, labels = numbered(given, values, missing, options.groups)
     keys = Keys(tuple(along), narrow(codes, len(labels)), len(labels))
     return Grouping(keys, labels, given.name, given.axis)
 

@@ -18,6 +18,7 @@ from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.geometry import c_strides
 from chunkfold.kernels.program.device_context import device_errors
+from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_names
 from chunkfold.sources.cf_packing import packing_of
@@ -160,9 +161,9 @@ def _held(
     along = [axis for n, axis in enumerate(along) if n not in lacks]
     order = sorted(range(len(along)), key=lambda n: along[n])
     values, along = values.transpose(order), sorted(along)
-    cut = tuple(slice(chosen[n].start, chosen[n].stop, chosen[n].step) for n in along)
     native = values.dtype.newbyteorder("=")
-    return HeldInput(name, tuple(along), np.array(values[cut], native, order="C"))
+    cut = crossed(values, [chosen[n].index for n in along])
+    return HeldInput(name, tuple(along), np.array(cut, native, order="C"))
 
 
 def _array(given: Any, what: str) -> np.ndarray:

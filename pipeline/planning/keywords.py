@@ -10,9 +10,9 @@ from dataclasses import fields
 from textwrap import indent
 from typing import Any, TypedDict, TypeVar
 
-from chunkfold.grid import Selection
 from chunkfold.planning.coarsening import Boundary
 from chunkfold.planning.options import Op, Options, Where
+from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis
 
@@ -35,10 +35,14 @@ class Keywords(TypedDict, total=False):
     weights: Any
     mask_and_scale: bool
     selection: Selection
+    sel: Mapping[str, Any] | None
+    sel_method: str | None
+    sel_tolerance: Any
     mode: str
     variant: str | None
     memory: int | str | None
     on_bad_chunk: str
+    on_missing_chunk: str
     storage_options: StorageOptions | None
     by: Any
     by_axis: Axis

@@ -40,6 +40,11 @@ class Layout:
         return tuple(n for n in range(len(self.axes)) if n not in self.reduced)
 
     @property
+    def gathers(self) -> bool:
+        """Whether places are read along an axis that no slices select, as sources are read by."""
+        return any(axis.picked is not None or axis.step < 0 for axis in self.axes)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Extents of the selection."""
         return tuple(axis.length for axis in self.axes)

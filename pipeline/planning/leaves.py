@@ -44,7 +44,7 @@ def layouts_of(
     grids = list(dict.fromkeys(source.grid for source in sources))
     itemsize = max(source.dtype.itemsize for source in sources)
 
-    spans = [max(1, axis.window * axis.step) for axis in chosen]
+    spans = [max(1, axis.window * abs(axis.step)) for axis in chosen]
 
     def layout(cells: Sequence[Cells], target: int) -> Layout:
         factors = leaf_factors(cells, itemsize, target, reduced, groups, spans)
@@ -107,6 +107,6 @@ def _decoded(sources: Sequence[Source], layout: Layout) -> float:
 def _longest(axis: Axis) -> int:
     if not axis.length:
         return 0
-    if axis.cells.bounds is not None or axis.window:
+    if axis.cells.bounds is not None or axis.picked is not None or axis.window:
         return int(axis.lengths.max())
-    return min(axis.length, -(-axis.cells.cell // axis.step))
+    return min(axis.length, -(-axis.cells.cell // abs(axis.step)))

@@ -68,7 +68,8 @@ def projected(
 
     A reader holds stored cells, compressed and decoded: whole ones, also where the selection takes
     little of them. They are read cell by cell, small files a few at a time; what is decoded by zarr
-    all at once that a leaf has. It reads one input at a time. `fetching` is what a worker has of
+    all at once that a leaf has. Places that no slice selects are read with what is between them,
+    into memory of their own. It reads one input at a time. `fetching` is what a worker has of
     objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
     may wait on one worker for their siblings; roots wait where they are, but where results leave as
     they come: of all those, `leaving` bytes, a few blocks' wait then.
@@ -78,7 +79,8 @@ def projected(
     beside exact sums in limbs.
     """
     in_flight = max(
-        source.reading_bytes(leaf_bytes, _touched(layout, source)) for source in sources
+        source.reading_bytes(leaf_bytes, touched) + layout.gathers * touched
+        for source, touched in ((source, _touched(layout, source)) for source in sources)
     )
     groups = 1 if keys is None else keys.count
     outputs = groups * max(layout.most_outputs, 1)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from chunkfold.errors import FILLED, MissingError, PlanError
 from chunkfold.grid import Axis
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.layout import Layout
+from chunkfold.positions import as_range
 from chunkfold.sources.chunk_index import Listing
+from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected, Listed, Unlisted
 
 SPARSE = 0.5
 """Share of a leaf's files up to which only those are read that are stored: one that is not there
 costs little, but what is filled in for it must be folded. Of remote ones all gaps are left out."""
+_NAMED = 3
+"""Objects that messages name."""
 _AT_ONCE = 1 << 20
 """Objects that are counted at a time."""
 
@@ -44,6 +49,87 @@ class ListingTerms:
         return cls(most if alike else 0, sizes.dtype.name, listing.newest)
 
 
+@dataclass(frozen=True)
+class Missing:
+    """Of the objects that have selected elements, those that are not stored."""
+
+    count: int
+    objects: int
+    """How many have such."""
+    first: list[tuple[int, ...]]
+    """Where a few of these are in the grid of objects."""
+
+    @classmethod
+    def of(cls, axes: Sequence[Axis], shape: Sequence[int], sizes: np.ndarray) -> Missing:
+        """Count them, in a grid of objects of a shape that have so many bytes, 0 if not stored."""
+        if not axes:
+            return cls(int(sizes == 0), 1, [()] * int(sizes == 0))
+        chosen = [
+            np.flatnonzero(axis.hits(*along))
+            for axis, *along in zip(axes, shape, sizes.shape, strict=True)
+        ]
+        objects, lacking, first = math.prod(map(len, chosen)), 0, list[tuple[int, ...]]()
+        # Some at a time along the longest axis: a copy of all would take as much memory again.
+        along = int(np.argmax(sizes.shape))
+        for some in np.array_split(chosen[along], -(-objects // _AT_ONCE) or 1):
+            each = [*chosen[:along], some, *chosen[along + 1 :]]
+            absent = sizes[np.ix_(*each)] == 0
+            lacking += int(np.count_nonzero(absent))
+            if lacking and len(first) < _NAMED:
+                for place in np.argwhere(absent)[: _NAMED - len(first)].tolist():
+                    first.append(tuple(int(n[m]) for n, m in zip(each, place, strict=True)))
+        return cls(lacking, objects, first)
+
+    def told(self, kind: str) -> str:
+        """Say how many they are, and where a few of them are."""
+        places = [*map(str, self.first), *["..."] * (self.count > len(self.first))]
+        return (
+            f"{self.count:,} of {self.objects:,} {kind} that are selected are not stored, by their "
+            f"indices {', '.join(places)}"
+        )
+
+
+def refuse_missing(
+    sources: Sequence[Source], listings: Sequence[Listing | None], chosen: Sequence[Axis]
+) -> None:
+    """See that all that is selected is stored, as far as listings tell.
+
+    Raises
+    ------
+    MissingError
+        If a chunk is not.
+    PlanError
+        If nobody would notice one that is not.
+    """
+    for whole, listed in zip(sources, listings, strict=True):
+        if not whole.tells_missing(listed=listed is not None):
+            raise PlanError(
+                f"{whole.name}: on_missing_chunk='stop' cannot be kept, for nothing tells which of "
+                "its chunks are stored: leave it out"
+            )
+        for source, listing, axes in _apart(whole, listed, chosen):
+            if listing is None:
+                continue
+            found = Missing.of(axes, source.object_shape, listing.sizes)
+            if found.count:
+                raise MissingError(f"{source.name}: {found.told(source.object_kind)}: {FILLED}")
+
+
+def _apart(
+    source: Source, listing: Listing | None, chosen: Sequence[Axis]
+) -> Iterator[tuple[Source, Listing | None, Sequence[Axis]]]:
+    """Yield a source with what is listed and selected of it, or its parts if it is no one grid."""
+    if listing is not None or not isinstance(source, ConcatenatedSource):
+        yield source, listing, chosen
+        return
+    n, places = source.axis, np.asarray(chosen[source.axis].places)
+    for number, part in source.parts.items():
+        own = places[(places >= source.starts[number]) & (places < source.starts[number + 1])]
+        if own.size:
+            along = Axis.at(part.grid[n], as_range(own - source.starts[number]))
+            yield from _apart(part, part.listing(), [*chosen[:n], along, *chosen[n + 1 :]])
+
+
 @dataclass(frozen=True, eq=False)
 class Stored:
     """What is stored of an input, leaf by leaf."""
@@ -66,16 +152,8 @@ class Stored:
     @property
     def missing(self) -> tuple[int, int]:
         """How many objects that have selected elements are not stored, and how many there are."""
-        objects = math.prod(int(hits.sum()) for hits in self._hits)
-        if not self._hits:
-            return int(self.sizes == 0), 1
-        # Some at a time along the longest axis: a copy of all would take as much memory again.
-        along = int(np.argmax(self.sizes.shape))
-        chosen, there = [np.flatnonzero(hits) for hits in self._hits], 0
-        for some in np.array_split(chosen[along], -(-objects // _AT_ONCE) or 1):
-            box = np.ix_(*chosen[:along], some, *chosen[along + 1 :])
-            there += int(np.count_nonzero(self.sizes[box]))
-        return objects - there, objects
+        found = Missing.of(self.layout.axes, self.shape, self.sizes)
+        return found.count, found.objects
 
     @cached_property
     def held(self) -> np.ndarray:
@@ -177,16 +255,18 @@ def expected_objects(
     tile: int,
     part: int,
     missed: Sequence[set[tuple[int, ...]]],
+    *,
+    needed: bool = False,
 ) -> tuple[Expected, ...]:
     """Return what a block knows of a leaf's objects, input by input.
 
     Of inputs that could not be listed `missed` is told, input by input, which objects are not
-    stored.
+    stored; unless each is `needed`.
     """
     found: list[Expected] = []
     for number, (source, known) in enumerate(zip(sources, terms, strict=True)):
         if known is None:
-            found.append(Unlisted(missed[number]))
+            found.append(Unlisted(missed[number], needed=needed))
             continue
         box = layout.leaf_objects(tile, part, source.object_shape)
         shape, first = [along.stop - along.start for along in box], (along.start for along in box)
@@ -197,5 +277,5 @@ def expected_objects(
             flat = np.frombuffer(zlib.decompress(packed), known.dtype, count=math.prod(shape))
             sizes = flat.reshape(shape)
         size = known.size if packed is None else 0
-        found.append(Listed(tuple(first), sizes, size, known.newest, source.remote))
+        found.append(Listed(tuple(first), sizes, size, known.newest, source.remote, needed))
     return tuple(found)

@@ -10,12 +10,12 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from chunkfold.errors import DeviceError, PlanError
-from chunkfold.grid import Selection
 from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.kernels.expressions.parsed import parsed
@@ -23,13 +23,19 @@ from chunkfold.kernels.program.options import VARIANTS
 from chunkfold.planning.coarsening import BOUNDARIES, Boundary, check_windows
 from chunkfold.planning.held_inputs import weighted
 from chunkfold.redaction import shown_address
+from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis
+from chunkfold.sources.coordinate_places import METHODS
 from chunkfold.units import size_bytes
 
 MODES = ("exact", "fast")
 ON_BAD_CHUNK = ("stop", "skip")
+ON_MISSING_CHUNK = ("fill", "stop")
 _FLAGS = ("keepdims", "mask_and_scale")
+_ONE_OF = MappingProxyType(
+    {"mode": MODES, "on_bad_chunk": ON_BAD_CHUNK, "on_missing_chunk": ON_MISSING_CHUNK}
+)
 _WITH_DDOF = ("var", "std", "nanvar", "nanstd")
 """Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
@@ -96,7 +102,17 @@ class Options:
     only, or those of `dtype`. Missing ones are NaN, which `skipna` leaves out. A
     `chunkfold.errors.PackedWarning` says which attributes are not applied."""
     selection: Selection = None
-    """Integers, slices with positive steps, Ellipsis: as in `array[selection]`."""
+    """As in `array[selection]`: integers, slices, Ellipsis; lists and arrays of integers or bools,
+    also as `pathlib.Path` of a .npy file, each of one axis by itself, as in `zarr.Array.oindex`.
+    Positions of results, as of `argmin`, are those in the selection."""
+    sel: Mapping[str, Any] | None = None
+    """Select by coordinates, as `sel` of xarray's: a value, a list of values or a slice, which
+    takes both of its ends, for each of some axes, by their names."""
+    sel_method: str | None = None
+    """"nearest", "pad" or "backfill": which place is taken of values of `sel` that are none of the
+    coordinate's. None: there must be such a value."""
+    sel_tolerance: Any = None
+    """How far away that may be."""
     mode: str = MODES[0]
     """"exact": sums, means, variances and norms of floats are computed without rounding and
     rounded once: the same bits for any chunks, devices and workers. "fast": they are off by no
@@ -108,6 +124,9 @@ class Options:
     on_bad_chunk: str = ON_BAD_CHUNK[0]
     """"stop": a chunk that cannot be read ends the run. "skip": its elements count as absent, and
     `Run.skipped` says which they are; exact results are then those of the rest."""
+    on_missing_chunk: str = ON_MISSING_CHUNK[0]
+    """"fill": the elements of a chunk that is not stored are the fill value, as the format has it.
+    "stop": such a chunk ends the run; where the store can be listed, before anything is read."""
     storage_options: StorageOptions | None = None
     """Of sources that are URLs: `absent_status` is one or several statuses (403, 410) by which a
     server answers for chunks that it does not have; all else is obstore's, such as
@@ -129,7 +148,7 @@ class Options:
         for name in _FLAGS:
             _check_flag(name, getattr(self, name))
         _check_flag("skipna", self.skipna or False)
-        for name, allowed in (("mode", MODES), ("on_bad_chunk", ON_BAD_CHUNK)):
+        for name, allowed in _ONE_OF.items():
             _check_one_of(name, getattr(self, name), allowed)
         if self.variant is not None:
             _check_one_of("variant", self.variant, VARIANTS)
@@ -140,6 +159,7 @@ class Options:
                 "coarsen= and by= do not go together: groups by labels can be windows, as in "
                 "by=np.arange(n) // 2; or coarsen what comes of by="
             )
+        _check_sel(self.sel, self.sel_method, self.sel_tolerance)
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
@@ -162,6 +182,11 @@ class Options:
     def skips(self) -> bool:
         """Whether chunks that cannot be read are left out, rather than end the run."""
         return self.on_bad_chunk == "skip"
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether chunks that are not stored end the run."""
+        return self.on_missing_chunk == "stop"
 
     @property
     def mask(self) -> Any:
@@ -277,6 +302,17 @@ def _check_one_of(name: str, given: Any, allowed: Sequence[str]) -> None:
 def _check_mapping(name: str, given: Any) -> None:
     if given is not None and not isinstance(given, Mapping):
         raise PlanError(f"{name} is a mapping of names, not {type(given).__name__}")
+
+
+def _check_sel(sel: Any, method: Any, tolerance: Any) -> None:
+    _check_mapping("sel", sel)
+    if method is not None:
+        _check_one_of("sel_method", method, METHODS)
+    for name, given in (("sel_method", method), ("sel_tolerance", tolerance)):
+        if given is not None and not sel:
+            raise PlanError(f"{name} is {given!r}, but no values are named: give them with sel=")
+    if tolerance is not None and method is None:
+        raise PlanError(f"sel_tolerance is {tolerance!r}; it needs a sel_method, as 'nearest'")
 
 
 def _is_condition(where: Any) -> bool:

@@ -19,7 +19,7 @@ from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
-from chunkfold.planning.missing_chunks import StoredLeaves
+from chunkfold.planning.missing_chunks import StoredLeaves, refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.slots import refuse_large_slots
@@ -64,12 +64,16 @@ def make_plan(
     ------
     PlanError
         If the memory bound does not fit the limit.
+    MissingError
+        If a chunk is not stored that is to be.
     """
     limits = [
         request.options.memory_bytes or math.inf,
         MEMORY_SHARE * (terms.memory_limit or math.inf),
     ]
     known, most = tuple(listings or [None] * len(request.sources)), min(limits)
+    if request.options.wants_all:
+        refuse_missing(request.sources, known, request.chosen)
     keeping, request = replace(request, keeping=True), replace(request, keeping=False)
     windows = any(axis.window for axis in request.chosen)  # whose elements are not kept
     if (

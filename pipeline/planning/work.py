@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from chunkfold.planning.plan import Plan
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_graph import Division, Own
 from chunkfold.sources.dask_source import with_tasks
+from chunkfold.sources.gathering import covers
 from chunkfold.sources.source import Source
 
 
@@ -78,6 +80,8 @@ class Work:
     """How long a request is tried again, in seconds."""
     skips: bool
     """Whether chunks that cannot be read are left out, rather than end the run."""
+    wants_all: bool = False
+    """Whether chunks that are not stored end the run."""
     keys: Keys | None = None
     """Which group each element is in, where there are groups."""
     held: tuple[HeldInput, ...] = ()
@@ -161,8 +165,8 @@ class Work:
         }
         if not brought:
             return Carried()
-        regions = regions_of(self.layout, block)
-        parts = {number: source.parted(regions) for number, source in brought.items()}
+        regions = partial(regions_of, self.layout, block)
+        parts = {n: source.parted(regions(source)) for n, source in brought.items()}
         return Carried(parts, Own() if self.tasks is None else self.tasks.own(block.number))
 
     def of_block(self, block: Block | None) -> Work:
@@ -172,8 +176,11 @@ class Work:
         """
         if all(len(source.origins) == 1 for source in self.sources):
             return self
-        regions = [] if block is None else regions_of(self.layout, block)
-        sources = (one.parted(regions) if one.travels else one for one in self.sources)
+
+        def regions(source: Source) -> list[tuple[slice, ...]]:
+            return [] if block is None else regions_of(self.layout, block, source)
+
+        sources = (one.parted(regions(one)) if one.travels else one for one in self.sources)
         return replace(self, sources=tuple(sources))
 
     def carrying(self, sources: Mapping[int, Source]) -> Work:
@@ -191,7 +198,7 @@ class Work:
     @classmethod
     def of(cls, run: str, plan: Plan) -> Work:
         """Return what a plan's blocks have in common."""
-        regions = (regions_of(plan.layout, block) for block in plan.blocks)
+        regions = (partial(regions_of, plan.layout, block) for block in plan.blocks)
         sources, tasks = with_tasks(plan.sources, regions)
         return cls(
             run,
@@ -207,6 +214,7 @@ class Work:
             plan.memory.fetching,
             retry_seconds(),
             plan.options.skips,
+            plan.options.wants_all,
             None if plan.grouping is None else plan.grouping.keys,
             plan.held,
             plan.choosers,
@@ -219,8 +227,13 @@ class Work:
         return [source.grid[axis] for source in self.sources]
 
 
-def regions_of(layout: Layout, block: Block) -> list[tuple[slice, ...]]:
-    """Return what a block reads, leaf by leaf."""
+def regions_of(layout: Layout, block: Block, source: Source) -> list[tuple[slice, ...]]:
+    """Return what a block reads of a source, leaf by leaf."""
     leaves = itertools.product(range(*block.tiles), range(*block.parts))
     pieces = (layout.leaf(tile, part) for tile, part in leaves)
-    return [tuple(one.source for one in leaf) for leaf in pieces if all(one.length for one in leaf)]
+    return [
+        region
+        for leaf in pieces
+        if all(piece.length for piece in leaf)
+        for region in covers([piece.source for piece in leaf], source.grid)
+    ]

@@ -86,7 +86,14 @@ def parts_of(
                 of_groups += _of_groups(work, tile, number)
             continue
         known = expected_objects(
-            work.layout, work.sources, work.listings, block, tile, number, missed
+            work.layout,
+            work.sources,
+            work.listings,
+            block,
+            tile,
+            number,
+            missed,
+            needed=work.wants_all,
         )
         shares, cells = [float(not lacks)] * len(known), _ALL
         if lacks and fills_implicitly:
@@ -189,5 +196,5 @@ def _first(work: Work, cell: Sequence[slice]) -> Place:
 def _objects(piece: Piece, cuts: Sequence[slice], size: int, first: int) -> np.ndarray:
     """Return in which objects cells lie along an axis, counted from the first of the leaf."""
     starts = np.array([cut.start for cut in cuts], np.int64)
-    objects: np.ndarray = (piece.source.start + starts * piece.source.step) // size - first
+    objects: np.ndarray = piece.places(starts) // size - first
     return objects

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from chunkfold.decoding.decode_units import elements_of
-from chunkfold.grid import Piece
+from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.fold.fold import Run
 from chunkfold.kernels.fold.keyed.plan import way_of
@@ -17,7 +17,6 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.reading.parts import ImplicitFill, Missed, Part, Place, parts_of
 from chunkfold.reading.slabs import overlaps, shifted, slabs, slabs_of_cells
-from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected
 
 _MOST_SHAPES = 64
@@ -28,7 +27,7 @@ _MOST_SHAPES = 64
 class Read:
     """A box of a leaf that one reader brings into staging memory."""
 
-    region: Place
+    region: tuple[Taken, ...]
     """Where it stands in the arrays."""
     shape: tuple[int, ...]
     box: Box
@@ -151,7 +150,7 @@ def reads_of(
     indexed = work.accumulator.uses_index
     placed = indexed or work.keys or work.held or work.choosers
     whole_run = window.outputs == 1 and not placed
-    in_turn = whole_run and all_in_turn(work.sources)
+    in_turn = whole_run and all_in_turn(work)
     for part in window.parts:
         pieces = layout.leaf(window.tile, part.number)
         for whole in _boxes(work, window, part, pieces, cut_axes):
@@ -164,7 +163,7 @@ def reads_of(
                     within[n] = along
                 box = work.box(pieces, within)
                 yield Read(
-                    region=tuple(map(_in_array, pieces, within)),
+                    region=tuple(map(Piece.taken, pieces, within)),
                     shape=tuple(cut.stop - cut.start for cut in within),
                     box=box,
                     nbytes=part.nbytes * box.elements // part.elements,
@@ -271,9 +270,14 @@ def _cut_within(work: Work, axis: int, piece: Piece, along: slice) -> list[slice
     return overlaps(piece.cut(work.grids_along(axis)), along)
 
 
-def all_in_turn(sources: Sequence[Source]) -> bool:
+def all_in_turn(work: Work) -> bool:
     """Whether all sources bring their chunks one after another, and the same ones."""
-    return sources[0].in_turn is not None and len({source.in_turn for source in sources}) == 1
+    sources = work.sources
+    return (
+        not work.layout.gathers
+        and sources[0].in_turn is not None
+        and len({source.in_turn for source in sources}) == 1
+    )
 
 
 def _cells(window: Window) -> Iterator[Place]:
@@ -286,9 +290,3 @@ def _itemsize(work: Work) -> int:
 
 def _output_bytes(work: Work) -> int:
     return _itemsize(work) * work.layout.per_output()
-
-
-def _in_array(piece: Piece, cut: slice) -> slice:
-    """Return where elements of a piece stand in the array."""
-    start, step = piece.source.start, piece.source.step
-    return slice(start + cut.start * step, start + (cut.stop - 1) * step + 1, step)

@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkfold.kernels.fold.staging import Ready, StagingBuffer
 from chunkfold.reading.reads import Read
+from chunkfold.sources.gathering import read_region
 from chunkfold.sources.source import Source
 from chunkfold.stores.objects import decode_clock
 
@@ -46,7 +47,7 @@ def read_staged(sources: Sequence[Source], read: Read, memory: Sequence[np.ndarr
         if read.absent:
             elements[...] = source.fill
         else:
-            source.read(read.region, elements, known)
+            read_region(source, read.region, elements, known)
     return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded)
 
 

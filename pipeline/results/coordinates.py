@@ -19,6 +19,7 @@ from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 from chunkfold.errors import SourceError
 from chunkfold.grid import Axis
 from chunkfold.planning.request import Request
+from chunkfold.positions import crossed, index_of
 from chunkfold.results.attributes import of_a_part
 from chunkfold.results.averages import averaged
 from chunkfold.sources.axis_names import axis_names
@@ -75,7 +76,7 @@ class Beside:
     name: str
     axes: tuple[str, ...]
     array: AnyArray
-    cuts: tuple[slice, ...]
+    cuts: tuple[slice | np.ndarray, ...]
     """What is selected along each of its axes."""
     attributes: dict[str, Any]
     """Those that hold for what is selected."""
@@ -92,7 +93,10 @@ class Beside:
         Exception
             Whatever keeps them from being read.
         """
-        return replace(self, values=np.asarray(self.array[self.cuts]))
+        # What zarr has no slices for is taken of all that is stored.
+        apart = [(cut, slice(None)) if _is_stored(cut) else (slice(None), cut) for cut in self.cuts]
+        stored = np.asarray(self.array[tuple(cut for cut, _ in apart)])
+        return replace(self, values=crossed(stored, [cut for _, cut in apart]))
 
     def averaged(self) -> np.ndarray:
         """Return the means of what is stored, of that which is not missing, where windows are."""
@@ -117,6 +121,11 @@ class Beside:
         made[...] = values
 
 
+def _is_stored(cut: slice | np.ndarray) -> bool:
+    """Whether elements are selected as they stand in a store."""
+    return isinstance(cut, slice) and cut.step > 0
+
+
 def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False) -> Beside | None:
     """Find an array beside a source that has no axes but some of those that are left.
 
@@ -130,18 +139,17 @@ def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False)
     axes = (name,) if name in kept.along else tuple(ZarrSource(found, name).dims or ())
     if len(axes) != found.ndim or len(set(axes)) != len(axes):
         return None
-    cuts, windows = [], list[int]()
+    cuts, windows, whole = [], list[int](), True
     for axis, length in zip(axes, found.shape, strict=True):
         n = kept.along.get(str(axis))
         if n is None and (not more or axis is None or axis in kept.names):
             return None
         if n is not None and length != kept.source.shape[n]:
             return None
-        cut = None if n is None else kept.axes[n]
-        windows.append(0 if cut is None else cut.window)
-        cuts.append(slice(None) if cut is None else slice(cut.start, cut.stop, cut.step))
-    spans = zip(cuts, found.shape, strict=True)
-    whole = all(cut.indices(length) == (0, length, 1) for cut, length in spans)
+        shown = range(length) if n is None else kept.axes[n].shown
+        whole &= isinstance(shown, range) and shown == range(length)
+        windows.append(0 if n is None else kept.axes[n].window)
+        cuts.append(index_of(shown))
     if any(windows) and not (averages and found.dtype.kind in _NUMBERS):
         return None
     attributes = _attributes(found, whole=whole and not any(windows))

@@ -21,6 +21,8 @@ from chunkfold.results.labels import Labels, Stored
 from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, filled
+from chunkfold.selections import shown
+from chunkfold.sources.coordinate_places import sel_text
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ OWN_AXES: Mapping[str, str] = MappingProxyType(
 )
 """Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")
-_TOLD = ("selection", "ddof", "skipna", "mask_and_scale", "dtype", "mode")
+_TOLD = ("ddof", "skipna", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
 
@@ -115,6 +117,8 @@ class Results(Mapping[str, Result]):
         reduced, layout = self._reduced(), self.plan.layout
         options = self.plan.options
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
+        told |= {"sel": sel_text(options.sel)} if options.sel else {}
+        told |= {} if options.selection is None else {"selection": shown(options.selection)}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
         if layout.coarsened:
             called = self.names_of(layout.coarsened) or [None] * len(layout.coarsened)

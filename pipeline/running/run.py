@@ -23,6 +23,7 @@ from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
+from chunkfold.positions import index_of
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.result import Result
 from chunkfold.results.results import Results
@@ -328,7 +329,7 @@ class Run:
             done = statistic.finish(whole, layout.by_window, layout.reduced_by_window)
             grouped = plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
-            result = self._shaped(done)
+            result = self._in_order(self._shaped(done))
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results, pending
 
@@ -357,6 +358,14 @@ class Run:
         shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
         grouped = done.reshape((grouping.count, *shape, *done.shape[1:]))
         return np.moveaxis(grouped, 0, sum(n < first for n in alive))
+
+    def _in_order(self, result: np.ndarray) -> np.ndarray:
+        """Give results the order that was asked for along each axis: they are folded as stored."""
+        axes, first = self.plan.layout.axes, Results(self.plan, {}).axes
+        for place, n in enumerate(first):
+            if (order := axes[n].order) is not None:
+                result = result[(slice(None),) * place + (index_of(order),)]
+        return result
 
 
 def _whole(plan: Plan, work: Work, roots: list[tuple[tuple[int, int], Folded]]) -> Partial:

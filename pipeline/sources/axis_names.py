@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Cells, Selection, select
+from chunkfold.grid import Cells
+from chunkfold.selections import Selection, select
 
 Axis = int | str | Sequence[int | str] | None
 """Axes by number or name; None: all of them."""

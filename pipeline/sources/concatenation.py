@@ -18,7 +18,7 @@ from chunkfold.grid import Cells
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
-from chunkfold.stores.expected import Expected, Shifted
+from chunkfold.stores.expected import Expected, Shifted, Unlisted
 
 _AT_ONCE = 32
 """Parts that are listed or looked at again at the same time: most of it is waiting for stores."""
@@ -163,6 +163,10 @@ class ConcatenatedSource(Source):
         sizes = np.concatenate([one.sizes for one in found], axis=self.axis)
         return Listing(sizes, max(one.newest for one in found))
 
+    def tells_missing(self, *, listed: bool) -> bool:
+        """Whether all of them do."""
+        return all(part.tells_missing(listed=listed) for part in self.parts.values())
+
     @property
     def object_shape(self) -> tuple[int, ...]:
         """Extents of what is stored as one object, if that is one grid."""
@@ -214,7 +218,7 @@ class ConcatenatedSource(Source):
     def _known(self, number: int, known: Expected | None) -> Expected | None:
         """Return what is known of the objects of a part."""
         if known is None or not self.aligned:
-            return None
+            return Unlisted(set(), needed=True) if known is not None and known.needed else None
         unit = self.object_shape[self.axis]
         return Shifted(known, self.axis, self.starts[number] // unit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -227,11 +227,11 @@ def dask_source(given: Any) -> Source:
 
 
 def with_tasks(
-    sources: Sequence[Source], regions: Iterable[Sequence[Region]]
+    sources: Sequence[Source], regions: Iterable[Callable[[Source], Sequence[Region]]]
 ) -> tuple[tuple[Source, ...], Division | None]:
     """Return sources whose chunks have keys, and the tasks that make them; None if none has any.
 
-    `regions` are those that each block reads.
+    `regions` return what each block reads of a source.
     """
     arrays = [source.array for source in sources if isinstance(source, DaskSource)]
     if not arrays:
@@ -246,7 +246,7 @@ def with_tasks(
     )
     own = [source for source in ready if isinstance(source, DaskSource)]
     wanted = [
-        list(dict.fromkeys(key for source in own for key in source.touched(of_block)))
+        list(dict.fromkeys(key for source in own for key in source.touched(of_block(source))))
         for of_block in regions
     ]
     return ready, Division(graph, wanted)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.grid import Cells, Selection
+from chunkfold.grid import Axis, Cells
+from chunkfold.positions import as_range, index_of
+from chunkfold.selections import Selection
 from chunkfold.sources.array_source import ArraySource, cells_of_chunks
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.dask_selections import read_by
@@ -54,7 +55,9 @@ class DataArrays:
     sources: tuple[Source, ...]
     """What each is read from."""
     selection: Selection
-    """Of all of them; it is that of the DataArrays."""
+    """Of all of them; it is that of the DataArrays, as they were given."""
+    axes: tuple[int, ...]
+    """The axes of the stored array that they have."""
     decoded: tuple[bool, ...]
     """Whether each has the values that stored numbers stand for."""
 
@@ -78,12 +81,14 @@ class DataArrays:
         """Where it may be cut along each axis: anywhere."""
         return tuple(Cells(size, 1) for size in self.shape)
 
-    @cached_property
-    def axes(self) -> tuple[int, ...]:
-        """The axes of the stored array that it has."""
-        cuts = self.selection if isinstance(self.selection, tuple) else ()
-        taken = [n for n, cut in enumerate(cuts) if isinstance(cut, int)]
-        return tuple(n for n in range(len(self.shape) + len(taken)) if n not in taken)
+    def selected(self, chosen: Sequence[Axis]) -> DataArrays:
+        """Return it with the labels of what is selected along each of its axes."""
+        left = [n for n, axis in zip(self.axes, chosen, strict=True) if not axis.dropped]
+        index = {
+            dim: axis.start if axis.dropped else axis.index
+            for dim, axis in zip(self.arrays[0].dims, chosen, strict=True)
+        }
+        return replace(self, arrays=tuple(one.isel(index) for one in self.arrays), axes=tuple(left))
 
     def unpacked(self, *, ask: bool) -> tuple[bool, ...]:
         """Return of which the values are reduced that stored numbers stand for: as xarray has them.
@@ -112,10 +117,10 @@ def is_held(given: Any, kind: str = "DataArray") -> bool:
     return xarray is not None and isinstance(given, getattr(xarray, kind))
 
 
-def data_arrays(given: Any, selection: Selection = None) -> DataArrays | None:
+def data_arrays(given: Any) -> DataArrays | None:
     """Return what stands behind one DataArray, or two; None if that is not what was given.
 
-    `selection` is made of these. Nothing is read.
+    Nothing is read.
 
     Raises
     ------
@@ -130,23 +135,35 @@ def data_arrays(given: Any, selection: Selection = None) -> DataArrays | None:
         return None
     if not all(held):
         raise PlanError("one of two sources is a DataArray, the other is none: give both as such")
-    arrays = tuple(one if selection is None else _selected(one, selection) for one in each)
+    arrays = tuple(each)
     _refuse_unaligned(arrays)
     found = [_behind(one) for one in arrays]
     first = found[0][1]
-    if any(cut != first for _, cut, _ in found):
+    if not all(_alike(cut, first) for _, cut, _ in found):
         why = "the two are other places of their stores"
         found, first = [(_otherwise(one, why), None, False) for one in arrays], None
     return DataArrays(
-        arrays, tuple(one for one, _, _ in found), first, tuple(one for _, _, one in found)
+        arrays,
+        tuple(one for one, _, _ in found),
+        first,
+        _left(first, arrays[0].ndim),
+        tuple(one for _, _, one in found),
     )
 
 
-def _selected(array: xarray.DataArray, selection: Selection) -> xarray.DataArray:
-    try:
-        return array[selection]
-    except (IndexError, TypeError, ValueError) as error:
-        raise PlanError(f"selection {selection!r} does not fit {_called(array)}: {error}") from None
+def _left(selection: Selection, ndim: int) -> tuple[int, ...]:
+    """Return which axes of a stored array are left by a selection."""
+    cuts = selection if isinstance(selection, tuple) else (slice(None),) * ndim
+    return tuple(n for n, cut in enumerate(cuts) if not isinstance(cut, int))
+
+
+def _alike(one: Selection, other: Selection) -> bool:
+    """Whether two selections of stored arrays are of the same places."""
+    if not isinstance(one, tuple) or not isinstance(other, tuple):
+        return one is other
+    return len(one) == len(other) and all(
+        type(a) is type(b) and np.array_equal(a, b) for a, b in zip(one, other, strict=True)
+    )
 
 
 def _refuse_unaligned(arrays: Sequence[xarray.DataArray]) -> None:
@@ -249,25 +266,21 @@ def _once(key: tuple[Any, ...], cuts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _selection(key: Sequence[Any], shape: Sequence[int]) -> Selection:
-    """Return a selection by integers and slices that is the same as one of xarray's."""
+    """Return a selection that is the same as one of xarray's."""
     cuts = tuple(_cut(one, size) for one, size in zip(key, shape, strict=True))
-    return None if all(cut == slice(0, n, 1) for cut, n in zip(cuts, shape, strict=True)) else cuts
+    whole = zip(cuts, shape, strict=True)
+    return None if all(isinstance(c, slice) and c == slice(0, n, 1) for c, n in whole) else cuts
 
 
-def _cut(one: Any, size: int) -> int | slice:
+def _cut(one: Any, size: int) -> int | slice | np.ndarray:
     if isinstance(one, (int, np.integer)):
         return int(one) % size
-    if not isinstance(one, slice):
-        places = np.asarray(one)
-        steps = set(np.diff(places).tolist()) or {1}
-        step = steps.pop()
-        if steps or places.ndim != 1 or step < 1:
-            raise SourceError("places are picked that no slice selects")
-        return slice(int(places[0]), int(places[-1]) + 1, step) if places.size else slice(0, 0, 1)
-    start, stop, step = one.indices(size)
-    if step < 0:
-        raise SourceError("an axis is turned round")
-    return slice(start, max(start, stop), step)
+    if isinstance(one, slice):
+        return index_of(range(size)[one])
+    places = np.asarray(one)
+    if places.ndim != 1:
+        raise SourceError("places are picked along several axes at once")
+    return index_of(as_range(np.where(places < 0, places + size, places)))
 
 
 def _decodes_alike(source: Source, decodes: Sequence[Decode], dtype: np.dtype) -> bool:

@@ -131,6 +131,10 @@ class H5Source(DeclaredSource):
         state = None if self.file is None else self.file.state
         return Listing(sizes, 0 if state is None else state.modified)
 
+    def tells_missing(self, *, listed: bool) -> bool:
+        """Only by a listing: HDF5 fills in what was never written."""
+        return listed or not self.chunked
+
     def reopened(self) -> Source:
         """Return it as it is now.
 

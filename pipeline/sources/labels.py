@@ -99,7 +99,14 @@ def read_labels(
     )
 
 
-def _read_npy(path: Path) -> Given:
+def read_npy(path: Path) -> np.ndarray:
+    """Return the array of a file of NumPy's, unread.
+
+    Raises
+    ------
+    SourceError
+        If it is none, or holds Python's objects.
+    """
     try:
         refuse_special(path)
         values = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -108,6 +115,11 @@ def _read_npy(path: Path) -> Given:
         raise SourceError(f"{path}: is no array of NumPy's that can be read ({why})") from error
     if not isinstance(values, np.ndarray):
         raise SourceError(f"{path}: holds several arrays; give one, as numpy.save writes it")
+    return values
+
+
+def _read_npy(path: Path) -> Given:
+    values = read_npy(path)
     _refuse_many(str(path), values.nbytes, values.size)
     return _given(np.array(values), None, str(path), path.stem)
 

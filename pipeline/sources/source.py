@@ -182,6 +182,11 @@ class Source(ABC):
         """List what is stored of it; None where that cannot be told: all of it is read."""
         return None
 
+    def tells_missing(self, *, listed: bool) -> bool:
+        """Whether chunks that are not stored are noticed: by a listing, or when they are read."""
+        del listed
+        return True
+
     @property
     def object_shape(self) -> tuple[int, ...]:
         """Extents of what is stored as one object."""

@@ -189,6 +189,12 @@ class ZarrSource(Source):
         """List what is stored of it; None where the store cannot tell."""
         return list_objects(self.array)
 
+    def tells_missing(self, *, listed: bool) -> bool:
+        """Whether objects are listed or looked at; what is missing in a shard zarr fills in."""
+        if self.direct is not None:
+            return True
+        return not self.array.shards and (listed or objects_of(self.array) is not None)
+
     @property
     def kind(self) -> str:
         """How it is read."""

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from chunkfold.errors import ChangedError
+from chunkfold.errors import ChangedError, MissingError
 
 _SECOND = 1_000_000_000
 Place = Sequence[int]
@@ -36,6 +36,10 @@ class Expected(Protocol):
     @property
     def listed(self) -> bool:
         """Whether a listing told of them, so that there is something to compare."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether each must be stored: one that is not ends the run."""
 
     def size_of(self, place: Place) -> int:
         """Return the bytes of an object, 0 if they are not known or it is not stored."""
@@ -67,6 +71,8 @@ class Listed:
     """When the newest object of the array had been written, in nanoseconds since 1970."""
     by_seconds: bool
     """Whether the store tells times of single objects in whole seconds, as HTTP does."""
+    needed: bool = False
+    """Whether what is in them must be stored, too: they all are."""
     listed: ClassVar[bool] = True
 
     @cached_property
@@ -107,6 +113,8 @@ class Unlisted:
 
     missed: set[tuple[int, ...]]
     """Those that were asked for and not there."""
+    needed: bool = False
+    """Whether each must be stored."""
     listed: ClassVar[bool] = False
 
     def size_of(self, place: Place) -> int:  # noqa: ARG002
@@ -118,7 +126,15 @@ class Unlisted:
         return False
 
     def check(self, place: Place, found: State | None) -> None:
-        """Note an object that is not there."""
+        """Note an object that is not there.
+
+        Raises
+        ------
+        MissingError
+            If it is needed.
+        """
+        if found is None and self.needed:
+            raise MissingError("is not stored")
         if found is None:
             self.missed.add(tuple(place))
 
@@ -137,6 +153,11 @@ class Shifted:
     def listed(self) -> bool:
         """Whether a listing told of them."""
         return self.of.listed
+
+    @property
+    def needed(self) -> bool:
+        """Whether each must be stored."""
+        return self.of.needed
 
     def size_of(self, place: Place) -> int:
         """Return the bytes of an object, 0 if they are not known or it is not stored."""

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chunkfold.errors import ChunkfoldError, MonoidError
+from chunkfold.grid import Cells, Piece, Taken
 from chunkfold.kernels import Packing
 from chunkfold.kernels.binding.law_samples import MOST
 from chunkfold.kernels.binding.laws import depends_on_order_of, try_laws
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
+from chunkfold.sources.gathering import read_region
 from chunkfold.worker.worker_device import WorkerDevice
 
 
@@ -61,30 +63,36 @@ def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
         if not stored.any():
             continue
         pieces = work.layout.leaf(tile, int(parts[stored][0]))
-        region = tuple(
-            _spread(piece.source, cell, each)
-            for piece, cell, each in zip(
-                pieces, work.sources[0].chunks, _extents(len(pieces)), strict=True
+        within = [
+            _spread(piece, cells, each)
+            for piece, cells, each in zip(
+                pieces, work.sources[0].grid, _extents(len(pieces)), strict=True
             )
-        )
+        ]
+        region = tuple(map(_taken, pieces, within))
         arrays = []
         with contextlib.suppress(ChunkfoldError):  # whoever folds that chunk says what is wrong
             for source in work.sources:
-                shape = [len(range(cut.start, cut.stop, cut.step)) for cut in region]
-                arrays.append(np.empty(shape, source.dtype))
-                source.read(region, arrays[-1])
-            arrays += [one.at(_selected(work, region)) for one in work.held]
+                arrays.append(np.empty(list(map(len, within)), source.dtype))
+                read_region(source, region, arrays[-1])
+            arrays += [one.at(list(map(_selected, pieces, within))) for one in work.held]
             return [array.reshape(-1) for array in arrays]
     return None
 
 
-def _selected(work: Work, region: Sequence[slice]) -> Sequence[slice]:
-    """Return where a region of the sources is in what is selected."""
-    return [
-        slice((cut.start - axis.start) // axis.step, (cut.stop - 1 - axis.start) // axis.step + 1,
-              cut.step // axis.step)
-        for cut, axis in zip(region, work.layout.axes, strict=True)
-    ]  # fmt: skip
+def _taken(piece: Piece, within: range) -> Taken:
+    """Return where some elements of a piece stand in the array."""
+    if not isinstance(piece.source, slice):
+        return piece.source[within.start : within.stop : within.step]
+    places = range(piece.source.start, piece.source.stop, piece.source.step)
+    some = places[within.start : within.stop : within.step]
+    return slice(some[0], some[-1] + 1, some.step)
+
+
+def _selected(piece: Piece, within: range) -> slice:
+    """Return where they stand in what is selected."""
+    first = piece.position
+    return slice(first + within.start, first + within.stop, within.step)
 
 
 def _extents(axes: int) -> Sequence[int]:
@@ -101,13 +109,11 @@ def _extents(axes: int) -> Sequence[int]:
     return extents
 
 
-def _spread(along: slice, cell: int, most: int) -> slice:
-    """Return at most so many elements of a slice, of those in its first chunk, far apart."""
-    behind = min(along.stop, (along.start // max(1, cell) + 1) * max(1, cell))
-    elements = range(along.start, behind, along.step)
-    apart = max(1, len(elements) // most)
-    taken = elements[::apart][:most]
-    return slice(taken[0], taken[-1] + 1, taken.step)
+def _spread(piece: Piece, cells: Cells, most: int) -> range:
+    """Return at most so many elements of a piece, of those in its first chunk, far apart."""
+    first = piece.cut([cells])[0]
+    elements = range(first.stop)
+    return elements[:: max(1, len(elements) // most)][:most]
 
 
 def _present(

@@ -18,10 +18,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from functools import lru_cache, partial
+from typing import cast
 
 from chunkfold.decoding.decode_units import InTurn, ahead
 from chunkfold.decoding.direct import Region
 from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
+from chunkfold.grid import Taken
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
 from chunkfold.kernels.fold.launch import wait_watched
 from chunkfold.kernels.fold.profile import Profile
@@ -61,7 +63,7 @@ class PerThread:
         self._readers, self._turn = owned.readers_for(work), turn
         self._itemsize = max(source.dtype.itemsize for source in work.sources)
         fold_bytes = min(FOLD_BYTES, buffer_bytes)
-        small = all_in_turn(work.sources) and _chunk_elements(work) * self._itemsize <= fold_bytes
+        small = all_in_turn(work) and _chunk_elements(work) * self._itemsize <= fold_bytes
         self._kind = FoldInTurn if small else FoldPieces
         self._piece_bytes = fold_bytes if small else min(PIECE_BYTES, buffer_bytes)
         self._able = (
@@ -276,7 +278,12 @@ class FoldInTurn(ThreadFold):
 
 def _regions(reads: Iterator[Read], number: int) -> Iterator[Region]:
     """Yield what is read of an input."""
-    return ((read.region, read.known[number]) for read in reads)
+    return ((_slices(read.region), read.known[number]) for read in reads)
+
+
+def _slices(region: Sequence[Taken]) -> Sequence[slice]:
+    """Return a region as it is: what is read in turn has no places."""
+    return cast("Sequence[slice]", region)
 
 
 @lru_cache(maxsize=64)

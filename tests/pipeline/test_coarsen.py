@@ -324,3 +324,26 @@ def test_medians_of_windows_are_read_as_often_as_it_takes(tmp_path: Path):
         same(got[op], windowed(op, array, windows, "pad"), op)
     made = project(stored(array), tmp_path / "out", "median", coarsen=windows, boundary="pad")
     same(made["median"][...], got["median"])
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        (slice(None, None, -1), slice(None), slice(7, 1, -2)),
+        ([22, 3, 3, 9, 0, 1, 17], slice(1, 7), slice(None)),
+        (slice(None), [5, 1, 7, 0], [0, 8, 4]),
+    ],
+)
+@pytest.mark.parametrize("windows", [{0: 3, 2: 2}, {1: 4}])
+def test_windows_are_of_elements_in_the_order_that_was_asked_for(
+    selection, windows, tmp_path: Path
+):
+    """Those of axes without windows are put in that order, too."""
+    array = hard("float32")
+    chosen = array[selection[0]][:, selection[1]][:, :, selection[2]]
+    given: dict[str, Any] = {"coarsen": windows, "boundary": "pad", "selection": selection}
+    got = cf.reduce(stored(array), ["mean", "max"], **given)
+    made = project(stored(array), tmp_path / "out", ["mean", "max"], **given)
+    for op in got:
+        same(got[op], windowed(op, chosen, windows, "pad"), op)
+        same(made[op][...], got[op], op)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from numcodecs import GZip, Zstd
 
 from chunkfold import PlanError, plan
-from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes, select
+from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes
 from chunkfold.kernels import histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
@@ -23,6 +25,7 @@ from chunkfold.planning.combine_tree import FAN_IN, LARGE_BYTES, Tree, fan_in
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.memory import ring_slots
 from chunkfold.reading.slabs import slabs, slabs_of_cells
+from chunkfold.selections import select
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.zarr_source import ZarrSource
 from tests.plans import planned
@@ -32,8 +35,20 @@ SIZES = st.integers(0, 40)
 
 def entries(size: int) -> st.SearchStrategy:
     bound = st.none() | st.integers(-size - 2, size + 2)
-    slices = st.builds(slice, bound, bound, st.none() | st.integers(1, size + 3))
-    return slices | st.integers(-size, size - 1) if size else slices
+    steps = st.none() | st.integers(1, size + 3) | st.integers(-size - 3, -1)
+    slices = st.builds(slice, bound, bound, steps)
+    if not size:
+        return slices
+    number = st.integers(-size, size - 1)
+    bools = st.lists(st.booleans(), min_size=size, max_size=size)
+    return slices | number | st.lists(number, max_size=size + 5) | bools
+
+
+def places_of(size: int, entry: Any) -> np.ndarray:
+    """What NumPy selects of an axis, as positions."""
+    if isinstance(entry, list):
+        entry = np.array(entry, None if entry else int)
+    return np.atleast_1d(np.arange(size)[entry])
 
 
 def array_of(shape, chunks, dtype="i4", **kwargs) -> zarr.Array:
@@ -45,13 +60,33 @@ def test_pieces_are_the_selection_cut_at_cells(data, size: int, cell: int, facto
     entry = data.draw(entries(size))
     cells = Cells(size, cell).coarsened(factor)
     (axis,) = select([cells], entry)
-    want = np.arange(size)[slice(entry, entry + 1 or None) if isinstance(entry, int) else entry]
+    want = places_of(size, entry)
     got = [np.arange(size)[axis.piece(n).source] for n in range(axis.pieces)]
     np.testing.assert_array_equal(np.concatenate([*got, np.empty(0, int)]), want)
     for n, elements in enumerate(got):
         assert len(elements) == axis.piece(n).length > 0
         assert len(set(elements // cells.cell)) == 1
+        assert len(elements) <= cells.cell
         assert axis.piece(n).position == sum(map(len, got[:n]))
+    hit = axis.hits(3, 20)
+    np.testing.assert_array_equal(np.flatnonzero(hit), np.unique(want // 3))
+    first, behind = axis.touched(3)
+    assert [(min(one) // 3, max(one) // 3 + 1) for one in got] == [*zip(first, behind, strict=True)]
+
+
+@given(st.data(), SIZES, st.integers(1, 12))
+def test_what_is_folded_as_stored_is_shown_in_the_order_asked_for(data, size: int, cell: int):
+    (axis,) = select([Cells(size, cell)], data.draw(entries(size)))
+    made, taken = (axis, slice(None)) if axis.ascends else axis.ascending()
+    places = np.asarray(axis.places)
+    assert made.ascends
+    np.testing.assert_array_equal(made.places, places[taken])
+    np.testing.assert_array_equal(made.shown, places)
+    travelled = pickle.loads(pickle.dumps(made))
+    np.testing.assert_array_equal(travelled.shown, places)
+    assert travelled.lengths.tolist() == made.lengths.tolist()
+    # Each cell once, but for places that are picked more often than it has elements.
+    assert made.pieces <= len(np.unique(places // cell)) + len(places) // cell
 
 
 @given(st.data(), st.lists(st.integers(1, 9), min_size=1, max_size=8))
@@ -70,13 +105,19 @@ def test_irregular_cells_cut_where_they_say(data, widths: list[int]):
     [
         ((slice(None),) * 3, "3 entries for 2 axes"),
         ((..., ...), "more than one Ellipsis"),
-        (slice(None, None, -1), "steps must be positive"),
         (slice(None, None, 0), "axis 0"),
+        (slice(0.5, None), "axis 0"),
         ((0, 9), "index 9 is out of range for axis 1 of size 5"),
         (-4, "index -4 is out of range for axis 0 of size 3"),
-        (True, "neither an integer"),
-        ("x", "neither an integer"),
-        ([1, 2], "neither an integer"),
+        (True, "not an integer, a slice"),
+        ("x", "not an integer, a slice"),
+        ([0.5, 1], "not an integer, a slice"),
+        ((None, 0), "not an integer, a slice"),
+        ([1, 3], "index 3 is out of range for axis 0 of size 3"),
+        ((..., [-6, 1]), "index -6 is out of range for axis 1 of size 5"),
+        ([True, False], r"2 bool\(s\), but the axis has 3 element\(s\)"),
+        (np.ones((3, 5), bool), "2 axes; .* where= takes a mask"),
+        ([[1], [2, 3]], "not an integer, a slice"),
     ],
 )
 def test_bad_selections_are_named(selection, match: str):
@@ -168,7 +209,7 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
     for tile in range(layout.tiles):
         for part in range(layout.parts):
             pieces = layout.leaf(tile, part)
-            seen[tuple(piece.source for piece in pieces)] += 1
+            np.add.at(seen, np.ix_(*(p.places(np.arange(p.length)) for p in pieces)), 1)
             outputs = math.prod(pieces[n].length for n in layout.kept)
             assert outputs == layout.tile_outputs(tile)
             within = [slice(0, piece.length) for piece in pieces]
@@ -176,7 +217,8 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
                 one = layout.leaf_box(pieces, within, indexed=indexed)
                 assert (one.outputs, one.elements) == (outputs, math.prod(p.length for p in pieces))
     want = np.zeros(shape, int)
-    want[selection] = 1
+    each = (places_of(size, entry) for size, entry in zip(shape, selection, strict=True))
+    np.add.at(want, np.ix_(*each), 1)
     np.testing.assert_array_equal(seen, want)
 
 

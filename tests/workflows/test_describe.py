@@ -13,7 +13,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.decoding.direct import Direct
-from chunkfold.errors import ChunkError, SourceError
+from chunkfold.errors import ChunkError, MissingError, SourceError
 from chunkfold.workflows.describe import OPS, describe
 
 pytestmark = pytest.mark.unoptimised
@@ -227,3 +227,10 @@ def test_the_command_ends_with_3_if_an_array_is_bad(damaged: Path, here: Callabl
     assert entries["z"]["statistics"]["max"] == 9
     assert "broken: cannot be opened" in said
     assert "removed" in shown
+
+
+def test_a_chunk_that_is_to_be_there_ends_it_as_one_that_cannot_be_read(store: Path):
+    next((store / "counts" / "c").iterdir()).unlink()
+    assert len(describe(store)) == 11
+    with pytest.raises(MissingError, match="counts: 1 of 143 chunks"):
+        describe(store, on_missing_chunk="stop", on_bad_chunk="skip")

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-import re
 
 import numpy as np
-import pytest
 import zarr
 from rich.console import Console
 
 import chunkfold as cf
-from chunkfold import PlanError
 from chunkfold.events import BlockProgress, RunStarted, WorkerRetired
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.parsing import parse_selection
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import plan_json
 
@@ -35,20 +31,6 @@ def test_plans_for_machines_say_how_values_are_made():
         for asked in (False, True)
     ]
     assert told == [None, "float64: stored * 0.01 - 3.0; missing: -1"]
-
-
-@pytest.mark.parametrize("text", ["[0,2]", "[0:2]", "0, [1]", "[[0, 2]]", "]0["])
-def test_lists_are_not_taken_for_positions(text: str):
-    with pytest.raises(PlanError, match=f"selection '{re.escape(text)}': lists of positions are"):
-        parse_selection(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["0:1:2:3", "a", "1,,2", "1.5", "(0, 2)", "", "True", "1_0", "٣", "0:1_0", "1²"]
-)
-def test_a_bad_selection_is_quoted(text: str):
-    with pytest.raises(PlanError, match="selection"):
-        parse_selection(text)
 
 
 def test_a_block_that_is_folded_again_is_not_counted_twice():

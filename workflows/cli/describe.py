@@ -25,6 +25,7 @@ from chunkfold.workflows.style import description_table, show, tell_skipped
 @options.mask_and_scale
 @options.memory
 @options.on_bad_chunk
+@options.on_missing_chunk
 @options.as_json
 @options.quiet
 def command(
@@ -33,6 +34,7 @@ def command(
     scheduler: str | None,
     memory: str | None,
     on_bad_chunk: str,
+    on_missing_chunk: str,
     *,
     mask_and_scale: bool,
     as_json: bool,
@@ -59,6 +61,7 @@ def command(
     made: list[Description] = []
     given: Any = {
         "mask_and_scale": mask_and_scale, "memory": memory, "on_bad_chunk": on_bad_chunk,
+        "on_missing_chunk": on_missing_chunk,
     }  # fmt: skip
     with options.client_for(scheduler, specs, quiet=quiet) as client:
         try:

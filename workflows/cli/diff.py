@@ -8,9 +8,9 @@ from chunkfold.workflows.as_json import json_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.consoles import err, out
 from chunkfold.workflows.diff import compared, comparison
-from chunkfold.workflows.parsing import parse_selection
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.results import difference_json
+from chunkfold.workflows.selecting import parse_selection
 
 
 @click.command()

@@ -15,11 +15,12 @@ from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.kernels import CATALOGUE
 from chunkfold.planning.coarsening import BOUNDARIES
-from chunkfold.planning.options import MODES, ON_BAD_CHUNK, Options
+from chunkfold.planning.options import MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK, Options
 from chunkfold.refusals import ABSENT
 from chunkfold.settings import ABSENT_STATUS
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.concatenating import concatenate
+from chunkfold.sources.coordinate_places import METHODS
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.numbers import Number
@@ -28,7 +29,8 @@ from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.sources import matching
 from chunkfold.workflows.outputs import shown
-from chunkfold.workflows.parsing import axis, parse_selection, wheres, windows, with_edges, words
+from chunkfold.workflows.parsing import axis, wheres, windows, with_edges, words
+from chunkfold.workflows.selecting import parse_distance, parse_sel, parse_selection
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -54,8 +56,27 @@ select = click.option(
     "--select",
     "selection",
     metavar="INDEX",
-    help="Take a part, by an integer or a slice for each axis, as between NumPy's brackets: "
-    "'0:100, ..., 3'.",
+    help="Take a part, by positions along each axis, as between NumPy's brackets: '0:100, ..., 3'; "
+    "also a list of integers or bools, '[0,3,5]', or a .npy file of them, of one axis by itself.",
+)
+sel = stacked(
+    click.option(
+        "--sel",
+        multiple=True,
+        metavar="AXIS=VALUE",
+        help="Take a part, by coordinates, as xarray's sel: 'time=2001-01:2010-12', with both "
+        "ends, 'lat=30', 'lon=[0,90]'; may be repeated.",
+    ),
+    click.option(
+        "--sel-method",
+        type=click.Choice(METHODS),
+        help="Of a value that the coordinate has not take a neighbour.",
+    ),
+    click.option(
+        "--sel-tolerance",
+        metavar="DISTANCE",
+        help="How far away that may be: a number, or '12h' of dates.",
+    ),
 )
 on_bad_chunk = click.option(
     "--on-bad-chunk",
@@ -64,6 +85,14 @@ on_bad_chunk = click.option(
     show_default=True,
     help="skip: leave chunks out that cannot be read, say which, and exit with 3. What was damaged "
     "so that its codec decodes it still, only a checksum tells (crc32c).",
+)
+on_missing_chunk = click.option(
+    "--on-missing-chunk",
+    type=click.Choice(ON_MISSING_CHUNK),
+    default=Options.on_missing_chunk,
+    show_default=True,
+    help="fill: chunks that are not stored are the fill value. stop: end with 4 if there is one, "
+    "before anything is read where the store can be listed.",
 )
 
 as_json = click.option(
@@ -226,6 +255,8 @@ reduction = stacked(
     ),
     memory,
     select,
+    sel,
+    on_missing_chunk,
 )
 """How it is reduced."""
 
@@ -332,6 +363,8 @@ def asked_for(
     ddof: float,
     by_axes: tuple[str, ...],
     selection: str | None,
+    sel: tuple[str, ...],
+    sel_tolerance: str | None,
     where: str | None,
     mask: str | None,
     **others: Any,
@@ -344,6 +377,8 @@ def asked_for(
         ddof=int(ddof) if ddof.is_integer() else ddof,
         by_axis=[axis(word) for word in words(by_axes)] if by_axes else None,
         selection=parse_selection(selection),
+        sel=parse_sel(sel),
+        sel_tolerance=parse_distance(sel_tolerance),
         where=wheres(where, mask),
         **others,
     )

@@ -81,6 +81,7 @@ def command(
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --op mean --axis time --out climatology.nc
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
+      chunkfold reduce store.zarr/temperature --op mean --sel time=2001-01:2010-12 --sel lat=30:60
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --by month.npy --out monthly.zarr
       chunkfold reduce store.zarr/temperature --op mean --coarsen time=7 --boundary trim

@@ -20,6 +20,7 @@ from chunkfold.workflows.job.schema import CLUSTERS, VERSION, Job, Reduction
 from chunkfold.workflows.job.sources import MARKS
 from chunkfold.workflows.job.variables import expanded, override
 from chunkfold.workflows.parsing import MONOIDS
+from chunkfold.workflows.selecting import with_paths
 
 _MOST_BYTES = 1 << 20
 _CODE = {field.name for field in fields(Monoid)} | {"monoid", "kernel", "source", "code"}
@@ -225,6 +226,8 @@ def _anchored(job: Job, folder: Path) -> Job:
         for name in ("mask", "weights")
         if (given := getattr(job.reduce, name)) is not None
     }
+    if job.reduce.select is not None:
+        held["select"] = with_paths(job.reduce.select, absolute)
     cluster = {
         name: str(base / os.path.expanduser(given))  # noqa: PTH111 # as above
         for name in ("tls_ca_file", "tls_cert", "tls_key")

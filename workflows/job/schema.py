@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import (
@@ -17,11 +16,13 @@ from pydantic import (
 
 from chunkfold.kernels import Monoid
 from chunkfold.planning.coarsening import BOUNDARIES
-from chunkfold.planning.options import MODES, ON_BAD_CHUNK, Options
+from chunkfold.planning.options import MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK, Options
+from chunkfold.sources.coordinate_places import METHODS
 from chunkfold.workflows.as_zarr import check_results
 from chunkfold.workflows.job.values import (
     Count,
     KubeName,
+    Label,
     Nbytes,
     Seconds,
     Text,
@@ -36,7 +37,8 @@ from chunkfold.workflows.job.values import (
     selectable,
     slurm_time,
 )
-from chunkfold.workflows.parsing import Located, axis, parse_selection, wheres, with_edges
+from chunkfold.workflows.parsing import Located, axis, wheres, with_edges
+from chunkfold.workflows.selecting import labels_of, parse_selection
 
 VERSION = 1
 """Of job files: raised when an older chunkfold would misread one."""
@@ -65,7 +67,14 @@ class Reduction(_Table):
     keepdims: bool = Options.keepdims
     """Keep reduced axes with size one."""
     select: Annotated[str, AfterValidator(selectable)] | None = None
-    """Part of each array, as in NumPy's brackets: "0:100, ..., 3"."""
+    """Part of each array, by positions as in NumPy's brackets: "0:100, ..., 3", "[0, 3, 5]", or
+    "days.npy", a file, relative to the job file's folder."""
+    sel: dict[Text, Label] | None = None
+    """Part of each array, by coordinates: {time = "2001-01:2010-12", lat = [30, 60]}."""
+    sel_method: Literal[METHODS] | None = None  # type: ignore[valid-type] # as below
+    """Of values that a coordinate has not: "nearest", "pad" or "backfill"."""
+    sel_tolerance: int | float | str | None = None
+    """How far away that may be."""
     edges: Text | None = None
     """Of a histogram's bins: "0,10,100", or LOW:HIGH:BINS."""
     ddof: int | float = Options.ddof
@@ -103,7 +112,17 @@ class Reduction(_Table):
         return self
 
 
-_SAME = ("boundary", "keepdims", "ddof", "skipna", "mask_and_scale", "mode", "dtype")
+_SAME = (
+    "boundary",
+    "sel_method",
+    "sel_tolerance",
+    "keepdims",
+    "ddof",
+    "skipna",
+    "mask_and_scale",
+    "mode",
+    "dtype",
+)
 """Keys of `reduce` that are called as the library's options."""
 
 
@@ -222,6 +241,8 @@ class Limits(_Table):
     """Of its runs together, once its workers are there: "2 h"."""
     on_bad_chunk: Literal[ON_BAD_CHUNK] = Options.on_bad_chunk  # type: ignore[valid-type] # as above
     """"stop", or "skip": chunks that cannot be read are left out, and told."""
+    on_missing_chunk: Literal[ON_MISSING_CHUNK] = Options.on_missing_chunk  # type: ignore[valid-type]
+    """"fill", or "stop": a chunk that is not stored ends the run of its array before it reads."""
 
 
 class Job(_Table):
@@ -246,7 +267,7 @@ class Job(_Table):
         check_results(self.output.path, self.options)
         return self
 
-    @cached_property
+    @property
     def options(self) -> Options:
         """What is asked of each array, as the library has it."""
         asked, limits = self.reduce, self.limits
@@ -254,8 +275,10 @@ class Job(_Table):
             asked.ops,
             axis=asked.axes,
             selection=parse_selection(asked.select),
+            sel=labels_of(asked.sel),
             memory=limits.memory,
             on_bad_chunk=limits.on_bad_chunk,
+            on_missing_chunk=limits.on_missing_chunk,
             where=wheres(asked.where, asked.mask),
             weights=None if asked.weights is None else Located(asked.weights),
             coarsen=asked.windows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.units import size_bytes
-from chunkfold.workflows.parsing import named, parse_selection, words
+from chunkfold.workflows.parsing import named, words
+from chunkfold.workflows.selecting import parse_label, parse_selection
 
 _SIZE = re.compile(r"\s*[0-9]{1,9}(\.[0-9]+)?\s*[kKMGTP]?i?B\s*")
 _TIME = re.compile(r"\s*[0-9]{1,6}(\.[0-9]+)?\s*(ms|s|m|h|d)\s*")
@@ -24,6 +26,17 @@ def selectable(text: str) -> str:
     """Read a selection."""
     parse_selection(text)
     return text
+
+
+def label(given: Any) -> Any:
+    """Read a value of a coordinate, or several; TOML has dates of its own."""
+    if isinstance(given, list):
+        return [label(one) for one in given]
+    if isinstance(given, date):  # times are such, too
+        return given.isoformat()
+    if isinstance(given, str):
+        parse_label(given)
+    return given
 
 
 def condition(text: str) -> str:
@@ -72,6 +85,7 @@ Texts = Annotated[
     Field(min_length=1),
     WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}),
 ]
+Label = Annotated[str | int | float | list[str | int | float], BeforeValidator(label)]
 KubeName = Annotated[str, Field(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=253)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Nbytes = Annotated[int, BeforeValidator(_nbytes), WithJsonSchema(_TEXT)]

@@ -61,6 +61,36 @@ def test_a_verdict_is_paid_for_once(device: Device, monkeypatch):
     assert verdict_of(request) == verdict_of(request)
 
 
+def requests_of_the_same_kernels(device: Device) -> list[Request]:
+    """A sum's and a mean's, which its finish alone tells apart."""
+    tuning = next(iter(tiers(device, SUM)))[:1]
+    bounds = [bind([as_monoid(op)], [np.dtype("f4")], exact=True) for op in ("sum", "mean")]
+    return [Request(device, bound.accumulator, tuning, ("flat",)) for bound in bounds]
+
+
+@pytest.mark.unoptimised
+@pytest.mark.usefixtures("_private_cache")
+def test_ops_of_the_same_kernels_are_tried_and_compiled_once(
+    device: Device, monkeypatch, tmp_path: Path
+):
+    one, other = requests_of_the_same_kernels(device)
+    assert verdict_of(one).usable
+    compiled = sorted((tmp_path / "programs").glob("*"))
+    monkeypatch.setattr(trial, "_tried", lambda _: pytest.fail("tried again"))
+    assert verdict_of(other).usable
+    DeviceContext(device).program("flat.cl", other.accumulator, other.tunings[0])
+    assert sorted((tmp_path / "programs").glob("*")) == compiled
+
+
+@pytest.mark.unoptimised
+@pytest.mark.usefixtures("_private_cache")
+def test_what_went_wrong_with_one_op_is_not_told_of_another(device: Device, monkeypatch):
+    one, other = requests_of_the_same_kernels(device)
+    first_trial_dies(monkeypatch)
+    assert not verdict_of(one).usable
+    assert verdict_of(other).usable
+
+
 @pytest.mark.usefixtures("_private_cache")
 def test_a_damaged_verdict_is_tried_again(device: Device, tmp_path: Path):
     request = request_for(device)
@@ -257,7 +287,7 @@ def test_only_what_the_compiler_did_itself_is_remembered(
     monkeypatch.setattr(trial_process, "_PROGRAM", ("-c", f"import os, sys; {ending}"))
     request = Request(device, SUM, next(iter(tiers(device, SUM)))[:1])
     assert not verdict_of(request).usable
-    path = Path(os.environ["CHUNKFOLD_CACHE"]) / "verdicts" / request.key
+    path = Path(os.environ["CHUNKFOLD_CACHE"]) / "verdicts" / request.own_key
     assert path.exists() == lasts
 
 

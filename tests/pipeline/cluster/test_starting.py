@@ -24,6 +24,8 @@ from chunkfold.cluster.starting import ending, words_of
 from tests.conftest import DEVICES
 from tests.processes import BIN, finished, worker_command
 
+pytestmark = pytest.mark.spawned
+
 _READ_ONLY_LOCKS = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o ro none /dev/shm"]
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 import chunkfold as cf
-from chunkfold.grid import leaf_factors, select
+from chunkfold.grid import leaf_factors
 from chunkfold.planning.leaves import layouts_of, leaf_elements, repeats
+from chunkfold.selections import select
 from chunkfold.sources.zarr_source import ZarrSource
 
 SHAPE = (60, 50, 40)

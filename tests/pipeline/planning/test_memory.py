@@ -13,6 +13,8 @@ import chunkfold as cf
 from chunkfold.cluster.joining import connect
 from tests.conftest import DEVICES
 
+pytestmark = pytest.mark.spawned
+
 CHUNK = (8, 721, 1440)
 SIZES = (2.0, 8.0, 32.0) if os.environ.get("CHUNKFOLD_LARGE") else (2.0, 4.0)
 """GiB of decoded elements."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.grid import Cells, select
+from chunkfold.grid import Cells
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.work import Work
@@ -23,6 +23,7 @@ from chunkfold.reading.reads import (
     windows_by_cell,
     windows_within,
 )
+from chunkfold.selections import select
 from chunkfold.sources.opening import open_source
 
 AXES = st.lists(st.tuples(st.integers(1, 7), st.integers(1, 4)), min_size=1, max_size=4)

@@ -19,7 +19,7 @@ from zarr.storage import ObjectStore
 import chunkfold as cf
 from chunkfold.decoding.direct import Direct
 from chunkfold.errors import ChunkError
-from chunkfold.grid import Cells, select
+from chunkfold.grid import Cells
 from chunkfold.kernels import Combiner
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import cut_blocks, even_runs
@@ -32,6 +32,7 @@ from chunkfold.planning.missing_chunks import (
     with_objects,
 )
 from chunkfold.reading import parts
+from chunkfold.selections import select
 from chunkfold.sources import chunk_index
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.opening import open_source

@@ -24,6 +24,7 @@ from zarr.storage import ZipStore
 
 import chunkfold as cf
 from chunkfold.errors import PlaceWarning
+from chunkfold.positions import crossed
 from chunkfold.sources.array_source import ArraySource, PartsSource, cells_of_chunks
 from chunkfold.sources.opening import open_source
 from tests.conftest import DEVICES
@@ -218,6 +219,15 @@ def ops_of(dtype: str) -> tuple[str, ...]:
     return {"c": ("sum", "mean", "count"), "M": ("max", "count")}.get(kind, OPS)
 
 
+def entries(size: int) -> st.SearchStrategy[Any]:
+    """What may be selected of an axis, of which something is left."""
+    slices = st.builds(slice, st.integers(0, size), st.none(), st.integers(1, 3))
+    turned = st.builds(slice, st.none(), st.none(), st.integers(-3, -1))
+    places = st.lists(st.integers(-size, size - 1), min_size=1, max_size=size + 2)
+    bools = st.lists(st.booleans(), min_size=size, max_size=size)
+    return slices | turned | places | bools
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=12)
 @given(data=st.data())
@@ -226,11 +236,10 @@ def test_the_same_bits_from_every_kind(kind: str, data: st.DataObject, tmp_path_
     shape = tuple(data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     chunks = tuple(data.draw(st.integers(1, size)) for size in shape)
     axis = data.draw(st.sampled_from([None, *range(len(shape))]))
-    selection = tuple(
-        slice(data.draw(st.integers(0, size)), None, data.draw(st.integers(1, 3))) for size in shape
-    )
+    selection = tuple(data.draw(entries(size)) for size in shape)
     values = values_of(dtype, shape)
-    if not values[selection].size:
+    chosen = crossed(values, [np.asarray(e) if isinstance(e, list) else e for e in selection])
+    if not chosen.size:
         return
     source = KINDS[kind](values, chunks, tmp_path_factory.mktemp("a"))
     ops = list(ops_of(dtype))
@@ -240,7 +249,7 @@ def test_the_same_bits_from_every_kind(kind: str, data: st.DataObject, tmp_path_
     for op in ops:
         assert np.asarray(found[op]).tobytes() == np.asarray(wanted[op]).tobytes(), op
     if np.dtype(dtype).kind in "iubM":
-        assert (found["max"] == values[selection].max(axis)).all()
+        assert (found["max"] == chosen.max(axis)).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

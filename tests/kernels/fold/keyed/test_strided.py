@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -14,8 +16,40 @@ from tests.kernels.fold.test_fold import upload
 pytestmark = pytest.mark.unoptimised
 OPS = ["max_abs_diff", "weighted_mean"]
 SHAPE, KEYS = (12, 5, 24), 3
-CASES = [((0,), (0,)), ((1,), (1, 2)), ((1, 2), (1, 2)), ((2,), (0, 1, 2)), ((0, 1), (1,))]
+Case = tuple[tuple[int, ...], tuple[int, ...]]
+CASES: list[Case] = [
+    ((0,), (0,)),
+    ((1,), (1, 2)),
+    ((1, 2), (1, 2)),
+    ((2,), (0, 1, 2)),
+    ((0, 1), (1,)),
+]
 """Axes of weights, and those that are reduced by key."""
+
+
+def _elements(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Data, weights along axes of their own, and keys along those that are reduced."""
+    own, axes = case
+    rng = np.random.default_rng(CASES.index(case))
+    x = rng.standard_normal(SHAPE).astype("f4")
+    w = (rng.integers(1, 9, [SHAPE[a] for a in own]) / 8).astype("f2")
+    return x, w, rng.integers(-1, KEYS, [SHAPE[a] for a in axes]).astype(np.int32)
+
+
+@functools.cache  # for every shape, way and device the same
+def _wanted(case: Case, op: str) -> list[list[float]]:
+    """Evaluate an op on each key's elements of each output by themselves."""
+    own, axes = case
+    x, w, keys = _elements(case)
+    kept = [axis for axis in range(3) if axis not in axes]
+    wide = np.broadcast_to(w.reshape([n if a in own else 1 for a, n in enumerate(SHAPE)]), SHAPE)
+    rows = [a.transpose(*kept, *axes).reshape(-1, keys.size) for a in (x, wide)]
+    monoid = as_monoid(op)
+    done = [
+        [monoid.evaluate(*(a[keys.ravel() == k] for a in pair)) for pair in zip(*rows, strict=True)]
+        for k in range(KEYS)
+    ]
+    return np.array(done).tolist()
 
 
 @pytest.mark.parametrize("shape", ["tree", "tree-64", "vectors"])
@@ -29,17 +63,10 @@ def test_weights_by_key_may_lack_axes(opened: DeviceContext, way: str, shape: st
     accumulator = bound.accumulator.for_outputs(MOST_OUTPUTS)
     tuning = shaped(opened.device, accumulator, shape)
     assert tuning is not None
-    for number, (own, axes) in enumerate(CASES):
-        rng = np.random.default_rng(number)
-        x = rng.standard_normal(SHAPE).astype("f4")
-        w = (rng.integers(1, 9, [SHAPE[a] for a in own]) / 8).astype("f2")
-        kept = [axis for axis in range(3) if axis not in axes]
-        keys = rng.integers(-1, KEYS, [SHAPE[a] for a in axes]).astype(np.int32)
+    for case in CASES:
+        own, axes = case
+        x, w, keys = _elements(case)
         layout = keyed_box(SHAPE, axes, axes, others=[strides_along(SHAPE, own)])
-        wide = np.broadcast_to(
-            w.reshape([n if a in own else 1 for a, n in enumerate(SHAPE)]), SHAPE
-        )
-        rows = [a.transpose(*kept, *axes).reshape(layout.outputs, -1) for a in (x, wide)]
         for local in (True, False):
             fold = KeyedFold(
                 opened, accumulator, tuning, KEYS, layout.outputs, way=way, local=local
@@ -48,9 +75,4 @@ def test_weights_by_key_may_lack_axes(opened: DeviceContext, way: str, shape: st
             partial = fold.finish()
             for one in bound.statistics:
                 got = one.finish(partial, SHAPE, axes).reshape(KEYS, layout.outputs)
-                want = [
-                    [one.monoid.evaluate(a[keys.ravel() == k], b[keys.ravel() == k])
-                     for a, b in zip(*rows, strict=True)]
-                    for k in range(KEYS)
-                ]  # fmt: skip
-                assert got.tolist() == np.array(want).tolist(), (own, axes, one.name)
+                assert got.tolist() == _wanted(case, one.name), (case, one.name)

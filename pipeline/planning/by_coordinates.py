@@ -1,0 +1,93 @@
+"""Select by coordinates: turn `sel` into positions, before anything else is looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.planning.options import Options
+from chunkfold.selections import Selection, expanded, shown
+from chunkfold.sources.axis_names import Named, axis_names, instead
+from chunkfold.sources.coordinate_places import places_of
+from chunkfold.sources.data_arrays import DataArrays
+from chunkfold.sources.labels import read_npy
+from chunkfold.sources.source import Source
+from chunkfold.sources.stored_coordinates import stored_coordinate
+
+if TYPE_CHECKING:
+    import xarray
+
+Coordinate = Callable[[str], "xarray.DataArray | None"]
+"""Returns the coordinate of an axis, by its name; None if it has none."""
+
+
+def by_positions(options: Options, data: Source | DataArrays) -> Options:
+    """Return options whose `selection` has what `sel` says, too.
+
+    Raises
+    ------
+    PlanError
+        If an axis is unknown, has no coordinate, or is selected by positions as well; or what
+        `places_of` raises.
+    """
+    if not options.sel:
+        return options
+
+    def coordinate(dim: str) -> xarray.DataArray | None:
+        if isinstance(data, DataArrays):
+            return coordinate_of(data.arrays[0], dim)
+        return stored_coordinate(data, dim)
+
+    names = axis_names(data, range(len(data.shape))) or []
+    entries = expanded(options.selection, len(data.shape))
+    for dim, places in positions(options, data, coordinate).items():
+        n = names.index(dim)
+        if not (isinstance(entries[n], slice) and entries[n] == slice(None)):
+            raise PlanError(
+                f"{data.name}: axis {dim!r} is selected twice, by sel and by {shown(entries[n])!r} "
+                "of selection; give one of them"
+            )
+        entries[n] = places
+    return replace(options, selection=tuple(entries))
+
+
+def with_lists(selection: Selection) -> Selection:
+    """Return a selection with what stands in .npy files; raises SourceError if they are none."""
+
+    def read(entry: Any) -> Any:
+        return np.array(read_npy(Path(entry))) if isinstance(entry, os.PathLike) else entry
+
+    return tuple(map(read, selection)) if isinstance(selection, tuple) else read(selection)
+
+
+def positions(options: Options, data: Named, coordinate: Coordinate) -> Mapping[str, Any]:
+    """Return what `sel` selects of each axis that it names; raises as `by_positions`."""
+    names = [name for name in axis_names(data, range(len(data.shape))) or [] if name]
+    found = {}
+    for dim, label in (options.sel or {}).items():
+        if names.count(dim) != 1:
+            raise PlanError(f"{data.name} has no axis {dim!r} of its own; {instead(dim, names)}")
+        held = coordinate(dim)
+        if held is None:
+            others = [repr(name) for name in names if name != dim and coordinate(name) is not None]
+            have = f"; there are those of {', '.join(others)}" if others else ", nor has any other"
+            raise PlanError(
+                f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
+                "with selection"
+            )
+        found[dim] = places_of(held, label, data.name, options.sel_method, options.sel_tolerance)
+    return found
+
+
+def coordinate_of(array: Any, dim: str) -> xarray.DataArray | None:
+    """Return the coordinate of an axis of what xarray holds; None if it has none."""
+    if dim not in array.indexes:
+        return None
+    found: xarray.DataArray = array.coords[dim]
+    return found

@@ -1,0 +1,172 @@
+"""Selecting by coordinates: what xarray's `sel` selects, whatever holds the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chunkfold as cf
+import chunkfold.xarray
+from chunkfold.planning.asking import asked
+from chunkfold.planning.options import Options
+
+pytestmark = pytest.mark.unoptimised
+DIMS = ("time", "lat", "lon")
+
+
+def sample(calendar: str = "standard") -> xr.Dataset:
+    """Days of two years, a latitude from the north, and an axis in no order."""
+    time = xr.date_range("2001-01-01", periods=730, calendar=calendar, use_cftime=None)
+    values = np.random.default_rng(0).integers(0, 1000, (730, 7, 4)).astype("i4")
+    coords = {"time": time, "lat": np.arange(60.0, -61, -20), "lon": [30, 10, 20, 0]}
+    return xr.Dataset({"a": (DIMS, values), "b": ("lat", np.arange(7))}, coords)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("sel")
+    ds = sample()
+    for number, zarr_format in enumerate((2, 3)):
+        part = ds.isel(time=slice(number * 300, 300 + number * 430))
+        where = {"consolidated": False, "zarr_format": zarr_format}
+        ds.to_zarr(made / f"a{zarr_format}.zarr", encoding={"a": {"chunks": (100, 3, 4)}}, **where)
+        part.to_zarr(made / f"part{number}.zarr", encoding={"a": {"chunks": (50, 7, 4)}}, **where)
+    ds.to_netcdf(made / "a.nc", engine="h5netcdf")
+    return made
+
+
+SOURCES = {
+    "format 2": lambda folder: f"{folder}/a2.zarr/a",
+    "format 3": lambda folder: f"{folder}/a3.zarr/a",
+    "zarr's array": lambda folder: zarr.open_array(f"{folder}/a3.zarr/a", mode="r"),
+    "NetCDF": lambda folder: f"{folder}/a.nc/a",
+    "several as one": lambda folder: cf.concatenate([f"{folder}/part{n}.zarr/a" for n in (0, 1)]),
+    "a lazy DataArray": lambda folder: xr.open_zarr(
+        folder / "a3.zarr", chunks=None, consolidated=False
+    )["a"],
+    "a DataArray of Dask's": lambda folder: xr.open_zarr(folder / "a2.zarr", consolidated=False)[
+        "a"
+    ],
+    "a DataArray in memory": lambda _: sample()["a"],
+}
+SELECTED: list[tuple[dict[str, Any], str | None]] = [
+    ({"time": slice("2001-02", "2002-01-15"), "lat": slice(40, 0)}, None),
+    ({"time": "2001-03", "lon": 20}, None),
+    ({"time": "2001-03-04"}, None),
+    ({"time": ["2002-01-01", "2001-05-05"], "lat": [-20, 40, -20]}, None),
+    ({"time": np.datetime64("2001-06-01"), "lat": slice(None, 20, 2)}, None),
+    ({"time": np.datetime64("2001-05-05T11"), "lat": [33, 1]}, "nearest"),
+    ({"lat": [41.0, 5.0]}, "pad"),
+]
+"""What is selected, and by which method."""
+
+
+def same(request: Any, want: xr.DataArray) -> None:
+    """See that what is selected along each axis is what xarray selects."""
+    chosen = request.chosen
+    array = sample()["a"]
+    shown = {dim: array[dim].values[np.asarray(axis.shown, int)]
+             for dim, axis in zip(DIMS, chosen, strict=True)}  # fmt: skip
+    assert [dim for dim, axis in zip(DIMS, chosen, strict=True) if not axis.dropped] == [*want.dims]
+    for dim in DIMS:
+        np.testing.assert_array_equal(shown[dim], np.atleast_1d(want[dim].values))
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize(("sel", "method"), SELECTED)
+def test_every_kind_of_source_is_selected_as_xarray_does(kind, sel, method, folder: Path):
+    request = asked(SOURCES[kind](folder), Options("max", axis=(), sel=sel, sel_method=method))
+    same(request, sample()["a"].sel(sel, method=method))
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_any_slice_and_list_is_that_of_xarray(data: st.DataObject, folder: Path):
+    lats = st.none() | st.floats(-90, 90) | st.sampled_from([60.0, 0.0, -40.0])
+    months = st.none() | st.sampled_from(["2000", "2001", "2001-02", "2002-07-04", "2005-01"])
+    sel = {
+        "lat": data.draw(
+            st.builds(slice, lats, lats) | st.lists(st.sampled_from([60.0, -20.0]), max_size=4)
+        ),
+        "time": data.draw(st.builds(slice, months, months)),
+    }
+    request = asked(folder / "a3.zarr" / "a", Options("count", axis=(), sel=sel))
+    same(request, sample()["a"].sel(sel))
+
+
+@pytest.mark.parametrize("kind", ["format 3", "several as one", "a lazy DataArray"])
+def test_results_and_their_labels_are_those_of_xarray(kind: str, folder: Path):
+    sel = {"time": ["2002-01-01", "2001-05-05"], "lat": slice(40, 0)}
+    found = cf.reduce(SOURCES[kind](folder), "max", axis="lon", sel=sel, labels=True)
+    want = sample()["a"].sel(sel).max("lon")
+    np.testing.assert_array_equal(np.asarray(found), want.values)
+    if kind != "several as one":  # which has no store of its own for them to stand in
+        made = found.as_xarray() if isinstance(found, cf.Result) else found
+        for dim in want.dims:
+            np.testing.assert_array_equal(made[dim], want[dim])
+
+
+def test_every_array_of_a_dataset_is_selected_along_the_axes_it_has(folder: Path):
+    ds = xr.open_zarr(folder / "a3.zarr", consolidated=False)
+    sel = {"lat": slice(40, 0), "lon": [0, 30]}
+    found = ds.chunkfold.max("lon", sel=sel)
+    xr.testing.assert_equal(found, sample().sel(sel).max("lon"))
+    one = ds.chunkfold.max(sel={"lat": 39}, sel_method="nearest")
+    xr.testing.assert_equal(one, sample().sel(lat=39, method="nearest").max())
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day"])
+def test_dates_of_other_calendars_are_those_of_xarray(calendar: str, tmp_path: Path):
+    pytest.importorskip("cftime")
+    ds = sample(calendar)
+    ds.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    day = "2001-02-30" if calendar == "360_day" else "2001-02-28"
+    for label in ("2001-02", slice(day, "2002-01"), "2001-12-05"):
+        request = asked(tmp_path / "a.zarr" / "a", Options("max", sel={"time": label}))
+        want = xr.DataArray(np.arange(730), {"time": ds["time"]}).sel(time=label).values
+        np.testing.assert_array_equal(request.chosen[0].shown, np.atleast_1d(want))
+    request = asked(tmp_path / "a.zarr" / "a", Options("max", sel={"time": [day, "2001-01-02"]}))
+    assert [*request.chosen[0].places] == sorted([1, 59 if calendar == "360_day" else 58])
+
+
+@pytest.mark.parametrize(
+    ("sel", "given", "told"),
+    [
+        ({"lat": 31}, {}, "'lat' has no 31; nearest are 40.0, 20.0.*sel_method='nearest'"),
+        ({"lat": [20, 31]}, {}, "'lat' has no 31"),
+        ({"lat": 31}, {"sel_method": "nearest", "sel_tolerance": 2}, "no 31, .* within 2"),
+        ({"lat": "north"}, {}, "'north' is no number.*60.0, 40.0, ..., -60.0"),
+        ({"time": "1999"}, {}, "'time' has no '1999'; nearest are 2001-01-01, 2001-01-02"),
+        ({"time": slice("a", "b")}, {}, "a:b selects nothing of 'time', whose values are dates"),
+        ({"lon": slice(0, 20)}, {}, r"'lon' neither ascends nor descends \(30, 10, ..., 0\)"),
+        ({"latitude": 3}, {}, "has no axis 'latitude'.*did you mean 'lat'"),
+        ({"lat": 20}, {"selection": (0, 1)}, "'lat' is selected twice, by sel and by '1'"),
+        ({"lat": [[20, 40]]}, {}, "lat"),
+        ({"lat": 20}, {"sel_method": "next"}, "sel_method is 'next'; there are: 'nearest'"),
+        ({}, {"sel_method": "nearest"}, "no values are named"),
+        ({"lat": 20}, {"sel_tolerance": 2}, "it needs a sel_method"),
+        ([("lat", 20)], {}, "sel is a mapping of names, not list"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["format 3", "a lazy DataArray"])
+def test_what_selects_nothing_is_told_in_one_sentence(kind, sel, given, told, folder: Path):
+    with pytest.raises(cf.PlanError, match=told) as error:
+        cf.plan(SOURCES[kind](folder), sel=sel, **given)
+    assert "\n" not in str(error.value)
+
+
+def test_axes_without_names_or_coordinates_are_told(tmp_path: Path):
+    ds = xr.Dataset({"a": (("x", "y"), np.zeros((2, 3)))}, {"y": [1, 2, 3]})
+    ds.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    for source in (tmp_path / "a.zarr" / "a", ds["a"]):
+        with pytest.raises(cf.PlanError, match="'x' has no coordinate; there are those of 'y'"):
+            cf.plan(source, sel={"x": 0})
+    with pytest.raises(cf.PlanError, match="axes have no names"):
+        cf.plan(np.zeros((2, 3)), sel={"x": 0})

@@ -13,6 +13,7 @@ from chunkfold.kernels.lazy_imports import loader
 if TYPE_CHECKING:
     from chunkfold.api import plan, reduce, submit
     from chunkfold.cluster.local_cluster import LocalOpenCLCluster
+    from chunkfold.covariances import corrcoef, cov
     from chunkfold.errors import (
         BuildError,
         BusyError,
@@ -109,6 +110,7 @@ _HOMES = {
     ),
     "chunkfold.planning.plan": ("Plan",),
     "chunkfold.api": ("plan", "reduce", "submit"),
+    "chunkfold.covariances": ("corrcoef", "cov"),
     "chunkfold.results.result": ("Result",),
     "chunkfold.results.results": ("Results",),
     "chunkfold.running.run": ("Run",),
@@ -141,6 +143,8 @@ __all__ = [
     "approx_nunique",
     "bits",
     "concatenate",
+    "corrcoef",
+    "cov",
     "devices",
     "first",
     "fma",

@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from chunkfold.api import reduce
@@ -18,6 +19,7 @@ from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.planning.by_coordinates import coordinate_of, positions
+from chunkfold.planning.held_inputs import weighted
 from chunkfold.planning.options import Op, Options
 from chunkfold.sources.axis_names import instead
 from chunkfold.sources.data_arrays import is_held
@@ -38,7 +40,8 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     With windows (`coarsen`) an array has those of the axes that it has, and one that has none is
     as it was. As in xarray an array is reduced over those of the axes that it has, one that has
     none of them is as if each of its elements was reduced alone, and what cannot be reduced is left
-    out: texts, sums of dates.
+    out: texts, sums of dates. One that lacks axes of the weights or of a mask is the same along
+    them.
 
     Returns
     -------
@@ -56,25 +59,27 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     index = _selected(dataset, {name: given.pop(name, None) for name in _SEL})
     whole, dataset = dataset, dataset.isel(index)
     coarsen, by = given.pop("coarsen", None), given.pop("by", None)
-    axis = given.pop("axis", None)
-    dims = _dims(dataset, () if axis is None and coarsen else axis)
-    if isinstance(coarsen, Mapping):
-        _dims(dataset, list(coarsen))
+    more = [dim for one in _along(given) for dim in one.dims]
+    dims = _dims_beside(coarsen, dataset, given.pop("axis", None), more)
     if by is not None and not is_held(by):
         raise PlanError("by: labels of a Dataset are a DataArray, whose axes have names")
     if "histogram" in names:
         raise PlanError("histogram: name one array of the Dataset, for their bins differ")
+    weighs = given.get("weights") is not None
+    able_of = [(one, weighted(as_monoid(one)) if weighs else as_monoid(one)) for one in ops]
     found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
-    for name, array in whole.data_vars.items():
-        able = [one for one in ops if _is_able(array, as_monoid(one))]
-        taken = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
+    for name, held in whole.data_vars.items():
+        able = [one for one, monoid in able_of if _is_able(held, monoid)]
+        array = _with_axes_of(held, given) if able else held
         if coarsen and not {*array.dims} & {*dims, *coarsen}:
             for made in found.values():  # as in xarray's coarsen
                 made[name] = dataset[name]
         elif able:
+            axis = [dim for dim in array.dims if dim in dims]
             own = _windows(array, coarsen, given)
-            terms = {"axis": [dim for dim in array.dims if dim in dims], **given, **own}
-            terms |= {"selection": taken} if any(dim in index for dim in array.dims) else {}
+            terms = {"axis": axis, **given, **own, **_of_integers(array, given)}
+            if any(dim in index for dim in array.dims):
+                terms["selection"] = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
             grouped = by is not None and {*by.dims} <= {*array.dims}
             made = reduce(array, able, by=by if grouped else None, **terms)
             for called, one in made.items():
@@ -104,22 +109,30 @@ class _Axes:
         return tuple(Cells(size, 1) for size in self.shape)
 
 
-def _dims(dataset: xr.Dataset, axis: Any) -> list[Hashable]:
-    """Return the axes that are meant.
+def _dims(dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> list[Hashable]:
+    """Return the axes that are meant, of those of the Dataset and `more`.
 
     Raises
     ------
     PlanError
-        If there is one that the Dataset has not.
+        If there is one that it has not.
     """
+    there = list(dict.fromkeys([*dataset.dims, *more]))
     if axis is None or axis is ...:
-        return list(dataset.dims)
+        return there
     named = [axis] if isinstance(axis, str) or not isinstance(axis, Sequence) else list(axis)
     for one in named:
-        if one not in dataset.dims:
-            known = instead(str(one), list(map(str, dataset.dims)))
+        if one not in there:
+            known = instead(str(one), list(map(str, there)))
             raise PlanError(f"the Dataset has no axis {one!r}; {known}")
     return named
+
+
+def _dims_beside(coarsen: Any, dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> Any:
+    """Return the axes that are reduced whole beside windows: those that are named, if there are."""
+    if isinstance(coarsen, Mapping):
+        _dims(dataset, list(coarsen), more)
+    return _dims(dataset, () if axis is None and coarsen else axis, more)
 
 
 def _windows(array: xr.DataArray, coarsen: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -138,10 +151,42 @@ def _is_able(array: xr.DataArray, monoid: Monoid) -> bool:
         stored_name(array.dtype)
     except (TypeError, DeviceError):
         return False
-    if array.dtype.kind == "c":
-        return is_defined(monoid, [array.dtype] * monoid.inputs)
+    if array.dtype.kind == "c" or monoid.weights:
+        weights = [np.dtype(np.float64)] * monoid.weights
+        inputs = monoid.inputs - monoid.weights
+        return is_defined(monoid, [array.dtype] * inputs + weights)
     op = monoid.name
     return op.removeprefix("nan") in _OF_TIMES.get(array.dtype.kind, (op.removeprefix("nan"),))
+
+
+def _with_axes_of(array: xr.DataArray, given: Mapping[str, Any]) -> xr.DataArray:
+    """Return an array with the axes, too, that weights and a mask of xarray's have beside its own.
+
+    It is the same along these, behind its own, as xarray broadcasts it.
+    """
+    for one in _along(given):
+        lacking = {dim: size for dim, size in one.sizes.items() if dim not in array.dims}
+        array = array.expand_dims(lacking, [*range(array.ndim, array.ndim + len(lacking))])
+    return array
+
+
+def _of_integers(array: xr.DataArray, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `min_count` is for integers, which have no NaN: as xarray has it.
+
+    None of them is missing; a mask makes floats of them.
+    """
+    if array.dtype.kind not in "biu" or not given.get("min_count"):
+        return {}
+    if given.get("where") is None:
+        return {"min_count": 0}
+    return {"dtype": given.get("dtype") or "float64"}
+
+
+def _along(given: Mapping[str, Any]) -> list[xr.DataArray]:
+    """Return the weights and the masks that are xarray's."""
+    where = given.get("where")
+    masks = where if isinstance(where, tuple) else (where,)
+    return [one for one in (given.get("weights"), *masks) if is_held(one)]
 
 
 def _left(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:

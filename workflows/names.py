@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.request import Request
@@ -14,8 +13,10 @@ from chunkfold.results.results import OWN_AXES, Results
 from chunkfold.workflows.groups import refuse_unwritable
 from chunkfold.workflows.outputs import format_of
 
-_FIELDS = MappingProxyType({"histogram": ("left", "right", "count")})
-"""Reductions whose results are records, and the fields of these: each an array of its own."""
+
+def _fields(op: str, *, weighed: bool) -> tuple[str, ...]:
+    """Return the arrays of a reduction: of records each field is one."""
+    return ("left", "right", "weight" if weighed else "count") if op == "histogram" else (op,)
 
 
 def refuse_taken_names(out: str | Path, request: Request) -> None:
@@ -34,7 +35,7 @@ def refuse_taken_names(out: str | Path, request: Request) -> None:
     if request.grouping is not None:
         refuse_unwritable(request.grouping, axes)
         axes.append(request.grouping.axis)
-    arrays = {name: _FIELDS.get(name, (name,)) for name in options.names}
+    arrays = {name: _fields(name, weighed=options.weights is not None) for name in options.names}
     refuse_taken(request.sources[0].name, arrays, axes, Companions(kept, read=False).all)
 
 

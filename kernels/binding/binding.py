@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from chunkfold.kernels.accumulator.accumulator import COUNTS, Accumulator, Slot
 from chunkfold.kernels.accumulator.component import BoundField, BoundState, Component
 from chunkfold.kernels.accumulator.packing import Packing
 from chunkfold.kernels.binding.sharing import shared
-from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.kernels.binding.statistic import Statistic, refuse_unheld
 from chunkfold.kernels.catalogue.apart import are_apart, common_time
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.extremes import FLOAT_ENDS
@@ -65,6 +66,7 @@ def bind(
     exact: bool = False,
     packings: Sequence[Packing | None] = (),
     keyed: bool = False,
+    initial: Any = None,
     outputs: int = 1,
     keeping: bool = False,
 ) -> Bound:
@@ -89,6 +91,8 @@ def bind(
         For each input how values are made of its elements; none: they are the values.
     keyed
         Whether elements are folded by key: then accumulators count their own.
+    initial
+        What results begin with, as in NumPy; None: with nothing.
     outputs
         How many results there will be, of all groups.
     keeping
@@ -114,6 +118,7 @@ def bind(
     dtypes = [packing.stored_dtype(given) if packing else given for given, packing in pairs]
     unpacked = [packing.value_dtype(given) if packing else given for given, packing in pairs]
     native = [given.newbyteorder("=") for given in unpacked]
+    _check_weights(monoids, native)
     apart = (dtype is None or whole) and are_apart(native) and any(one.pair for one in monoids)
     common = _common_of_pair if apart else _common
     value = dtype.newbyteorder("=") if dtype is not None and not whole else common(native)
@@ -137,14 +142,14 @@ def bind(
             )
         inputs = native if apart else [value] * len(native)
         inputs += [_MASK] * masked
-        parts = _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed)
-        split.append((monoid, parts))
-    every = [part for _, parts in split for part in parts]
+        counts = _counts_present(monoid, value, keyed=keyed, begins=initial is not None)
+        parts = _components(monoid, inputs, fp64, known=is_known(named), keyed=keyed, counts=counts)
+        split.append((monoid, parts, counts))
+    every = [part for _, parts, _ in split for part in parts]
     components, numbers = shared(every, _together(value, fp64))
     statistics = []
-    for monoid, parts in split:
-        may_be_nothing = _may_be_nothing(monoid, value, keyed=keyed)
-        own_parts = parts[:-1] if may_be_nothing else parts
+    for monoid, parts, counts in split:
+        own_parts = parts[:-1] if counts else parts
         fields = [field for part in own_parts for field in part.fields]
         own, numbers = numbers[: len(parts)], numbers[len(parts) :]
         homes = zip(own, own_parts, strict=False)
@@ -153,12 +158,13 @@ def bind(
         counted = tuple(name for name in monoid.fields if name not in slots)
         result = dtype if monoid.casts or whole else None
         rounds = any(_rounds(field, fp64=fp64) for field in fields)
-        present = Slot(own[-1], _PRESENT).name if may_be_nothing else None
+        present = Slot(own[-1], _PRESENT).name if counts else None
         statistics.append(
             Statistic(
-                monoid, slots, limbs, counted, value, result, ddof, rounds, present, tuple(native)
+                monoid, slots, limbs, counted, value, result, ddof, rounds, present, tuple(native),
+                initial,
             )
-        )
+        )  # fmt: skip
     if masked:
         if mask != _MASK:
             raise MonoidError(f"a mask is of bools, which say which elements are there, not {mask}")
@@ -171,6 +177,8 @@ def bind(
         swapped=tuple(not given.isnative for given in dtypes),
         packings=packings,
     )
+    if initial is not None or any(one.min_count for one in monoids):
+        refuse_unheld(statistics, accumulator)
     return Bound(accumulator, tuple(statistics))
 
 
@@ -197,18 +205,24 @@ def _together(value: np.dtype, fp64: bool) -> tuple[list[Component], ...]:
     return tuple(_components(one, [value], fp64) for one in (FLOAT_ENDS, *skipping))
 
 
+_REAL = "biufV"
+"""Kinds of weights; bfloat16 is of kind V."""
 _MASK = np.dtype(bool)
 _PRESENT = BoundField("n", "int64", "0", constant(1, np.dtype(np.int64)), "add")
 """Counts elements, as the rule "count" does."""
 
 
-def _may_be_nothing(monoid: Monoid, value: np.dtype, *, keyed: bool) -> bool:
-    """Whether a condition or keys may leave nothing, of which there is no result that says so.
+def _counts_present(monoid: Monoid, value: np.dtype, *, keyed: bool, begins: bool) -> bool:
+    """Whether elements that are there are counted beside a monoid's own fields.
 
-    Floats have NaN, times NaT, and positions -1.
+    That is where results of too few have no value; or where a condition or keys may leave nothing,
+    of which there is no result that says so: floats have NaN, times NaT, and positions -1.
     """
-    kinds = (keyed or monoid.where is not None or monoid.masked) and kind_of(value) in "biu"
-    return kinds and monoid.on_empty == "error" and monoid.finish is not position
+    chosen = keyed or monoid.where is not None or monoid.masked
+    if monoid.min_count:
+        return chosen or monoid.skipna
+    needs = monoid.on_empty == "error" and monoid.finish is not position and not begins
+    return chosen and needs and kind_of(value) in "biu"
 
 
 def _rounds(field: BoundField, *, fp64: bool) -> bool:
@@ -245,6 +259,23 @@ def _common_of_pair(dtypes: Sequence[np.dtype]) -> np.dtype:
     except (TypeError, OverflowError):
         names = " and ".join(map(str, dtypes))
         raise MonoidError(f"no unit holds both {names}: cast one of them first") from None
+
+
+def _check_weights(monoids: Sequence[Monoid], dtypes: Sequence[np.dtype]) -> None:
+    """See that weights are real, and what they weigh has a kind that a monoid weighs."""
+    for one in monoids:
+        if not one.weights or one.inputs != len(dtypes):
+            continue
+        odd = [weights for weights in dtypes[-one.weights :] if weights.kind not in _REAL]
+        if odd:
+            raise MonoidError(f"weights are {odd[0]}; weights are numbers without imaginary parts")
+        for given in dtypes[: -one.weights]:
+            if given.kind in "mM":
+                raise MonoidError(
+                    f"{one.name!r} weighs numbers, but elements are {given}: leave the weights "
+                    "out, or give numbers of a unit instead, as (data - data[0]) / "
+                    "np.timedelta64(1, 's') has them"
+                )
 
 
 def _check_cast(given: np.dtype, packing: Packing | None, value: np.dtype) -> None:
@@ -330,9 +361,13 @@ def _components(
     *,
     known: bool = True,
     keyed: bool = False,
+    counts: bool = False,
 ) -> list[Component]:
-    """Split a monoid where its fields do not depend on each other; `known`: it is one."""
-    trees, value = traced(monoid, values, fp64=fp64), values[0]
+    """Split a monoid where its fields do not depend on each other; `known`: it is one.
+
+    `counts`: a last component is to count the elements that are there.
+    """
+    trees = traced(monoid, values, fp64=fp64)
     check_traced(monoid, trees)
     rtol = None if known else monoid.rtol
     absent = trees.absent
@@ -362,4 +397,4 @@ def _components(
         parts = [component(field) for field in fields]
     else:
         parts = [component(*scalars), *tables]
-    return [*parts, component(_PRESENT)] if _may_be_nothing(monoid, value, keyed=keyed) else parts
+    return [*parts, component(_PRESENT)] if counts else parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,7 @@ def evaluate(
     dtype: np.dtype | None = None,
     ddof: float = 0,
     exact: bool = True,
+    initial: Any = None,
 ) -> np.ndarray:
     """Return what a reduction of arrays in memory gives; parameters as `Monoid.evaluate`."""
     # Here: children that try kernels evaluate what was bound, and need no catalogue for that.
@@ -42,10 +44,12 @@ def evaluate(
     kept = tuple(n for n in range(len(shape)) if n not in axes)
     outputs = math.prod(shape[n] for n in kept)
     given = [array.dtype for array in arrays]
-    bound = bind([monoid], given, dtype=dtype, ddof=ddof, exact=exact, outputs=outputs)
+    bound = bind(
+        [monoid], given, dtype=dtype, ddof=ddof, exact=exact, outputs=outputs, initial=initial
+    )
     accumulator = bound.accumulator.with_limbs()
     count = math.prod(shape[n] for n in axes)
-    if not count and monoid.on_empty == "error":
+    if not count and bound.statistics[0].needs_elements:
         raise MonoidError(f"{monoid.name!r} of no elements has no value")
 
     def in_rows(array: np.ndarray) -> np.ndarray:

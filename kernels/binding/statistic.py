@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.exact_array import ExactArray
-from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.kernels.accumulator.sums import exact_sums
+from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.monoid.context import Context
@@ -38,9 +40,11 @@ class Statistic:
     rounds: bool
     """Whether folding rounds: any field is a float that is not a minimum or a maximum."""
     present: str | None = None
-    """Slot that counts elements which are there, where none may be and no result tells of it."""
+    """Slot that counts elements which are there, where few may be and no result tells of it."""
     inputs: tuple[np.dtype, ...] = ()
     """Dtype of each input, in the machine's byte order."""
+    initial: Any = None
+    """What results begin with; None: with nothing."""
 
     @property
     def name(self) -> str:
@@ -64,7 +68,8 @@ class Statistic:
         RangeError
             If a result does not fit its dtype.
         """
-        self._check_present(partial)
+        if not self.monoid.min_count:
+            self._check_present(partial)
         context = self._context(shape, axes)
         try:
             found = self.monoid.finish(self._fields(partial), context)
@@ -82,7 +87,54 @@ class Statistic:
                 f"finish of {self.name!r} made shape {done.shape} of fields of "
                 f"{partial.outputs} outputs"
             )
-        return done if self.result is None else done.astype(self.result)
+        return self._of_enough(partial, done if self.result is None else done.astype(self.result))
+
+    @property
+    def needs_elements(self) -> bool:
+        """Whether of nothing there is no result at all, not even NaN."""
+        begins = self.initial is not None or self.monoid.min_count > 0
+        return self.monoid.on_empty == "error" and not begins
+
+    def _of_enough(self, partial: Partial, done: np.ndarray) -> np.ndarray:
+        """Make NaN or NaT of results of fewer elements than are asked for."""
+        least = self.monoid.min_count
+        if not least or not self._has_nan(done.dtype):
+            return done
+        there = partial.count if self.present is None else partial.arrays[self.present]
+        few = np.broadcast_to(there, partial.outputs) < least
+        if few.any():
+            done = done.copy()
+            done[few] = "NaT" if done.dtype.kind in "mM" else np.nan
+        return done
+
+    def _has_nan(self, dtype: np.dtype) -> bool:
+        return kind_of(dtype) in "fcmM"
+
+    def refuse_unheld(self, nothing: Partial) -> bool:
+        """Refuse what results cannot begin with, or cannot be where there are too few elements.
+
+        Returns
+        -------
+        Whether results can be NaN or NaT. Those that `dtype=` does not name, such as counts and
+        positions, need not: they have values of their own of no elements.
+
+        Raises
+        ------
+        MonoidError
+            In a sentence that says of what.
+        """
+        several = self.monoid.further is not None or self.monoid.slots > 0
+        if several or self.monoid.choice is not None:
+            return True  # what is between elements is a float
+        dtype = replace(self, present=None).finish(nothing).dtype
+        if self._has_nan(dtype) or not self.monoid.min_count:
+            return self._has_nan(dtype)
+        if self.monoid.casts:
+            raise MonoidError(
+                f"min_count is {self.monoid.min_count}, but {self.name!r} of {self.value} is "
+                f"{dtype}, which has no NaN: leave it out, or give dtype='float64'"
+            )
+        return False
 
     def further(
         self, partial: Partial, shape: tuple[int, ...] = (), axes: tuple[int, ...] = ()
@@ -116,7 +168,7 @@ class Statistic:
         return fields
 
     def _context(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Context:
-        return Context(self.value, shape, axes, self.ddof, self.result, self.inputs)
+        return Context(self.value, shape, axes, self.ddof, self.result, self.inputs, self.initial)
 
     def _check_present(self, partial: Partial) -> None:
         """See that a condition left something of every output, unless there were no elements."""
@@ -132,3 +184,22 @@ class Statistic:
                 f"{self.name!r} of {self.value} has no value where {why} no element{of}; "
                 "dtype='float64' gives NaN there"
             )
+
+
+def refuse_unheld(statistics: Sequence[Statistic], accumulator: Accumulator) -> None:
+    """See that results can begin, and be missing, as is asked: by those of nothing.
+
+    Raises
+    ------
+    MonoidError
+        If one cannot, or none can be missing.
+    """
+    nothing = zero_partial(accumulator.with_limbs(), 1)
+    able = [one.refuse_unheld(nothing) for one in statistics]
+    least = max(one.monoid.min_count for one in statistics)
+    if least and not any(able):
+        names = ", ".join(one.name for one in statistics)
+        raise MonoidError(
+            f"min_count is {least}, but {names} has no NaN; sums, means and extremes of floats and "
+            "times have one: leave it out"
+        )

@@ -11,6 +11,12 @@ import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue.covariances import (
+    CORRELATION,
+    COVARIANCE,
+    WEIGHTED_CORRELATION,
+    WEIGHTED_COVARIANCE,
+)
 from chunkfold.kernels.catalogue.differences import DOT, FIRST_MISMATCH, MAX_ABS_DIFF, SUM_SQ_DIFF
 from chunkfold.kernels.catalogue.distinct import MODE, NUNIQUE, approx_nunique
 from chunkfold.kernels.catalogue.extremes import ARGMAX, ARGMIN, MAX, MIN, MINMAX, NORMINF
@@ -53,7 +59,8 @@ _SUM = Monoid(
     zero=0,
     lift=lambda x: x,
     op="add",
-    finish=finishes.summed,
+    finish=finishes.added,
+    initial=True,
     exact=exact.EXACT_SUM,
     instead={
         "biu": INTEGER_SUM,
@@ -63,7 +70,7 @@ _SUM = Monoid(
             **_PARTS,
             zero={"re": 0, "im": 0},
             op="add",
-            finish=finishes.complex_parts,
+            finish=finishes.complex_added,
             exact=exact.EXACT_COMPLEX_SUM,
         ),
     },
@@ -74,7 +81,8 @@ _PROD = Monoid(
     zero=1,
     lift=lambda x: x,
     op=lambda a, b: a.s * b.s,
-    finish=finishes.summed,
+    finish=finishes.multiplied,
+    initial=True,
     instead={
         "biu": INTEGER_PROD,
         "c": Monoid(
@@ -82,7 +90,7 @@ _PROD = Monoid(
             **_PARTS,
             zero={"re": 1, "im": 0},
             op=_complex_product,
-            finish=finishes.complex_parts,
+            finish=finishes.complex_multiplied,
         ),
     },
 )
@@ -225,6 +233,10 @@ _CATALOGUE = (
     WEIGHTED_VAR,
     WEIGHTED_STD,
     SUM_OF_WEIGHTS,
+    COVARIANCE,
+    CORRELATION,
+    WEIGHTED_COVARIANCE,
+    WEIGHTED_CORRELATION,
     histogram(),
     quantile(0.5),
     MODE,

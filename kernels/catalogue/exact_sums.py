@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.sums import ExactSums
 from chunkfold.kernels.catalogue.finishes import complex_parts
+from chunkfold.kernels.catalogue.initial import initial_of
 from chunkfold.kernels.exact import nearly
 from chunkfold.kernels.exact.limbs import integers, part_of, specials
 from chunkfold.kernels.exact.nearly import Nearly, quotient
@@ -100,7 +101,19 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return done
 
 
+def _begun(fields: Fields, context: Context) -> Fields | None:
+    """Return exact sums with what they begin with added; None if that is nothing."""
+    first = initial_of(context, context.dtype)
+    if first is None:
+        return None
+    parts = {name: getattr(first, of) for name, of in (("re", "real"), ("im", "imag"))}
+    return {name: field + float(parts.get(name, first.real)) for name, field in fields.items()}
+
+
 def _sum(name: str, fields: Fields, context: Context) -> np.ndarray:
+    if (sums_begun := _begun({name: fields[name]}, context)) is not None:
+        rounded: np.ndarray = sums_begun[name].rounded(part_of(context.dtype))
+        return rounded
     sums = fields[name].sums
     ones = np.broadcast_to(np.int64(1), sums.outputs)
     return _divided(sums, ones, part_of(context.dtype))

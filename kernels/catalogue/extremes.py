@@ -46,6 +46,7 @@ def _extreme(name: str, finish: Finish, **ends: str) -> Monoid:
             lift={end: keys[op] for end, op in ends.items()} | dict.fromkeys(counts, 1),
             op=ends | dict.fromkeys(counts, "add"),
             on_empty="error",
+            initial=True,
             finish=finish,
             **others,
         )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from chunkfold.kernels.catalogue.initial import begun, initial_of
 from chunkfold.kernels.dtypes import from_order, kind_of
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.monoid.context import Context, Fields
@@ -22,6 +23,42 @@ def summed(fields: Fields, context: Context) -> np.ndarray:
     (field,) = fields.values()
     with np.errstate(over="ignore"):  # a sum beyond the dtype is infinite, as in NumPy
         return field.astype(context.dtype) if kind_of(context.dtype) == "f" else field
+
+
+def added(fields: Fields, context: Context) -> np.ndarray:
+    """Add what sums begin with to the one field, and give it NumPy's result dtype."""
+    return summed(_with_initial(np.add, fields, context), context)
+
+
+def multiplied(fields: Fields, context: Context) -> np.ndarray:
+    """Multiply the one field by what products begin with, and give it NumPy's result dtype."""
+    return summed(_with_initial(np.multiply, fields, context), context)
+
+
+def _with_initial(op: np.ufunc, fields: Fields, context: Context) -> Fields:
+    first = initial_of(context, context.dtype)
+    if first is None:
+        return fields
+    with np.errstate(over="ignore", invalid="ignore"):
+        return {name: op(field, field.dtype.type(first)) for name, field in fields.items()}
+
+
+def complex_added(fields: Fields, context: Context) -> np.ndarray:
+    """Join the parts of a sum, with what it begins with added."""
+    first = initial_of(context, context.dtype)
+    if first is not None:
+        fields = {"re": fields["re"] + first.real, "im": fields["im"] + first.imag}
+    return complex_parts(fields, context)
+
+
+def complex_multiplied(fields: Fields, context: Context) -> np.ndarray:
+    """Join the parts of a product, multiplied by what it begins with."""
+    first, re, im = initial_of(context, context.dtype), fields["re"], fields["im"]
+    if first is not None:
+        a, b = np.float64(first.real), np.float64(first.imag)
+        with np.errstate(over="ignore", invalid="ignore"):
+            fields = {"re": re * a - im * b, "im": re * b + im * a}
+    return complex_parts(fields, context)
 
 
 def complex_parts(fields: Fields, context: Context) -> np.ndarray:
@@ -82,19 +119,30 @@ def timedeltas(
 
 def lowest(fields: Fields, context: Context) -> np.ndarray:
     """Turn keys back into values."""
-    return _present(from_order(fields["lo"], context.dtype, high=False), fields)
+    values = from_order(fields["lo"], context.dtype, high=False)
+    return _or_initial(values, fields, "lo", context, np.minimum)
 
 
 def highest(fields: Fields, context: Context) -> np.ndarray:
     """Turn keys back into values."""
-    return _present(from_order(fields["hi"], context.dtype, high=True), fields)
+    values = from_order(fields["hi"], context.dtype, high=True)
+    return _or_initial(values, fields, "hi", context, np.maximum)
 
 
-def _present(values: np.ndarray, fields: Fields) -> np.ndarray:
-    """Make NaT of what is of no element, where elements are counted."""
+def _or_initial(
+    values: np.ndarray, fields: Fields, end: str, context: Context, op: np.ufunc
+) -> np.ndarray:
+    """Make what extremes begin with, or NaT of times, of what is of no element.
+
+    Times are counted. The key of nothing is NaN of floats, and of integers as far out as any.
+    """
     if "n" in fields:
-        values[fields["n"] == 0] = "NaT"
-    return values
+        nothing = fields["n"] == 0
+        values[nothing] = "NaT"
+    else:
+        ends = np.iinfo(fields[end].dtype)
+        nothing = fields[end] == (ends.max if op is np.minimum else ends.min)
+    return begun(values, nothing, context, op)
 
 
 def lowest_and_highest(fields: Fields, context: Context) -> np.ndarray:

@@ -24,7 +24,6 @@ from chunkfold.kernels.expressions.library import (
 )
 from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.accumulate import Part
-from chunkfold.kernels.monoid.context import Finish
 from chunkfold.kernels.monoid.monoid import Monoid
 
 MOST_BINS = 999_999
@@ -75,21 +74,18 @@ def histogram(
         given = _checked(edges)
         bins, bin_of = len(given) - 1, partial(_bin, given)
         ends = partial(finishes.all_ends, np.array(given, np.float64))
+    weighed = partial(weighing, bins, bin_of, ends, density=density)
     if weights:
-        return weighing(bins, bin_of, ends, density=density)
-    name = "density" if density else "histogram"
-    return _counting(name, bins, bin_of, partial(finishes.counted, ends, density=density))
-
-
-def _counting(name: str, bins: int, lift: Part | int, finish: Finish) -> Monoid:
+        return weighed()
     return Monoid(
-        name,
+        "density" if density else "histogram",
         fields={"counts": f"int64[{bins}]"},
         zero=0,
-        lift=lift,
+        lift=bin_of,
         op="add",
-        finish=finish,
+        finish=partial(finishes.counted, ends, density=density),
         casts=False,
+        weighing=weighed,
     )
 
 

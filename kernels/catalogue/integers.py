@@ -13,6 +13,7 @@ from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.sums import of_digits
 from chunkfold.kernels.catalogue import exact_sums as exact
 from chunkfold.kernels.catalogue.finishes import timedeltas
+from chunkfold.kernels.catalogue.initial import initial_of
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import (
     high_product,
@@ -185,14 +186,19 @@ def _norm1(dtype: np.dtype) -> Monoid:
 
 
 def _summed(fields: Fields, context: Context) -> np.ndarray:
-    return fitted([fields[name] for name in SUM], context, "sum")
+    low, high = (fields[name] for name in SUM)
+    first = initial_of(context, wanted_integer(context)) or 0
+    low = low + (first & _MASK)
+    return fitted([low & _MASK, high + (first >> DIGIT) + (low >> DIGIT)], context, "sum")
 
 
 def _time_sum(fields: Fields, context: Context) -> np.ndarray:
     """Add up in 96 bits; any NaT, the least integer, makes the sum NaT."""
     rows = zip(fields["hi"].tolist(), fields["lo"].tolist(), strict=True)
-    values = [(high << DIGIT) + low for high, low in rows]
-    missing = fields["least"] == NAT
+    first = initial_of(context, context.dtype)
+    begins = 0 if first is None else int(first.view(np.int64))
+    values = [(high << DIGIT) + low + begins for high, low in rows]
+    missing = (fields["least"] == NAT) | (begins == NAT)
     return timedeltas(values, missing, context.dtype, "sum")
 
 
@@ -225,7 +231,8 @@ def _product(fields: Fields, context: Context) -> np.ndarray:
             f"the product of {context.dtype} is 2**64 or more, or -2**64 or less, which no integer "
             "dtype holds; cast by dtype='float64'"
         )
-    values = [value for value, _ in signed]
+    first = initial_of(context, wanted_integer(context))
+    values = [value * (1 if first is None else first) for value, _ in signed]
     return within(values, wanted_integer(context), f"product of {context.dtype}")
 
 

@@ -56,7 +56,7 @@ def _of_weights(fields: Exact, context: Context) -> Any:
 
 
 def _exactly(name: str, lift: Any, finish: Any, kinds: str = "biuf") -> Monoid:
-    names = [name for name in ("s", "q", "w") if name in lift]
+    names = [name for name in ("s", "q", "re", "im", "w") if name in lift]
     return Monoid(
         name,
         **_WEIGHED,
@@ -74,6 +74,27 @@ _PRODUCT: Any = {"s": lambda x, w: x * w}
 _SQUARE: Any = {"q": lambda x, w: x * x * w}
 _EXACT_MEAN = _exactly("weighted_mean", _PRODUCT | _WEIGHT, _mean)
 
+_PARTS: Any = {"re": lambda x, w: x.real * w.real, "im": lambda x, w: x.imag * w.real}
+
+
+def _complex_mean(fields: Exact, context: Context) -> Any:
+    means = {name: _over(fields[name], fields["w"]) for name in ("re", "im")}
+    return _joined(means, context)
+
+
+def _joined(parts: Exact, context: Context) -> Any:
+    floats = {name: parts[name].rounded(context.floats) for name in ("re", "im")}
+    return finishes.complex_parts(floats, context)
+
+
+def _of_parts(name: str, finish: Any, more: Any) -> Monoid:
+    """Weigh real and imaginary parts; weights, which are real, have become complex with them."""
+    return _exactly(name, _PARTS | more, finish, "c")
+
+
+_COMPLEX_SUM = _of_parts("weighted_sum", _joined, {})
+_COMPLEX_MEAN = _of_parts("weighted_mean", _complex_mean, {"w": lambda _, w: w.real})
+_COMPLEX_WEIGHTS = _exactly("sum_of_weights", {"w": lambda _, w: w.real}, _of_weights, "c")
 WEIGHTED_SUM = Monoid(
     "weighted_sum",
     **_WEIGHED,
@@ -84,7 +105,7 @@ WEIGHTED_SUM = Monoid(
     kinds="f",
     finish=finishes.summed,
     exact=_exactly("weighted_sum", _PRODUCT, lambda fields, _: fields["s"], "f"),
-    instead={"biu": replace(INTEGER_DOT, name="weighted_sum", weights=1)},
+    instead={"biu": replace(INTEGER_DOT, name="weighted_sum", weights=1), "c": _COMPLEX_SUM},
 )
 WEIGHTED_MEAN = Monoid(
     "weighted_mean",
@@ -96,8 +117,10 @@ WEIGHTED_MEAN = Monoid(
     kinds="f",
     finish=_fast_mean,
     exact=_EXACT_MEAN,
-    instead={"biu": _EXACT_MEAN},
+    instead={"biu": _EXACT_MEAN, "c": _COMPLEX_MEAN},
 )
 WEIGHTED_VAR = _exactly("weighted_var", _PRODUCT | _SQUARE | _WEIGHT, _variance)
 WEIGHTED_STD = _exactly("weighted_std", _PRODUCT | _SQUARE | _WEIGHT, _deviation)
-SUM_OF_WEIGHTS = _exactly("sum_of_weights", _WEIGHT, _of_weights)
+SUM_OF_WEIGHTS = replace(
+    _exactly("sum_of_weights", _WEIGHT, _of_weights), instead={"c": _COMPLEX_WEIGHTS}
+)

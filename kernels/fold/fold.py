@@ -19,7 +19,7 @@ from chunkfold.kernels.accumulator.partial import (
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.exact.limbs import MOST_DEPOSITS
 from chunkfold.kernels.fold.launch import Given, Input, Launcher, Repeat
-from chunkfold.kernels.fold.launch_plan import planned_launches
+from chunkfold.kernels.fold.launch_plan import PlannedLaunch, planned_launches
 from chunkfold.kernels.fold.passes import Passes
 from chunkfold.kernels.fold.profile import Profile, merged
 from chunkfold.kernels.fold.shapes import each_shape, most_splits
@@ -61,6 +61,8 @@ class Fold:
         """What was folded last."""
         self._repeats: dict[_Again, Repeat] = {}
         """Launches for what comes again and again."""
+        self._layouts: dict[Box, Sequence[Laid]] = {}
+        """How boxes are folded along their axes."""
         self._passes = Passes(self.launcher, outputs)
         self._passes.buffer(self.splits)  # fails here, if it does
         self._used = 0
@@ -277,16 +279,14 @@ class Fold:
         self, inputs: Sequence[Input], box: Box, wait_for: Sequence[cl.Event]
     ) -> cl.Event:
         """Launch all that folds a box along its axes; return the event of the last."""
-        tuning = self.tuning.for_box(box)
-        launches = planned_launches(tuning, box, self.splits, tables=self._tables is not None)
-        for one in launches:
+        for one, tuning, geometry in self._laid(box):
             event = self.launcher.launch(
                 one.where,
                 one.shape,
                 strided_inputs(inputs, one.box) if box.others else inputs,
                 wait_for,
-                tuning=one.tuning or (tuning if box.others else None),
-                geo=self.launcher.geometry(one.box),
+                tuning=tuning,
+                geo=geometry,
                 outputs=self.outputs,
                 reduces=one.box.reduces,
                 offset=one.box.offset,
@@ -295,6 +295,22 @@ class Fold:
                 **self.held(one.splits),
             )
         return event
+
+    def _laid(self, box: Box) -> Sequence[Laid]:
+        """Return the launches that fold a box, their tunings and geometry: as of one before."""
+        laid = self._layouts.get(box)
+        if laid is None:
+            tuning = self.tuning.for_box(box)
+            launches = planned_launches(tuning, box, self.splits, tables=self._tables is not None)
+            own = tuning if box.others else None
+            laid = [(one, one.tuning or own, self.launcher.geometry(one.box)) for one in launches]
+            if len(self._layouts) < _MOST_REPEATS:
+                self._layouts[box] = laid
+        return laid
+
+
+Laid = tuple[PlannedLaunch, "Tuning | None", cl.Buffer]
+"""A launch, its tuning if it is not the reduction's, and the dims of its box on the device."""
 
 
 def strided_inputs(inputs: Sequence[Input], box: Box, *, run: bool = False) -> list[Given]:

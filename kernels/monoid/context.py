@@ -32,6 +32,9 @@ class Context:
     """Dtype that results will be cast to, if one was asked for."""
     inputs: tuple[np.dtype, ...] = ()
     """Of each input, before they were cast to one."""
+    initial: Any = None
+    """What results begin with, as NumPy's `initial=`; None: with nothing. Only finishes of monoids
+    that say so (`Monoid.initial`) are given one."""
 
     @property
     def floats(self) -> np.dtype:

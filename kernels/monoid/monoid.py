@@ -99,6 +99,8 @@ class Monoid:
     weights: int = field(default=0, kw_only=True)
     """How many inputs, the last ones, are weights of elements: NaN there is no gap, but makes NaN
     of the result."""
+    weighing: Callable[[], Monoid] | None = field(default=None, kw_only=True)
+    """Makes the form that weighs elements, by an input more; None: it has none."""
     slots: int = field(default=0, kw_only=True)
     """How many inputs, the last ones, have one element for each output, which an earlier read
     found: `where` has no parameter for them, nor is what is NaN there a gap."""
@@ -109,6 +111,10 @@ class Monoid:
     where: Part | None = field(default=None, kw_only=True)
     """Which elements are there: a function of the elements that gives a condition. Others count as
     absent; None: all are."""
+    min_count: int = field(default=0, kw_only=True)
+    """Fewer elements that are there have no value: such results are NaN or NaT."""
+    initial: bool = field(default=False, kw_only=True)
+    """Whether `finish` takes in `Context.initial`, as if it was one more element."""
     casts: bool = field(default=True, kw_only=True)
     """Whether a `dtype` that elements are cast to is the result's too, as it is a sum's."""
     unbounded: bool = field(default=False, kw_only=True)
@@ -247,6 +253,7 @@ class Monoid:
             skipna=other.skipna,
             where=other.where,
             masked=other.masked,
+            min_count=other.min_count,
         )
 
     @property
@@ -261,6 +268,7 @@ class Monoid:
         dtype: str | np.dtype | None = None,
         ddof: float = 0,
         exact: bool = True,
+        initial: Any = None,
     ) -> np.ndarray:
         """Return what the reduction of arrays in memory gives, by NumPy alone.
 
@@ -274,7 +282,7 @@ class Monoid:
             One for each input; they broadcast as NumPy's do.
         axis
             What to reduce over; None: all axes.
-        dtype, ddof
+        dtype, ddof, initial
             As in `chunkfold.reduce`.
         exact
             Whether sums of floats are exact and rounded once, as they are by default.
@@ -288,7 +296,7 @@ class Monoid:
 
         wanted = None if dtype is None else np.dtype(dtype)
         given = [np.asarray(array) for array in arrays]
-        return evaluate(self, given, axis, dtype=wanted, ddof=ddof, exact=exact)
+        return evaluate(self, given, axis, dtype=wanted, ddof=ddof, exact=exact, initial=initial)
 
     def among(self, where: Part) -> Monoid:
         """Return the form that takes elements for absent of which a condition does not hold.
@@ -304,6 +312,10 @@ class Monoid:
     def among_input(self) -> Monoid:
         """Return the form that takes elements for absent where an input more, of bools, says so."""
         return _copied(self, masked=True)
+
+    def at_least(self, count: int) -> Monoid:
+        """Return the form whose results of fewer elements than that are NaN or NaT."""
+        return _copied(self, min_count=count)
 
     def called(self, name: str) -> Monoid:
         """Return it under another name."""

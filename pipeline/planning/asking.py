@@ -10,6 +10,7 @@ from typing import Any
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, normalized_axes
 from chunkfold.kernels import as_monoid
+from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.coarsening import coarsened
@@ -50,6 +51,7 @@ def asked(source: Any, options: Options) -> Request:
     else:
         request = _of_arrays(arrays, _for_arrays(options, arrays))
     request = arranged(request)
+    _refuse_undefined(request)
     refuse_many_leaves(request)
     _refuse_empty(request)
     return request
@@ -156,6 +158,15 @@ def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Held
     return tuple(found)
 
 
+def _refuse_undefined(request: Request) -> None:
+    """See that the reductions are defined for the sources' elements; if not, say of which."""
+    try:
+        request.bound()
+    except MonoidError as error:
+        named = request.data_arrays or request
+        raise MonoidError(f"{named.name}: {error}") from error.__cause__
+
+
 def _refuse_empty(request: Request) -> None:
     """Refuse a reduction of nothing where it has no value: the one rule for empty input."""
     if request.grouping is not None:  # whose groups may have no elements anyway
@@ -164,7 +175,7 @@ def _refuse_empty(request: Request) -> None:
     reduces = math.prod(shape[n] for n in request.reduced)
     outputs = math.prod(size for n, size in enumerate(shape) if n not in request.reduced)
     for statistic in request.bound().statistics:
-        if not reduces and outputs and statistic.monoid.on_empty == "error":
+        if not reduces and outputs and statistic.needs_elements:
             raise PlanError(
                 f"{statistic.name} of no elements has no value: the selection of "
                 f"{request.name} has shape {shape}"

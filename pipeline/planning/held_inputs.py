@@ -28,7 +28,7 @@ from chunkfold.units import size_text
 
 MOST_BYTES = 256 << 20
 """Of one such input."""
-WEIGHTED = ("sum", "mean", "var", "std")
+WEIGHTED = ("sum", "mean", "var", "std", "covariance", "correlation")
 """Reductions that weigh elements, by the names that they have without weights."""
 
 
@@ -125,11 +125,14 @@ def weighted(monoid: Monoid) -> Monoid:
     """
     if monoid.weights:
         return monoid
+    if monoid.weighing is not None:
+        found = monoid.weighing().called(monoid.name)
+        return found.skipping() if monoid.skipna else found
     plain = monoid.name.removeprefix("nan")
     if plain not in WEIGHTED or not is_known(monoid):
         raise PlanError(
-            f"{monoid.name!r} takes no weights; {', '.join(WEIGHTED)} do, and monoids that have "
-            "an input for them, with weights=1"
+            f"{monoid.name!r} takes no weights; {', '.join(WEIGHTED)} and histogram do, and "
+            "monoids that have an input for them, with weights=1"
         )
     found = as_monoid(f"weighted_{plain}").called(monoid.name)
     return found.skipping() if monoid.skipna else found

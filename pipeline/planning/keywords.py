@@ -33,6 +33,8 @@ class Keywords(TypedDict, total=False):
     skipna: bool | None
     where: Where
     weights: Any
+    min_count: int
+    initial: Any
     mask_and_scale: bool
     selection: Selection
     sel: Mapping[str, Any] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -346,6 +346,10 @@ class Layout:
         reduced = self.reduced_by_window
         if not indexed and not held:
             return _box(shape, reduced)
+        if not indexed:
+            strided = self._strided(pieces, within, staged, held)
+            others, firsts = tuple(strided["others"]), tuple(strided["other_offsets"])
+            return replace(_strided_box(shape, reduced, others), others=firsts)
         return box(
             shape,
             reduced,
@@ -467,6 +471,17 @@ def runs_within(extents: Sequence[int], firsts: Sequence[int], shape: Sequence[i
 def _box(shape: tuple[int, ...], reduced: tuple[int, ...]) -> Box:
     """Describe a box of a buffer of its own: few of a run's differ in shape."""
     return box(shape, reduced)
+
+
+@lru_cache(maxsize=64)
+def _strided_box(
+    shape: tuple[int, ...], reduced: tuple[int, ...], others: tuple[tuple[int, ...] | None, ...]
+) -> Box:
+    """The same of several inputs, of which some have strides of their own.
+
+    The last is one that lacks axes: so the box has `others`.
+    """
+    return box(shape, reduced, others=others, other_offsets=[1] * len(others))
 
 
 @lru_cache(maxsize=64)

@@ -20,18 +20,20 @@ def since_elements_are(
     """Whether results are NaN or NaT since elements are, which `skipna` would leave out.
 
     None if that may be, but infinities may have done it too, such as those of both signs in a sum.
-    Outputs of nothing, or of no more elements than `ddof`, are NaN anyway. Where elements are
-    `grouped` a partial does not know of how many each result is; a statistic may have counted.
+    Outputs of nothing, of no more elements than `ddof`, or of too few are NaN anyway. Of elements
+    that are `grouped` a partial does not know how many each result has; a statistic may.
     """
     if statistic.monoid.skipna or done.dtype.kind not in "fcmM" or not done.size:
         return False
     counts = _counted(statistic, whole) if grouped else np.asarray(whole.count)
     odd = np.isnan(done.reshape(whole.outputs, -1)).any(axis=1)
     if counts is not None:
-        odd &= np.broadcast_to(counts, whole.outputs) > statistic.ddof
+        least = max(statistic.ddof, statistic.monoid.min_count - 1)
+        odd &= np.broadcast_to(counts, whole.outputs) > least
     if not odd.any():
         return False
-    if statistic.monoid.where is not None or counts is None:  # there may have been nothing
+    monoid = statistic.monoid
+    if monoid.where is not None or monoid.masked or counts is None:  # there may have been nothing
         return None
     if done.dtype.kind in "mM" or statistic.name in _OF_NAN_ALONE:
         return True

@@ -36,7 +36,10 @@ _FLAGS = ("keepdims", "mask_and_scale")
 _ONE_OF = MappingProxyType(
     {"mode": MODES, "on_bad_chunk": ON_BAD_CHUNK, "on_missing_chunk": ON_MISSING_CHUNK}
 )
-_WITH_DDOF = ("var", "std", "nanvar", "nanstd")
+_WITH_DDOF = (
+    "var", "std", "nanvar", "nanstd", "weighted_var", "weighted_std", "covariance",
+    "weighted_covariance",
+)  # fmt: skip
 """Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
 Where = Any
@@ -82,7 +85,7 @@ class Options:
     """Cast elements to this before, and the result after. `object` gives the sum or product of
     integers as Python's: sums of any size, products of up to 64 bits."""
     ddof: float = 0
-    """Delta degrees of freedom: variances divide by count - ddof."""
+    """Delta degrees of freedom: variances and covariances divide by count - ddof."""
     skipna: bool | None = None
     """Take elements that are NaN or NaT for absent. None: only floats of xarray's, as xarray does,
     and those in all reductions but `any` and `all`."""
@@ -93,8 +96,16 @@ class Options:
     some of the source's axes, by their names, or as NumPy broadcasts, before any selection. Or a
     tuple of a mask and conditions, which must all hold."""
     weights: Any = None
-    """Of elements, in sums, means, variances and deviations: an array of numbers, or its path, that
-    has some of the source's axes, as a mask has. A mean is sum(weights * x) / sum(weights)."""
+    """Of elements, in sums, means, variances and what is made of these, and in histograms: an array
+    of numbers, or its path, that has some of the source's axes, as a mask has. A mean is
+    sum(weights * x) / sum(weights), and a bin of a histogram holds the sum of its weights."""
+    min_count: int = 0
+    """Results of fewer elements that are there are NaN or NaT, as xarray's sums and products are:
+    of groups, too, and in all reductions that have NaN. Counts, positions and truths are as they
+    were; integers have none, and need dtype="float64"."""
+    initial: Any = None
+    """What sums, products, minima and maxima begin with, as NumPy's: each of the results. It is
+    also what they are of no elements. A sum is rounded once, with it."""
     mask_and_scale: bool = False
     """Reduce the values that stored numbers stand for, by the attributes `scale_factor`,
     `add_offset`, `_FillValue`, `missing_value` and `_Unsigned`, as xarray does (in format 2
@@ -169,9 +180,12 @@ class Options:
         if isinstance(op, Iterable) and not isinstance(op, (str, bytes)):
             object.__setattr__(self, "op", tuple(op))
         object.__setattr__(self, "ddof", _number(self.ddof))
+        object.__setattr__(self, "min_count", _count(self.min_count))
         _ = self.memory_bytes, self.cast
         _check_names(self.names)
         _refuse_ddof(self.ddof, self.monoids)
+        if self.initial is not None:
+            _refuse_initial(self.initial, self.monoids)
 
     @property
     def single(self) -> bool:
@@ -224,6 +238,8 @@ class Options:
             monoids = [monoid.among(condition) for monoid in monoids]
         if self.mask is not None:
             monoids = [monoid.among_input() for monoid in monoids]
+        if self.min_count:
+            monoids = [monoid.at_least(self.min_count) for monoid in monoids]
         return tuple(monoids)
 
     def alone(self) -> Options:
@@ -362,6 +378,25 @@ def _number(ddof: Any) -> float:
     if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
         raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
     return int(ddof) if isinstance(ddof, Integral) else float(ddof)
+
+
+def _count(given: Any) -> int:
+    if given is None:
+        return 0
+    whole = int(given) if isinstance(given, Integral) and given is not True else -1
+    if given is False or not 0 <= whole < 2**63:
+        raise PlanError(f"min_count is {reprlib.repr(given)}; give how many elements, 0 or more")
+    return whole
+
+
+def _refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
+    """Refuse it where a reduction begins with nothing."""
+    if others := [monoid.name for monoid in monoids if not monoid.initial]:
+        weighed = ", not where elements are weighed" if any(m.weights for m in monoids) else ""
+        raise PlanError(
+            f"initial is {reprlib.repr(initial)}, but {', '.join(others)} has none; sum, prod, "
+            f"min, max and minmax do{weighed}: leave it out"
+        )
 
 
 def _refuse_ddof(ddof: float, monoids: Sequence[Monoid]) -> None:

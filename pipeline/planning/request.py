@@ -98,6 +98,7 @@ class Request:
             keyed=self.grouping is not None,
             outputs=self.groups * self.outputs,
             keeping=self.keeping,
+            initial=self.options.initial,
         )
 
     @cached_property

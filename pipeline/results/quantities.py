@@ -78,11 +78,17 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "weighted_var": Quantity(Kind.SQUARED, "variance"),
         "weighted_std": Quantity(Kind.DIFFERENCE, "standard_deviation"),
         "sum_of_weights": Quantity(),
+        "covariance": Quantity(),
+        "correlation": Quantity(),
+        "weighted_covariance": Quantity(),
+        "weighted_correlation": Quantity(),
         "max_abs_diff": Quantity(Kind.DIFFERENCE),
         "first_mismatch": Quantity(),
         "histogram/left": Quantity(Kind.LEVEL),
         "histogram/right": Quantity(Kind.LEVEL),
         "histogram/count": Quantity(),
+        "histogram/weight": Quantity(),
+        "histogram/density": Quantity(),
     }
 )
 """By the names of reductions, and of fields of those whose results are records."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue.finishes import BIN
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planning.plan import Plan
 from chunkfold.results.attributes import carried_attributes
@@ -33,7 +32,7 @@ OWN_AXES: Mapping[str, str] = MappingProxyType(
 )
 """Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")
-_TOLD = ("ddof", "skipna", "mask_and_scale", "dtype", "mode")
+_TOLD = ("ddof", "skipna", "min_count", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
 
 
@@ -119,6 +118,7 @@ class Results(Mapping[str, Result]):
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
         told |= {"sel": sel_text(options.sel)} if options.sel else {}
         told |= {} if options.selection is None else {"selection": shown(options.selection)}
+        told |= {} if options.initial is None else {"initial": options.initial}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
         if layout.coarsened:
             called = self.names_of(layout.coarsened) or [None] * len(layout.coarsened)
@@ -162,7 +162,7 @@ class Results(Mapping[str, Result]):
     def _field(self, op: str, field: str, records: np.ndarray) -> Result:
         """Take a field of records; one that is the same for every output comes once."""
         part, name = np.ascontiguousarray(records[field]), f"{op}/{field}"
-        if records.dtype == BIN and records.ndim > 1 and field in ("left", "right"):
+        if _are_bins(records.dtype) and records.ndim > 1 and field in ("left", "right"):
             part = part.reshape(-1, records.shape[-1])[0]
         own = part.ndim < records.ndim
         return self._labelled(
@@ -213,10 +213,15 @@ class Results(Mapping[str, Result]):
         """Whether a reduction is none that comes with chunkfold, though it may be called so."""
         named = [one for one in self.plan.options.monoids if one.name == op]
         values = np.asarray(self.found[op])
-        return any(not is_known(one) for one in named) and values.dtype != BIN
+        return any(not is_known(one) for one in named) and not _are_bins(values.dtype)
 
     def _alive(self) -> list[int]:
         return [n for n, axis in enumerate(self.plan.layout.axes) if not axis.dropped]
 
     def _reduced(self) -> list[int]:
         return [n for n in self._alive() if n in self.plan.layout.reduced]
+
+
+def _are_bins(dtype: np.dtype) -> bool:
+    """Whether results are a histogram's, of counts or of weights."""
+    return (dtype.names or ())[:2] == ("left", "right")

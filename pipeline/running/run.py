@@ -338,7 +338,7 @@ class Run:
         if self.plan.grouping is not None:  # accumulators of groups count their own
             return
         nothing = nothing if self.skipped else 0
-        names = [s.name for s in self.plan.bound.statistics if s.monoid.on_empty == "error"]
+        names = [s.name for s in self.plan.bound.statistics if s.needs_elements]
         if nothing and names:
             raise ChunkError(
                 f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "

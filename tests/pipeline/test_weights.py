@@ -267,7 +267,7 @@ def test_a_mask_and_conditions_must_all_hold(tmp_path: Path):
         ({"weights": np.array(["a"] * 8)}, "weights: dtype"),
         ({"weights": [[1, 2], [3]]}, "weights: NumPy makes no array of list"),
         ({"where": xarray.Dataset({"a": ("x", [True])})}, "where: NumPy makes no array of Dataset"),
-        ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std do"),
+        ({"weights": np.ones(8), "op": "max"}, "'max' takes no weights; sum, mean, var, std, cov"),
         ({"weights": "nowhere.zarr"}, "nowhere.zarr: no such path"),
         ({"where": {"a": 1}}, "where"),
     ],
@@ -291,3 +291,38 @@ def test_no_mask_is_none_beside_conditions():
     values = np.arange(6.0)
     assert cf.reduce(values, "count", where=(None, "x > 3")) == 2
     assert cf.reduce(values, "count", where=(None,)) == 6
+
+
+@pytest.mark.parametrize("axis", [None, 0, (1, 2)])
+@pytest.mark.parametrize("weights", [np.arange(8) - 2, np.linspace(0.1, 3, 8)], ids=["i", "f"])
+def test_bins_hold_sums_of_weights_as_numpys(tmp_path: Path, weights: np.ndarray, axis: Any):
+    values, edges = data("float64"), [-1e3, -1, 0, 1, 100]
+    path, monoid = stored(tmp_path, values), cf.histogram(edges)
+    got = cf.reduce(path, [monoid, "mean"], axis=axis, weights=weights)["histogram"]
+    each, kept = np.broadcast_to(weights, SHAPE), {None: 0, 0: 1, (1, 2): 0}[axis]
+    rows = [a.reshape(1, -1) if axis is None else
+            a.transpose(1, 2, 0).reshape(40, 6) if kept else a.reshape(6, -1)
+            for a in (values, each)]  # fmt: skip
+    wants = [np.histogram(x, edges, weights=w)[0] for x, w in zip(*rows, strict=True)]
+    np.testing.assert_allclose(got["weight"].reshape(-1, 4), wants)
+    assert got["weight"].dtype == (np.int64 if weights.dtype.kind == "i" else np.float64)
+    labelled = cf.reduce(path, "histogram", axis=axis, weights=weights, labels=True)
+    np.testing.assert_allclose(labelled.values["weight"].sum(-1), each.sum(axis), atol=1e-12)
+    assert list(labelled.parts) == [f"histogram/{name}" for name in ("left", "right", "weight")]
+    assert labelled.parts["histogram/left"].ndim == 1
+
+
+def test_the_shell_weighs_bins_and_pairs(tmp_path: Path):
+    values, out = data("float64"), tmp_path / "out.zarr"
+    path = stored(tmp_path, values)
+    zarr.save(tmp_path / "w.zarr", np.arange(1.0, 9))
+    chunkfold("reduce", path, "--op", "histogram", "--edges", "0:9:3", "--weights",
+              tmp_path / "w.zarr", "--out", out)  # fmt: skip
+    want = np.histogram(values, [0, 3, 6, 9], weights=np.broadcast_to(np.arange(1.0, 9), SHAPE))
+    np.testing.assert_allclose(zarr.open_array(out / "histogram" / "weight")[...], want[0])
+    told = chunkfold("reduce", path, path, "--op", "covariance,correlation", "--ddof", "1",
+                     "--weights", tmp_path / "w.zarr", "--json")  # fmt: skip
+    found = json.loads(told.stdout)["results"]
+    assert found["correlation"] == 1
+    want = cf.reduce(path, "var", weights=np.arange(1.0, 9), ddof=1)
+    assert found["covariance"] == want

@@ -11,7 +11,7 @@ import xarray as xr
 
 import chunkfold as cf
 import chunkfold.xarray
-from chunkfold.errors import PlanError
+from chunkfold.errors import MonoidError, PlanError
 from chunkfold.kernels import CATALOGUE
 
 pytestmark = pytest.mark.unoptimised
@@ -260,3 +260,45 @@ def test_complex_arrays_of_a_dataset_have_the_results_that_they_can():
     held = xr.Dataset({"a": (("x", "y"), values), "z": (("x", "y"), values * 1j)})
     assert set(held.chunkfold.max("x")) == {"a"}
     assert held.chunkfold.sum("x").z.values.tolist() == (values * 1j).sum(0).tolist()
+
+
+WEIGHTS = xr.DataArray([1.0, 2, 4, 3], dims="lat")
+
+
+@pytest.mark.parametrize("dim", ["lat", "time", None])
+@pytest.mark.parametrize("op", ["mean", "sum", "var"])
+def test_arrays_that_lack_axes_of_weights_or_masks_are_the_same_along_them(op: str, dim: Any):
+    both = xr.DataArray(RNG.normal(size=(3, 4)), dims=("time", "lat"))
+    held = xr.Dataset({"a": both, "s": both[:, 0], "whole": (both[:, 0] * 9).astype("i4")})
+    got = cf.reduce(held, op, axis=dim, weights=WEIGHTS)
+    wants = {name: getattr(one.weighted(WEIGHTS), op)(dim) for name, one in held.items()}
+    xr.testing.assert_allclose(got, xr.Dataset(wants))
+    masked = cf.reduce(held, op, axis=dim, where=WEIGHTS > 1)
+    want = getattr(held.where(WEIGHTS > 1), op)(dim)
+    xr.testing.assert_allclose(masked, want)
+
+
+def test_what_has_no_weighted_form_is_left_out_and_the_rest_is_not():
+    times = np.array("2001-01-15", "M8[ns]") + np.arange(4) * np.timedelta64(1, "D")
+    held = xr.Dataset(
+        {
+            "a": ("lat", np.arange(4.0)),
+            "z": ("lat", np.arange(4) * (1 + 2j)),
+            "when": ("lat", times),
+            "took": ("lat", times - times[0]),
+            "name": ("lat", list("abcd")),
+        }
+    )
+    got = held.chunkfold.reduce(["mean", "sum", "std"], "lat", weights=WEIGHTS)
+    assert {op: list(one.data_vars) for op, one in got.items()} == {
+        "mean": ["a", "z"], "sum": ["a", "z"], "std": ["a"],
+    }  # fmt: skip
+    for op in ("mean", "sum"):
+        xr.testing.assert_allclose(got[op]["z"], getattr(held.z.weighted(WEIGHTS), op)())
+    told = r"DataArray 'when': 'mean' weighs numbers, but elements are datetime64\[ns\]: leave the"
+    with pytest.raises(MonoidError, match=told):
+        held.when.chunkfold.mean(weights=WEIGHTS)
+    with pytest.raises(MonoidError, match="DataArray 'z': 'std' is not defined for complex128"):
+        held.z.chunkfold.std(weights=WEIGHTS)
+    with pytest.raises(PlanError, match="'max' takes no weights"):
+        held[["z", "name"]].chunkfold.max(weights=WEIGHTS)

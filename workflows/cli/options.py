@@ -23,7 +23,7 @@ from chunkfold.sources.concatenating import concatenate
 from chunkfold.sources.coordinate_places import METHODS
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
-from chunkfold.workflows.cli.numbers import Number
+from chunkfold.workflows.cli.numbers import Number, Whole
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
@@ -210,6 +210,17 @@ reduction = stacked(
     ddof,
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
     click.option(
+        "--min-count",
+        type=Whole(min=0),
+        default=Options.min_count,
+        help="Results of fewer elements that are there are NaN or NaT.",
+    ),
+    click.option(
+        "--initial",
+        type=Number(),
+        help="What sums, products, minima and maxima begin with; they are that of no elements.",
+    ),
+    click.option(
         "--where",
         metavar="CONDITION",
         help="Take elements for absent of which this does not hold, as 'x > 300' or "
@@ -367,6 +378,7 @@ def asked_for(
     sel_tolerance: str | None,
     where: str | None,
     mask: str | None,
+    initial: float | None,
     **others: Any,
 ) -> Options:
     """Turn what a command line says of a reduction into the library's options."""
@@ -374,14 +386,21 @@ def asked_for(
         with_edges(words(ops) or ["sum"], edges),
         axis=[axis(word) for word in words(axes)] if axes else None,
         coarsen=windows(words(coarsen)) if coarsen else None,
-        ddof=int(ddof) if ddof.is_integer() else ddof,
+        ddof=_whole(ddof),
         by_axis=[axis(word) for word in words(by_axes)] if by_axes else None,
         selection=parse_selection(selection),
         sel=parse_sel(sel),
         sel_tolerance=parse_distance(sel_tolerance),
         where=wheres(where, mask),
+        initial=_whole(initial),
         **others,
     )
+
+
+def _whole(number: Any) -> Any:
+    """Return a number as Python's integer, if it is whole."""
+    whole = number is not None and number.is_integer()
+    return int(number) if whole else number
 
 
 def hold(out: str | None) -> None:

@@ -88,6 +88,10 @@ class Reduction(_Table):
     relative to the job file's folder."""
     weights: Text | None = None
     """Zarr of weights along some axes, in sums, means, variances and deviations."""
+    min_count: Annotated[int, Field(ge=0)] = Options.min_count
+    """Results of fewer elements that are there are NaN or NaT."""
+    initial: int | float | None = None
+    """What sums, products, minima and maxima begin with."""
     mask_and_scale: bool = Options.mask_and_scale
     """Unpack values by `scale_factor`, `add_offset`, `_FillValue`, `missing_value`, as xarray."""
     mode: Literal[MODES] = Options.mode  # type: ignore[valid-type] # one list of modes for all
@@ -113,16 +117,9 @@ class Reduction(_Table):
 
 
 _SAME = (
-    "boundary",
-    "sel_method",
-    "sel_tolerance",
-    "keepdims",
-    "ddof",
-    "skipna",
-    "mask_and_scale",
-    "mode",
-    "dtype",
-)
+    "boundary", "sel_method", "sel_tolerance", "keepdims", "ddof", "skipna", "min_count", "initial",
+    "mask_and_scale", "mode", "dtype",
+)  # fmt: skip
 """Keys of `reduce` that are called as the library's options."""
 
 

@@ -1,0 +1,223 @@
+"""Covariances and correlations of every pair of channels: exact sums of one read, rounded once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.grid import normalized_axes
+from chunkfold.kernels.exact.gram import Gram
+from chunkfold.kernels.exact.rounding import ratio, root
+from chunkfold.planning.staffing import readers_each
+from chunkfold.reading.slabs import slabs_of_cells
+from chunkfold.selections import Selection, select, shown
+from chunkfold.settings import StorageOptions
+from chunkfold.sources.axis_names import Named, axis_numbers
+from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.dask_source import DaskSource
+from chunkfold.sources.data_arrays import data_arrays
+from chunkfold.sources.opening import open_source
+from chunkfold.sources.source import Source
+from chunkfold.stores.addresses import NO_OPTIONS
+
+MOST_CHANNELS = 512
+"""Their sums are kept for every pair."""
+READ_BYTES = 32 << 20
+"""Decoded at a time by each thread: all channels of some places."""
+_WIDE = np.dtype(np.float64)
+
+
+def cov(
+    source: Any,
+    axis: int | str = 0,
+    *,
+    ddof: float = 1,
+    selection: Selection = None,
+    mask_and_scale: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> np.ndarray:
+    """Return the covariances of every pair of channels, as `numpy.cov` has them.
+
+    Each element is of the exact value, rounded once to float64. It is computed in this process, by
+    threads that read what is selected once: each chunk once, if 32 MiB hold all channels of the
+    places of a chunk, else as often as these are cut. No cluster is asked.
+
+    Parameters
+    ----------
+    source
+        As `chunkfold.reduce`, but not Dask's arrays; truths, integers or floats.
+    axis
+        The channels, at most 512: an axis by name or number. Along all others are the
+        observations.
+    ddof
+        Sums of products are divided by the number of observations minus this.
+    selection, mask_and_scale, storage_options
+        As `chunkfold.reduce`.
+
+    Returns
+    -------
+    float64 of shape (channels, channels); NaN of channels with infinities or NaN.
+
+    Raises
+    ------
+    ChunkfoldError
+        If the source cannot be read, is of another kind, or has too many channels.
+    """
+    gram = _gram(source, axis, selection, storage_options, mask_and_scale=mask_and_scale)
+    count, exactly = gram.columns, float(ddof).as_integer_ratio()
+    over, under = exactly[1], count * (count * exactly[1] - exactly[0])
+
+    def value(product: int, variances: tuple[int, int], unit: int) -> float:
+        del variances
+        if under <= 0:
+            return math.copysign(math.inf, _sign(product)) if product and count else math.nan
+        return ratio(product * over, under, unit, _WIDE)
+
+    return _matrix(gram, value)
+
+
+def corrcoef(
+    source: Any,
+    axis: int | str = 0,
+    *,
+    selection: Selection = None,
+    mask_and_scale: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> np.ndarray:
+    """Return the correlations of every pair of channels, as `numpy.corrcoef` has them.
+
+    Parameters, and what is raised, as `cov`.
+
+    Returns
+    -------
+    float64 of shape (channels, channels), each rounded once; NaN of channels that do not vary.
+    """
+    gram = _gram(source, axis, selection, storage_options, mask_and_scale=mask_and_scale)
+
+    def value(product: int, variances: tuple[int, int], unit: int) -> float:
+        del unit
+        squares = variances[0] * variances[1]
+        if not squares:
+            return math.nan
+        return _sign(product) * root(product * product, squares, 0, _WIDE)
+
+    return _matrix(gram, value)
+
+
+def _matrix(gram: Gram, value: Any) -> np.ndarray:
+    """Make a number of n * sum(xy) - sum(x) * sum(y) of each pair, and of either by itself."""
+    products, alone, unit = gram.sums()
+    apart = products * gram.columns - np.multiply.outer(alone, alone)
+    channels = len(alone)
+    out = np.empty((channels, channels))
+    for i, j in itertools.combinations_with_replacement(range(channels), 2):
+        odd = gram.odd[i] or gram.odd[j] or not gram.columns
+        own = int(apart[i, i]), int(apart[j, j])
+        out[i, j] = out[j, i] = math.nan if odd else value(int(apart[i, j]), own, 2 * unit)
+    return out
+
+
+def _sign(product: int) -> int:
+    return (product > 0) - (product < 0)
+
+
+def _gram(
+    given: Any,
+    axis: int | str,
+    selection: Selection,
+    options: StorageOptions | None,
+    *,
+    mask_and_scale: bool,
+) -> Gram:
+    """Add up products of channels, as threads read them."""
+    arrays = data_arrays(given)
+    named: Named = open_source(given, options or NO_OPTIONS) if arrays is None else arrays
+    picked = select(named.grid, selection)
+    number, alive = (
+        axis_numbers(named, axis, selection),
+        [n for n, along in enumerate(picked) if not along.dropped],
+    )
+    (channel,) = (alive[n] for n in normalized_axes(number, len(alive)))
+    if arrays is None:
+        assert isinstance(named, Source)
+        source, chosen, unpacks = named, list(picked), mask_and_scale
+    else:
+        source, unpacks = arrays.sources[0], arrays.unpacked(ask=mask_and_scale)[0]
+        chosen = list(select(source.grid, arrays.selection))
+        for n, along in zip(arrays.axes, picked, strict=True):
+            chosen[n] = chosen[n].within(along)
+        channel = arrays.axes[channel]
+    if any(along.picked is not None or along.step < 0 for along in chosen):
+        raise PlanError(
+            f"{named.name}: matrices of channels are of integers and slices with positive steps; "
+            f"{shown(selection)} is another selection: put channels in order in the result"
+        )
+    if isinstance(source, DaskSource):
+        raise PlanError(
+            f"{named.name}: Dask would compute it, and matrices of channels are of what is stored "
+            "or in memory: give its compute(), or store it"
+        )
+    packing = packing_of(source) if unpacks else None
+    rows = chosen[channel].length
+    _refuse(named.name, source.dtype, rows, packed=packing is not None)
+
+    def read(region: Sequence[slice]) -> np.ndarray:
+        shape = [len(range(cut.start, cut.stop, cut.step or 1)) for cut in region]
+        values = np.empty(shape, source.dtype)
+        source.read(region, values)
+        unpacked = values if packing is None else packing.values(values)
+        return np.moveaxis(unpacked, channel, 0).reshape(rows, -1)
+
+    gram = Gram(rows)
+    readers = readers_each(1)
+    with ThreadPoolExecutor(readers, thread_name_prefix="chunkfold-read") as threads:
+        underway: deque[Future[np.ndarray]] = deque()
+        for region in _regions(source, chosen, channel):
+            underway.append(threads.submit(read, region))
+            if len(underway) > readers:
+                gram.add(underway.popleft().result())
+        for one in underway:
+            gram.add(one.result())
+    return gram
+
+
+def _refuse(name: str, dtype: np.dtype, channels: int, *, packed: bool) -> None:
+    if dtype.kind not in "biuf" and not packed:
+        raise PlanError(f"{name} is {dtype}; covariances are of truths, integers and floats")
+    if channels > MOST_CHANNELS:
+        raise PlanError(
+            f"{name} has {channels:,} channels, of which every pair has a sum; at most "
+            f"{MOST_CHANNELS} are taken: select some, or name another axis"
+        )
+
+
+def _regions(source: Source, chosen: Sequence[Any], channel: int) -> Iterator[tuple[slice, ...]]:
+    """Yield regions of all channels, cut where chunks meet, or smaller; none of no elements."""
+    if not all(along.length for along in chosen):
+        return
+    pieces = [[along.piece(n) for n in range(along.pieces)] for along in chosen]
+    whole = [slice(0, along.length) for along in chosen]
+    cuts: list[list[slice]] = []
+    for n, each in enumerate(pieces):
+        ends = [slice(piece.position, piece.position + piece.length) for piece in each]
+        cuts.append([whole[n]] if n == channel else ends)
+    order = [n for n in range(len(chosen)) if n != channel]
+    row_bytes = max(1, chosen[channel].length) * source.dtype.itemsize
+    for slab in slabs_of_cells([cuts[n] for n in order], row_bytes, READ_BYTES):
+        within = list(whole)
+        for n, cut in zip(order, slab, strict=True):
+            within[n] = cut
+        yield tuple(_in_array(along, cut) for along, cut in zip(chosen, within, strict=True))
+
+
+def _in_array(along: Any, cut: slice) -> slice:
+    """Return where elements of a selection stand in the array."""
+    first = along.start + cut.start * along.step
+    return slice(first, first + (cut.stop - cut.start - 1) * along.step + 1, along.step)

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from chunkfold.results.result import Result
     from chunkfold.results.results import Results
     from chunkfold.running.run import Run
+    from chunkfold.sources.bins import bins
     from chunkfold.sources.concatenating import concatenate
 
 _HOMES = {
@@ -114,6 +115,7 @@ _HOMES = {
     "chunkfold.results.result": ("Result",),
     "chunkfold.results.results": ("Results",),
     "chunkfold.running.run": ("Run",),
+    "chunkfold.sources.bins": ("bins",),
     "chunkfold.sources.concatenating": ("concatenate",),
 }
 __all__ = [
@@ -141,6 +143,7 @@ __all__ = [
     "SourceError",
     "TimeLimitError",
     "approx_nunique",
+    "bins",
     "bits",
     "concatenate",
     "corrcoef",

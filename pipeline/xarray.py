@@ -19,6 +19,7 @@ from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.planning.by_coordinates import coordinate_of, positions
+from chunkfold.planning.dataset_labels import labels_of
 from chunkfold.planning.held_inputs import weighted
 from chunkfold.planning.options import Op, Options
 from chunkfold.sources.axis_names import instead
@@ -58,11 +59,9 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
         raise PlanError("selection: select of a Dataset by sel=, or by its own isel")
     index = _selected(dataset, {name: given.pop(name, None) for name in _SEL})
     whole, dataset = dataset, dataset.isel(index)
-    coarsen, by = given.pop("coarsen", None), given.pop("by", None)
+    coarsen, labels = given.pop("coarsen", None), labels_of(dataset, given)
     more = [dim for one in _along(given) for dim in one.dims]
     dims = _dims_beside(coarsen, dataset, given.pop("axis", None), more)
-    if by is not None and not is_held(by):
-        raise PlanError("by: labels of a Dataset are a DataArray, whose axes have names")
     if "histogram" in names:
         raise PlanError("histogram: name one array of the Dataset, for their bins differ")
     weighs = given.get("weights") is not None
@@ -80,8 +79,7 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
             terms = {"axis": axis, **given, **own, **_of_integers(array, given)}
             if any(dim in index for dim in array.dims):
                 terms["selection"] = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
-            grouped = by is not None and {*by.dims} <= {*array.dims}
-            made = reduce(array, able, by=by if grouped else None, **terms)
+            made = reduce(array, able, **terms, **labels.along(array.dims))
             for called, one in made.items():
                 found[called][name] = one
     left = _left(dataset, [*dims, *(coarsen or ())])

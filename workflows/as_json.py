@@ -36,6 +36,8 @@ def jsonable(value: Any) -> Any:
         return {name: jsonable(value[name]) for name in value.dtype.names}
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return str(value)
+    if hasattr(value, "isoformat"):  # dates, of any calendar
+        return str(value.isoformat())
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and not math.isfinite(plain):
         return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"

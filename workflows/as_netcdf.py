@@ -70,7 +70,12 @@ def dataset_of(results: Results) -> xarray.Dataset:
             attributes = {key: _attribute(value) for key, value in said.items()}
             for called, values in _known(name.replace("/", "_"), np.asarray(part)):
                 made[called] = (part.dims, values, attributes)
-    return xarray.Dataset(made, results.as_xarray().coords)
+    coords: dict[Any, Any] = dict(results.as_xarray().coords)
+    grouping = results.plan.grouping
+    for label in () if grouping is None else grouping.labels:
+        if label.intervals is not None:  # which NetCDF has no type for
+            coords[label.axis] = (label.axis, label.groups, dict(label.attrs))
+    return xarray.Dataset(made, coords)
 
 
 def _known(name: str, values: np.ndarray) -> list[tuple[str, np.ndarray]]:

@@ -62,8 +62,9 @@ def _write(into: zarr.Group, results: Results) -> None:
     records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
     for holding in [into, *records]:
         _write_companions(holding, along)
-        if results.plan.grouping is not None:
-            write_groups(holding, results.plan.grouping)
+        grouping = results.plan.grouping
+        for label in () if grouping is None else grouping.labels:
+            write_groups(holding, label)
 
 
 def _write_companions(group: zarr.Group, along: Companions) -> None:

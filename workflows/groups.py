@@ -11,6 +11,8 @@ from zarr.dtype import VariableLengthUTF8
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.grouping import Grouping
+from chunkfold.sources.any_labels import Label
+from chunkfold.workflows.as_json import jsonable
 
 _UNITS = {
     "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds",
@@ -30,13 +32,14 @@ def refuse_unwritable(grouping: Grouping, axes: Sequence[str]) -> None:
     PlanError
         If they are times that CF has no unit for, or are called as one of the axes.
     """
-    if grouping.axis in axes:
-        raise PlanError(
-            f"{grouping.name}: the labels of groups are called {grouping.axis!r}, as an axis that "
-            "results keep: give them under another name"
-        )
-    if grouping.groups.dtype.kind in "mM":
-        _unit_of(grouping.name, grouping.groups.dtype)
+    for one in grouping.labels:
+        if one.axis in axes:
+            raise PlanError(
+                f"{one.name}: the labels of groups are called {one.axis!r}, as an axis that "
+                "results keep: give them under another name"
+            )
+        if one.groups.dtype.kind in "mM":
+            _unit_of(one.name, one.groups.dtype)
 
 
 def _unit_of(name: str, dtype: np.dtype) -> str:
@@ -52,21 +55,32 @@ def _unit_of(name: str, dtype: np.dtype) -> str:
     return unit
 
 
-def write_groups(group: zarr.Group, grouping: Grouping) -> None:
+def write_groups(group: zarr.Group, label: Label) -> None:
     """Write the labels of groups beside results: times as CF conventions have them."""
-    labels = grouping.groups
-    attributes: dict[str, Any] = {}
+    labels, attributes = label.groups, dict(label.attrs)
     if labels.dtype.kind in "mM":
-        unit = _unit_of(grouping.name, labels.dtype)
+        unit = _unit_of(label.name, labels.dtype)
         since = " since 1970-01-01" if labels.dtype.kind == "M" else ""
-        attributes = {"units": f"{_UNITS[unit]}{since}"}
+        attributes |= {"units": f"{_UNITS[unit]}{since}"}
         labels = labels.astype(f"{labels.dtype.kind}8[{unit}]").astype(np.int64)
+    elif labels.dtype.kind == "O":
+        labels, said = _of_calendar(labels)
+        attributes |= said
     text: Any = VariableLengthUTF8() if labels.dtype.kind == "U" else labels.dtype
     made = group.create_array(
-        grouping.axis,
+        label.axis,
         shape=labels.shape,
         dtype=text,
-        attributes=attributes,
-        dimension_names=[grouping.axis],
+        attributes={name: jsonable(said) for name, said in attributes.items()},
+        dimension_names=[label.axis],
     )
     made[...] = labels.astype(object) if labels.dtype.kind == "U" else labels
+
+
+def _of_calendar(dates: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return dates of cftime's as numbers, and the attributes that say so."""
+    import cftime
+
+    attributes = {"units": f"microseconds since {dates[0]}", "calendar": dates[0].calendar}
+    numbers = cftime.date2num(dates, attributes["units"], attributes["calendar"])
+    return np.asarray(numbers, np.int64), attributes

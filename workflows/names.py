@@ -31,10 +31,13 @@ def refuse_taken_names(out: str | Path, request: Request) -> None:
         return
     kept, options = Kept.of(request), request.options
     alive = [n for n, one in enumerate(kept.axes) if not one.dropped]
-    axes = [name for n in (alive if options.keepdims else kept.kept) if (name := kept.names[n])]
+    left = list(alive if options.keepdims else kept.kept)
+    if request.grouping is not None:  # groups stand in the place of one
+        left = [n for n in left if n != request.grouping.first]
+    axes = [name for n in left if (name := kept.names[n])]
     if request.grouping is not None:
         refuse_unwritable(request.grouping, axes)
-        axes.append(request.grouping.axis)
+        axes += request.grouping.axes
     arrays = {name: _fields(name, weighed=options.weights is not None) for name in options.names}
     refuse_taken(request.sources[0].name, arrays, axes, Companions(kept, read=False).all)
 

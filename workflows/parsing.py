@@ -35,7 +35,7 @@ def parse_edges(text: str) -> list[float]:
     """
     try:
         if "," in text:
-            return [_number(word) for word in text.split(",")]
+            return [number_of(word) for word in text.split(",")]
         low, high, bins = (kind(word) for kind, word in zip(_RANGE, text.split(":"), strict=True))
     except ValueError:
         raise PlanError(
@@ -92,7 +92,14 @@ def windows(given: Sequence[str]) -> dict[int | str, int]:
     return found
 
 
-def _number(word: str) -> float:
+def number_of(word: str) -> float:
+    """Return a number: an integer where it is written as one.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
     try:
         return integer(word)
     except ValueError:

@@ -32,7 +32,10 @@ def run_json(run: Run) -> dict[str, Any]:
 
 
 def groups_json(plan: Plan) -> dict[str, Any]:
-    """Name the groups that results are of, in their order; nothing if there are none."""
+    """Name the groups that results are of, in their order; nothing if there are none.
+
+    Those of several labels by the names of their axes.
+    """
     return {} if plan.grouping is None else {"groups": jsonable(plan.grouping.groups)}
 
 

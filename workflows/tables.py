@@ -107,11 +107,11 @@ class _Part:
 def _columns(key: str, one: Results) -> _Part:
     layout, kept = one.plan.layout, one.stored.kept
     shape, at = [layout.axes[n].outputs for n in kept.kept], _place_of_groups(one)
-    if one.plan.grouping is not None:
-        shape.insert(at, one.plan.groups)
+    labels = () if one.plan.grouping is None else one.plan.grouping.labels
+    shape[at:at] = [len(label.groups) for label in labels]
     rows = math.prod(shape)
     places = list(np.indices(shape).reshape(len(shape), rows))
-    groups = places.pop(at) if one.plan.grouping is not None else None
+    groups = [places.pop(at) for _ in labels]
     part = _Part(rows, key or one.plan.name)
     coordinates = [_coordinate(kept, n) for n in kept.kept]
     names = _column_names(one, kept.kept, [values is not None for values in coordinates])
@@ -119,21 +119,26 @@ def _columns(key: str, one: Results) -> _Part:
         axis = layout.axes[n]
         first = place * (axis.window or 1)
         part.axes[name] = np.asarray(axis.shown)[first] if values is None else values[place]
-    if one.plan.grouping is not None:
-        own = one.plan.grouping.axis
-        own += "_" * (own in part.axes or own in one.found or own == "source")
-        columns = list(part.axes.items())
-        columns.insert(at, (own, one.plan.grouping.groups[groups]))
-        part.axes = dict(columns)
+    columns = list(part.axes.items())
+    for number, (label, place) in enumerate(zip(labels, groups, strict=True)):
+        taken = {*part.axes, *one.found, "source"}
+        own = label.axis + "_" * (label.axis in taken)
+        columns.insert(at + number, (own, _plain(label.groups)[place]))
+    part.axes = dict(columns)
     for op, value in one.found.items():
         part.ops[op] = np.asarray(value).reshape(-1)
     return part
 
 
+def _plain(labels: np.ndarray) -> np.ndarray:
+    """Return labels as tables have them: dates of calendars as texts."""
+    return labels if labels.dtype.kind != "O" else np.array([one.isoformat() for one in labels])
+
+
 def _place_of_groups(one: Results) -> int:
     """Return before which of the axes that are left groups stand."""
     grouping = one.plan.grouping
-    return 0 if grouping is None else sum(n < grouping.keys.axes[0] for n in one.stored.kept.kept)
+    return 0 if grouping is None else sum(n < grouping.first for n in one.stored.kept.kept)
 
 
 def _coordinate(kept: Kept, axis: int) -> np.ndarray | None:

@@ -204,9 +204,10 @@ def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:
         alive = [n for n in alive if n in sizes]
     if plan.grouping is None:
         return tuple(sizes.get(n, 1) for n in alive)
-    first = plan.grouping.keys.axes[0]
+    first = plan.grouping.first
     shape = [sizes.get(n, 1) for n in alive if n != first]
-    shape.insert(sum(n < first for n in alive), plan.grouping.count)
+    at = sum(n < first for n in alive)
+    shape[at:at] = plan.grouping.shape
     return tuple(shape)
 
 

@@ -28,13 +28,13 @@ def arranged(request: Request) -> Request:
         return request
     chosen, orders = list(request.chosen), dict[int, Index]()
     for n in turned:
-        made, orders[n] = chosen[n].ascending()
-        chosen[n] = replace(made, order=None) if n in request.reduced else made
+        axis, orders[n] = chosen[n].ascending()
+        chosen[n] = replace(axis, order=None) if n in request.reduced else axis
     grouping = request.grouping
     if grouping is not None:
-        keys = grouping.keys
-        codes = _along(keys.codes, keys.axes, orders)
-        grouping = replace(grouping, keys=replace(keys, codes=codes))
+        labels = grouping.keys.factors
+        made = (replace(one, codes=_along(one.codes, one.axes, orders)) for one in labels)
+        grouping = replace(grouping, keys=grouping.keys.of_factors(made))
     held = (replace(one, values=_along(one.values, one.axes, orders)) for one in request.held)
     return replace(request, chosen=tuple(chosen), grouping=grouping, held=tuple(held))
 

@@ -12,6 +12,7 @@ from chunkfold.grid import Axis, normalized_axes
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
+from chunkfold.planning.asked_labels import several
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
@@ -22,6 +23,7 @@ from chunkfold.planning.request import Request
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_numbers
+from chunkfold.sources.bins import Bins
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.data_arrays import DataArrays, data_arrays
 from chunkfold.sources.opening import open_source
@@ -108,8 +110,9 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
 
 def _refuse_other_places(options: Options, data: Source | DataArrays) -> None:
     """See that what goes along the data is of their places."""
-    along = {"weights": options.weights, "where": options.mask, "by": options.by}
-    for what, given in along.items():
+    along = [("weights", options.weights), ("where", options.mask)]
+    labels = (one.of if isinstance(one, Bins) else one for one in several(options.by))
+    for what, given in (*along, *(("by", one) for one in labels)):
         refuse_other_places(what, given, data)
 
 

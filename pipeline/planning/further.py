@@ -56,7 +56,7 @@ def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
 def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> HeldInput:
     """Give every place that has a label what its group has."""
     keys = grouping.keys
-    each = slot[np.maximum(keys.codes, 0)]
+    each = slot[np.maximum(keys.whole(), 0)]
     axes = [*keys.axes, *kept]
     order = sorted(range(len(axes)), key=axes.__getitem__)
     found = np.ascontiguousarray(each.transpose(order))

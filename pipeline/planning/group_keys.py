@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import zlib
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyopencl as cl
 
+from chunkfold.errors import PlanError
 from chunkfold.grid import Piece
 from chunkfold.kernels import DeviceContext
+from chunkfold.kernels.geometry import c_strides
 from chunkfold.kernels.program.device_context import device_errors
+from chunkfold.sources.label_numbers import narrow
 
 HELD_BYTES = 64 << 20
 """Keys that a block keeps on the device, for the boxes that come."""
@@ -22,22 +27,109 @@ Place = tuple[slice, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Keys:
-    """The number of the group of each element, along some axes; the same along all others."""
+class Factor:
+    """The number of one label of each element, along some axes; the same along all others."""
 
     axes: tuple[int, ...]
     """Of the source, ascending."""
     codes: np.ndarray
-    """Integers over what is selected of these axes; -1 of what is in no group."""
+    """Integers over what is selected of these axes; -1 of what has no label."""
+    count: int
+    """Number of labels."""
+
+    def joined(self, other: Factor) -> Factor:
+        """Return both as one, along the axes that either has; labels count in C order."""
+        axes = tuple(sorted({*self.axes, *other.axes}))
+        one, two = self.spread(axes), other.spread(axes)
+        none = (one < 0) | (two < 0)
+        codes = np.where(none, -1, one.astype(np.int64) * other.count + two)
+        count = self.count * other.count
+        return Factor(axes, narrow(codes, count), count)
+
+    def spread(self, axes: Sequence[int]) -> np.ndarray:
+        """Return the codes with an axis for each of `axes`, of one element where they lack it."""
+        lacking = [n for n, axis in enumerate(axes) if axis not in self.axes]
+        return np.expand_dims(self.codes, lacking)
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """The number of the group of each element: of several labels it counts them in C order.
+
+    Labels along axes of their own are never put together for the whole array.
+    """
+
+    factors: tuple[Factor, ...]
+    strides: tuple[int, ...]
+    """What a label more of each is to the number of a group."""
     count: int
     """Number of groups."""
     _counted: dict[tuple[tuple[int, int], ...], np.ndarray] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, labels: Sequence[Factor]) -> Keys:
+        """Return the keys of one label, or of several.
+
+        Raises
+        ------
+        PlanError
+            If their groups are too many for what devices count them in.
+        """
+        counts = [one.count for one in labels]
+        count = math.prod(counts)
+        if count * len(labels) >= 1 << 31:
+            told = " x ".join(f"{one:,}" for one in counts)
+            raise PlanError(f"labels make {told} groups, of which no device counts so many")
+        held: list[tuple[Factor, int]] = []
+        for one, stride in zip(labels, c_strides(counts), strict=True):
+            # Neighbours of which one has all axes of the other take no more room as one.
+            if held and _nested(held[-1][0].axes, one.axes):
+                held[-1] = held[-1][0].joined(one), stride
+            else:
+                held.append((one, stride))
+        factors, strides = zip(*held, strict=True)
+        return cls(factors, strides, count)
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Those of all labels, ascending."""
+        return tuple(sorted({axis for one in self.factors for axis in one.axes}))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of them as they are held."""
+        return sum(one.codes.nbytes for one in self.factors)
+
+    @property
+    def size(self) -> int:
+        """Elements that have different keys: those along all axes of labels."""
+        return math.prod(self._shape)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        extents: dict[int, int] = {}
+        for one in self.factors:
+            extents |= zip(one.axes, one.codes.shape, strict=True)
+        return tuple(extents[axis] for axis in self.axes)
+
+    def along(self, axes: Sequence[int]) -> Keys:
+        """Return them with axes that are numbered otherwise: by their places in `axes`, so far."""
+        return self.of_factors(
+            replace(one, axes=tuple(axes[n] for n in one.axes)) for one in self.factors
+        )
+
+    def of_factors(self, factors: Iterable[Factor]) -> Keys:
+        """Return them with others in the place of these, of the same labels."""
+        return Keys(tuple(factors), self.strides, self.count)
+
     def packed(self) -> PackedKeys:
         """Return them as they travel: labels mostly repeat."""
-        codes = self.codes
-        packed = zlib.compress(codes.tobytes(), 1)
-        return PackedKeys(self.axes, packed, codes.dtype.name, codes.shape, self.count)
+        packed = tuple(
+            (one.axes, zlib.compress(one.codes.tobytes(), 1), one.codes.dtype.name, one.codes.shape)
+            for one in self.factors
+        )
+        counts = tuple(one.count for one in self.factors)
+        return PackedKeys(packed, counts, self.strides, self.count)
 
     def place(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Place:
         """Return where the keys are of a part of a leaf."""
@@ -46,6 +138,29 @@ class Keys:
             for n in self.axes
         )
 
+    def at(self, place: Place) -> np.ndarray:
+        """Return the keys at a place: int32, C-contiguous; those of what is in no group are < 0."""
+        if len(self.factors) == 1:
+            return np.ascontiguousarray(self.factors[0].codes[place], np.int32)
+        spread = [self._spread(n, place) for n in range(len(self.factors))]
+        return np.ascontiguousarray(functools.reduce(np.add, spread), np.int32)
+
+    def whole(self) -> np.ndarray:
+        """Return the keys of all that have different ones: int32, along `axes`."""
+        return self.at(tuple(slice(0, size) for size in self._shape))
+
+    def _spread(self, number: int, place: Place) -> np.ndarray:
+        """Return what a label adds to keys, as it is broadcast: what lacks it takes all of them."""
+        one, stride = self._part(number, place), np.int32(self.strides[number])
+        codes = one.spread(self.axes).astype(np.int32)
+        return np.where(codes < 0, np.int32(-self.count), codes * stride)
+
+    def _part(self, number: int, place: Place) -> Factor:
+        """Return the codes of a label at a place."""
+        one, axes = self.factors[number], self.axes
+        cut = tuple(place[axes.index(axis)] for axis in one.axes)
+        return replace(one, codes=one.codes[cut])
+
     def counts(self, place: Place) -> np.ndarray:
         """Count the keys of each group at a place: int64, (count,), not to be written to.
 
@@ -53,28 +168,37 @@ class Keys:
         """
         name = _name(place)
         if name not in self._counted:
-            codes = self.codes[place]
-            found = np.bincount(codes[codes >= 0].astype(np.intp), minlength=self.count)
+            found = self._count(place)
             if (len(self._counted) + 1) * found.nbytes > COUNTED_BYTES:
                 self._counted.clear()
             self._counted[name] = found
         return self._counted[name]
+
+    def _count(self, place: Place) -> np.ndarray:
+        if sum(len(one.axes) for one in self.factors) > len(self.axes):  # labels share some
+            return _counted(self.at(place), self.count)
+        each = [self._part(n, place) for n in range(len(self.factors))]
+        counts = [_counted(one.codes, one.count) for one in each]
+        return functools.reduce(np.multiply.outer, counts).reshape(-1)
 
 
 @dataclass(frozen=True)
 class PackedKeys:
     """Keys on their way to a worker."""
 
-    axes: tuple[int, ...]
-    packed: bytes
-    dtype: str
-    shape: tuple[int, ...]
+    factors: tuple[tuple[tuple[int, ...], bytes, str, tuple[int, ...]], ...]
+    """Of each label its axes, its codes packed, and their dtype and shape."""
+    counts: tuple[int, ...]
+    strides: tuple[int, ...]
     count: int
 
     def unpacked(self) -> Keys:
         """Return them as they were."""
-        codes = np.frombuffer(zlib.decompress(self.packed), self.dtype).reshape(self.shape)
-        return Keys(self.axes, codes, self.count)
+        made = []
+        for (axes, packed, dtype, shape), count in zip(self.factors, self.counts, strict=True):
+            codes = np.frombuffer(zlib.decompress(packed), dtype).reshape(shape)
+            made.append(Factor(axes, codes, count))
+        return Keys(tuple(made), self.strides, self.count)
 
 
 class DeviceKeys:
@@ -97,7 +221,7 @@ class DeviceKeys:
         if name in self._held:
             self._held.move_to_end(name)
             return self._held[name]
-        codes = np.ascontiguousarray(self._keys.codes[place], np.int32)
+        codes = self._keys.at(place)
         while self._held and self._nbytes + codes.nbytes > HELD_BYTES:
             # OpenCL keeps the memory until the launches that were given it are done.
             self._nbytes -= self._held.popitem(last=False)[1].size
@@ -110,3 +234,11 @@ class DeviceKeys:
 
 def _name(place: Place) -> tuple[tuple[int, int], ...]:
     return tuple((along.start, along.stop) for along in place)
+
+
+def _nested(axes: Sequence[int], others: Sequence[int]) -> bool:
+    return {*axes} <= {*others} or {*others} <= {*axes}
+
+
+def _counted(codes: np.ndarray, count: int) -> np.ndarray:
+    return np.bincount(codes[codes >= 0].astype(np.intp), minlength=count)

@@ -1,4 +1,4 @@
-"""Groups of elements that have the same label: which axes labels are along, and how many."""
+"""Groups of elements that have the same labels: which axes labels are along, and how many."""
 
 from __future__ import annotations
 
@@ -11,34 +11,59 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis as Along
 from chunkfold.grid import normalized_axes
-from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.asked_labels import Asked, asked_labels
+from chunkfold.planning.group_keys import Factor, Keys
 from chunkfold.planning.options import Options
 from chunkfold.positions import crossed
-from chunkfold.sources.axis_names import Named, axis_names, axis_numbers
-from chunkfold.sources.labels import Given, narrow, numbered, read_labels, transposed
+from chunkfold.sources.any_labels import Label, any_labels, numbers_of
+from chunkfold.sources.axis_names import Axis, Named, axis_names, axis_numbers
+from chunkfold.sources.label_numbers import narrow, transposed
+from chunkfold.sources.labels import Given
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """The groups of a reduction."""
+    """The groups of a reduction: of several labels, all combinations of these."""
 
     keys: Keys
     """Which group each element is in."""
-    groups: np.ndarray
-    """Their labels, in the order of the results."""
-    name: str
-    """How messages call the labels."""
-    axis: str
-    """What results call the axis of groups."""
+    labels: tuple[Label, ...]
+    """Of each its groups, in the order of the results' axes."""
 
     @property
     def count(self) -> int:
         """Number of groups."""
-        return len(self.groups)
+        return self.keys.count
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes of groups."""
+        return tuple(len(one.groups) for one in self.labels)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What results call these axes."""
+        return tuple(one.axis for one in self.labels)
+
+    @property
+    def first(self) -> int:
+        """The source's axis in whose place they stand."""
+        return self.keys.axes[0]
+
+    @property
+    def name(self) -> str:
+        """How messages call the labels."""
+        return ", ".join(one.name for one in self.labels)
+
+    @property
+    def groups(self) -> np.ndarray | dict[str, np.ndarray]:
+        """Labels in the order of the results; of several those of each, by the name of its axis."""
+        each = {one.axis: one.groups for one in self.labels}
+        return each if len(each) > 1 else self.labels[0].groups
 
     def along(self, axes: Sequence[int]) -> Grouping:
         """Return it with axes that are numbered otherwise: by their places in `axes`, so far."""
-        return replace(self, keys=replace(self.keys, axes=tuple(axes[n] for n in self.keys.axes)))
+        return replace(self, keys=self.keys.along(axes))
 
 
 def grouping_of(
@@ -58,32 +83,64 @@ def grouping_of(
     ChunkfoldError
         If there is anything wrong with the labels.
     """
-    if options.by is None:
+    asked = asked_labels(options)
+    if not asked:
         return None
-    given = read_labels(
-        options.by, options.storage_options, mask_and_scale=bool(options.mask_and_scale)
+    each = [_factor(one, options, source, chosen, set(reduced)) for one in asked]
+    return Grouping(Keys.of([factor for factor, _ in each]), _apart([label for _, label in each]))
+
+
+def _factor(
+    asked: Asked, options: Options, source: Named, chosen: Sequence[Along], reduced: set[int]
+) -> tuple[Factor, Label]:
+    given = any_labels(
+        asked.by, source, options.storage_options, mask_and_scale=bool(options.mask_and_scale)
     )
-    along = _axes(given, options, source, chosen, set(reduced))
-    _refuse_kept(given, along, source, set(reduced))
+    along = _axes(given, asked, options, source, chosen, reduced)
+    _refuse_kept(given, along, source, reduced)
     order = sorted(range(len(along)), key=lambda n: along[n])
     given, along = transposed(given, order), sorted(along)
     cut = [chosen[n].index for n in along]
     values, missing = crossed(given.values, cut), crossed(given.missing, cut)
-    codes, labels = numbered(given, values, missing, options.groups)
-    keys = Keys(tuple(along), narrow(codes, len(labels)), len(labels))
-    return Grouping(keys, labels, given.name, given.axis)
+    codes, label = numbers_of(asked.by, given, values, missing, asked.groups)
+    count = len(label.groups)
+    return Factor(tuple(along), narrow(codes, count), count), label
+
+
+def _apart(labels: Sequence[Label]) -> tuple[Label, ...]:
+    """Number the axes of labels without a name; others have names of their own.
+
+    Raises
+    ------
+    PlanError
+        If two have one name.
+    """
+    unnamed = [n for n, one in enumerate(labels) if one.axis == Given.axis]
+    made = list(labels)
+    for number, n in enumerate(unnamed if len(unnamed) > 1 else ()):
+        made[n] = replace(labels[n], axis=f"{Given.axis}_{number}")
+    axes = [one.axis for one in made]
+    twice = next((one for one in axes if axes.count(one) > 1), None)
+    if twice is not None:
+        both = " and ".join(one.name for one in made if one.axis == twice)
+        raise PlanError(
+            f"the labels {both} are both called {twice!r}, which two axes of results cannot be: "
+            "give one of them under another name, as a DataArray's rename does"
+        )
+    return tuple(made)
 
 
 def _axes(
     given: Given,
+    asked: Asked,
     options: Options,
     source: Named,
     chosen: Sequence[Along],
     reduced: set[int],
 ) -> list[int]:
     """Return which of the source's axes each axis of labels is."""
-    if options.by_axis is not None:
-        return _named(given, options, source, chosen)
+    if asked.by_axis is not None:
+        return _named(given, asked.by_axis, options, source, chosen)
     names = axis_names(source, range(len(source.shape))) or []
     dims = given.dims or ()
     known = [dim for dim in dims if dim is not None and dim in names]
@@ -97,8 +154,9 @@ def _axes(
     return _by_extents(given, source, reduced)
 
 
-def _named(given: Given, options: Options, source: Named, chosen: Sequence[Along]) -> list[int]:
-    by_axis = options.by_axis
+def _named(
+    given: Given, by_axis: Axis, options: Options, source: Named, chosen: Sequence[Along]
+) -> list[int]:
     one = int(by_axis) if isinstance(by_axis, np.integer) else by_axis
     if not isinstance(one, (int, str)) and not len(one or ()):
         raise PlanError(f"by_axis is {by_axis!r}; give the axes that labels are along")

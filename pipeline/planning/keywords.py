@@ -49,6 +49,7 @@ class Keywords(TypedDict, total=False):
     by: Any
     by_axis: Axis
     groups: Any
+    resample: Mapping[str, Any] | None
 
 
 class _Unsaid(str):

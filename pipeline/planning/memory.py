@@ -97,8 +97,9 @@ def projected(
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
     held = held_bytes(beside, threads)
     if keys is not None:
-        nbytes = 4 * keys.codes.size
-        held += keys.codes.nbytes + threads * min(nbytes, HELD_BYTES + leaf_bytes)
+        # Those of a leaf are made on the host, of what labels are along which axes.
+        whole, leaf = 4 * keys.size, 4 * leaf_bytes // max(one.dtype.itemsize for one in sources)
+        held += keys.nbytes + threads * (min(whole, HELD_BYTES + leaf) + min(whole, leaf))
         if shares_tables(layout.most_outputs):  # tables of all, on the device and read back
             tables += 3 * outputs * limbs
     return Memory(

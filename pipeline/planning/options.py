@@ -143,17 +143,26 @@ class Options:
     server answers for chunks that it does not have; all else is obstore's, such as
     `skip_signature` or `region`."""
     by: Any = None
-    """Labels: elements of the same label are a group, and each group has its own results. An array
-    of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with the
-    extents of some axes of the source, before any selection. What is negative, NaN, NaT or
-    masked is in no group. In results the groups are an axis, in the place of the first axis
-    that has labels, in ascending order of their labels, which `Result.labels` has."""
+    """Labels: elements of the same label are a group, and each group has its own results. The name
+    of a coordinate ("lat"), or of a part of times ("time.month": any that xarray's `dt` has); or an
+    array of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with
+    the extents of some axes of the source, before any selection; or `chunkfold.bins` of these.
+    What is negative, NaN, NaT or masked is in no group. In results the groups are an axis, in the
+    place of the first axis that has labels, in ascending order of their labels, which
+    `Result.labels` has. A tuple is several labels at once: all combinations of them are groups, and
+    results have an axis for each."""
     by_axis: Axis = None
     """The axes that labels are along, as `axis`; if it is not given, those that have the names of
-    the labels' axes, or else their extents: the only ones, or the last ones."""
+    the labels' axes, or else their extents: the only ones, or the last ones. Of several labels
+    one for each, or None."""
     groups: Any = None
     """The labels of the groups, in the order of the results: also of those that have no elements.
-    Other labels are in no group. None: those that there are."""
+    Other labels are in no group. None: those that there are. Of several labels a list for each, or
+    None."""
+    resample: Mapping[str, Any] | None = None
+    """Spans of a calendar as labels: {"time": "1MS"} makes a group of each month from the first to
+    the last, also of those without elements, as xarray's `resample` does, with the same names of
+    frequencies. Their axis comes before those of `by`."""
 
     def __post_init__(self) -> None:
         for name in _FLAGS:
@@ -164,11 +173,13 @@ class Options:
         if self.variant is not None:
             _check_one_of("variant", self.variant, VARIANTS)
         _check_mapping("storage_options", self.storage_options)
+        _check_mapping("resample", self.resample)
         check_windows(self.coarsen, self.boundary)
-        if self.coarsen is not None and self.by is not None:
+        labels = next((name for name in ("by", "resample") if getattr(self, name) is not None), "")
+        if self.coarsen is not None and labels:
             raise PlanError(
-                "coarsen= and by= do not go together: groups by labels can be windows, as in "
-                "by=np.arange(n) // 2; or coarsen what comes of by="
+                f"coarsen= and {labels}= do not go together: groups by labels can be windows, as "
+                f"in by=np.arange(n) // 2; or coarsen what comes of {labels}="
             )
         _check_sel(self.sel, self.sel_method, self.sel_tolerance)
         for name in ("by_axis", "groups") if self.by is None else ():
@@ -246,7 +257,8 @@ class Options:
         """Return them without arrays that were given, once these are read."""
         weights = None if self.weights is None else READ
         where = tuple(one if _is_condition(one) else READ for one in self._wheres) or None
-        return replace(self, by=None, by_axis=None, groups=None, weights=weights, where=where)
+        unlabelled = replace(self, by=None, by_axis=None, groups=None, resample=None)
+        return replace(unlabelled, weights=weights, where=where)
 
     @property
     def names(self) -> tuple[str, ...]:

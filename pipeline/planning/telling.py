@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from chunkfold.kernels.accumulator.indices import reads_index, takes_first
 from chunkfold.planning.leaves import repeats
 from chunkfold.printable import printable
@@ -138,13 +140,20 @@ def _grouped(plan: Plan) -> Iterator[str]:
     """Say which groups there are."""
     if plan.grouping is None:
         return
-    first, last = plan.grouping.groups[0], plan.grouping.groups[-1]
-    along = plan.grouping.keys.axes
+    grouping, along = plan.grouping, plan.grouping.keys.axes
+    told = [_labels(one.groups) for one in grouping.labels]
+    if len(told) > 1:
+        each = (f"{one.axis} ({text})" for one, text in zip(grouping.labels, told, strict=True))
+        told = [f"{plan.groups:,}: {' x '.join(each)}"]
     yield (
-        f"groups    {plan.groups:,}, from {first} to {last}, by labels along "
+        f"groups    {told[0]}, by labels along "
         f"{'axis' if len(along) == 1 else 'axes'} {', '.join(map(str, along))}: "
         f"{plan.groups * plan.layout.outputs:,} accumulators"
     )
+
+
+def _labels(groups: np.ndarray) -> str:
+    return f"{len(groups):,}, from {groups[0]} to {groups[-1]}"
 
 
 def _one_by_one(plan: Plan) -> Iterator[str]:

@@ -38,7 +38,7 @@ class Constants(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all that."""
-        keys = 0 if self.keys is None else self.keys.codes.nbytes
+        keys = 0 if self.keys is None else self.keys.nbytes
         return keys + sum(one.values.nbytes for one in self.held)
 
 
@@ -116,7 +116,7 @@ class Work:
         shape, reduced = self.layout.shape, self.layout.reduced
         own = [shape[n] if n in self.keys.axes else 1 for n in reduced]
         every = [shape[n] for n in reduced]
-        return np.broadcast_to(self.keys.codes.reshape(own), every).reshape(-1)
+        return np.broadcast_to(self.keys.whole().reshape(own), every).reshape(-1)
 
     @property
     def _inputs(self) -> dict[str, Any]:

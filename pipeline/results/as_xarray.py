@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from chunkfold.results.coordinate import Coordinate
     from chunkfold.results.result import Result
+    from chunkfold.sources.bins import Intervals
 
 
 def array_of(result: Result) -> xarray.DataArray | xarray.Dataset:
@@ -44,6 +45,13 @@ def dataset_of(results: Mapping[str, Result], along: Mapping[str, Coordinate]) -
     return dataset
 
 
+def interval_index(intervals: Intervals) -> Any:
+    """Return intervals as pandas has them, which comes with xarray."""
+    import pandas as pd
+
+    return pd.IntervalIndex.from_breaks(intervals.edges, closed=intervals.closed)
+
+
 def needed() -> Any:
     """Import xarray.
 
@@ -60,6 +68,8 @@ def needed() -> Any:
 
 
 def _variable(one: Coordinate) -> Any:
+    if one.intervals is not None:
+        return (one.dims, interval_index(one.intervals), dict(one.attrs))
     values = one.values
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values.flat):
         values = values.astype(str)

@@ -12,6 +12,7 @@ from chunkfold.results.averages import averaged
 from chunkfold.results.coordinates import Beside
 from chunkfold.results.dates import dates
 from chunkfold.results.decoded import decoded
+from chunkfold.sources.bins import Intervals
 from chunkfold.sources.cf_packing import MISSING, SCALING
 
 _OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates")
@@ -27,6 +28,8 @@ class Coordinate:
     values: np.ndarray
     attrs: Mapping[str, Any] = field(default_factory=dict)
     """Those that hold for the values."""
+    intervals: Intervals | None = None
+    """What the values are texts of, if they are intervals."""
 
     @classmethod
     def of(cls, one: Beside) -> Coordinate:

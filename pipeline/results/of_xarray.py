@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from chunkfold.planning.plan import Plan
-from chunkfold.results.as_xarray import needed
+from chunkfold.results.as_xarray import interval_index, needed
 from chunkfold.results.averages import has_means
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result
+from chunkfold.sources.any_labels import Label
 from chunkfold.sources.cf_packing import Measured
 from chunkfold.sources.data_arrays import DataArrays
 
@@ -32,8 +33,8 @@ class OfXarray:
     held: DataArrays
     gone: frozenset[str]
     """Axes that were reduced."""
-    groups: str | None
-    """What the axis of groups is called."""
+    groups: tuple[Label, ...]
+    """The labels of groups, if there are some."""
     windows: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Elements of a window of each axis that has some, and how xarray calls what the last one is:
     "trim" where all are whole, "pad" where it is shorter."""
@@ -83,7 +84,9 @@ class OfXarray:
             self.held.arrays[0].name,
         )
         made = xr.DataArray(values, self._along(result.dims), result.dims, name, attrs)
-        return made if result.labels is None else made.assign_coords({self.groups: result.labels})
+        if result.labels is None:
+            return made
+        return made.assign_coords({one.axis: _coordinate(xr, one) for one in self.groups})
 
 
 def of_xarray(plan: Plan) -> OfXarray | None:
@@ -93,10 +96,17 @@ def of_xarray(plan: Plan) -> OfXarray | None:
         return None
     layout = plan.layout
     gone = (held.dims[held.axes.index(n)] for n in layout.reduced if n in held.axes)
-    groups = None if plan.grouping is None else plan.grouping.axis
+    groups = () if plan.grouping is None else plan.grouping.labels
     windows = {}
     for n in layout.coarsened:
         axis = layout.axes[n]
         ends = "pad" if axis.length % axis.window else "trim"
         windows[held.dims[held.axes.index(n)]] = axis.window, ends
     return OfXarray(held, frozenset(gone), groups, windows)
+
+
+def _coordinate(xr: Any, label: Label) -> Any:
+    """Return the labels of groups as xarray's own groups have them."""
+    intervals = label.intervals
+    values = label.groups if intervals is None else interval_index(intervals)
+    return xr.IndexVariable(label.axis, values, dict(label.attrs))

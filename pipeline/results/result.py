@@ -34,8 +34,9 @@ class Result(NDArrayOperatorsMixin):
     """Names of its axes; "dim_0" and so on of those that have no name of their own."""
     attrs: Mapping[str, Any]
     """Attributes that are true of the values, such as `units` and `cell_methods`."""
-    labels: np.ndarray | None = None
-    """Those of the groups, in order; None if there are no groups."""
+    labels: np.ndarray | Mapping[str, np.ndarray] | None = None
+    """Those of the groups, in order, of several labels by the names of their axes; None if there
+    are no groups."""
     parts: Mapping[str, Result] = field(default_factory=dict)
     """The fields of records, each as a result of its own; nothing if there are none."""
     read: Callable[[], Mapping[str, Coordinate]] = dict

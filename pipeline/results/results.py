@@ -89,7 +89,7 @@ class Results(Mapping[str, Result]):
         if not self.plan.options.keepdims:
             alive = [n for n in alive if n not in self.plan.layout.reduced]
         # Groups stand where the first axis that has labels did.
-        return sorted({*alive, *(grouping.keys.axes[:1] if grouping else ())})
+        return sorted({*alive, *([grouping.first] if grouping else ())})
 
     def names_of(self, axes: Sequence[int]) -> list[str | None] | None:
         """Return the names of some axes of the source, if they have names."""
@@ -102,8 +102,8 @@ class Results(Mapping[str, Result]):
         if grouping is None:
             return self.names_of(axes) if axes else []
         names = self.names_of(axes) or [None] * len(axes)
-        first = axes.index(grouping.keys.axes[0])
-        return [*names[:first], grouping.axis, *names[first + 1 :]]
+        first = axes.index(grouping.first)
+        return [*names[:first], *grouping.axes, *names[first + 1 :]]
 
     @cached_property
     def stored(self) -> Stored:
@@ -141,8 +141,10 @@ class Results(Mapping[str, Result]):
         """Everything that comes along, and the labels of groups."""
         grouping = self.plan.grouping
         along = dict(self.labels.coordinates())
-        if grouping is not None:
-            along[grouping.axis] = Coordinate(grouping.axis, (grouping.axis,), grouping.groups)
+        for label in () if grouping is None else grouping.labels:
+            along[label.axis] = Coordinate(
+                label.axis, (label.axis,), label.groups, dict(label.attrs), label.intervals
+            )
         for one in self.plan.options.monoids:
             if one.labels and (name := OWN_AXES.get(one.name)):
                 along[name] = Coordinate(name, (name,), np.array(one.labels))
@@ -179,7 +181,8 @@ class Results(Mapping[str, Result]):
     ) -> Result:
         dims = filled([None] * np.ndim(values) if names is None else names)
         grouping = self.plan.grouping
-        labels = grouping.groups if grouping is not None and grouping.axis in dims else None
+        grouped = grouping is not None and grouping.axes[0] in dims
+        labels = grouping.groups if grouping is not None and grouped else None
         return Result(name, values, dims, attrs, labels, parts, lambda: self._coordinates)
 
     def names(self, result: Result) -> list[str | None] | None:
@@ -190,7 +193,9 @@ class Results(Mapping[str, Result]):
 
     def _names(self, op: str, value: np.ndarray, *, own: bool = False) -> list[str | None] | None:
         names: list[str | None] | None = [] if own else self.dims
-        more = value.ndim - (0 if own else len(self.axes))
+        grouping = self.plan.grouping
+        left = len(self.axes) + (0 if grouping is None else len(grouping.labels) - 1)
+        more = value.ndim - (0 if own else left)
         return None if names is None or more < 0 else [*names, *[OWN_AXES.get(op)] * more]
 
     def _attributes(self, name: str, value: np.ndarray) -> dict[str, Any]:

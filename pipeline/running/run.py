@@ -151,8 +151,11 @@ class Run:
         return self._summary
 
     @property
-    def groups(self) -> np.ndarray | None:
-        """Labels of the groups, in the order of the results; None if there are no groups."""
+    def groups(self) -> np.ndarray | Mapping[str, np.ndarray] | None:
+        """Labels of the groups, in the order of the results; None if there are no groups.
+
+        Of several labels those of each, by the name of its axis.
+        """
         return None if self.plan.grouping is None else self.plan.grouping.groups
 
     @property
@@ -346,7 +349,7 @@ class Run:
             )
 
     def _shaped(self, done: np.ndarray) -> np.ndarray:
-        """Give results their axes: groups stand where the first axis that has labels did."""
+        """Give results their axes: those of groups where the first axis that has labels was."""
         layout, grouping = self.plan.layout, self.plan.grouping
         alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
         if not self.plan.options.keepdims:
@@ -354,10 +357,11 @@ class Run:
         shape = [1 if n in layout.reduced else layout.axes[n].outputs for n in alive]
         if grouping is None:
             return done.reshape((*shape, *done.shape[1:]))
-        first = grouping.keys.axes[0]
+        first = grouping.first
         shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
-        grouped = done.reshape((grouping.count, *shape, *done.shape[1:]))
-        return np.moveaxis(grouped, 0, sum(n < first for n in alive))
+        grouped = done.reshape((*grouping.shape, *shape, *done.shape[1:]))
+        before, axes = sum(n < first for n in alive), range(len(grouping.shape))
+        return np.moveaxis(grouped, list(axes), [before + n for n in axes])
 
     def _in_order(self, result: np.ndarray) -> np.ndarray:
         """Give results the order that was asked for along each axis: they are folded as stored."""

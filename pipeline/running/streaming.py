@@ -119,11 +119,11 @@ class Streaming:
         extra = [slice(0, n) for n in done.shape[1:]]
         if plan.grouping is None:
             return (*region, *extra), done.reshape((*sizes, *done.shape[1:]))
-        first, groups = plan.grouping.keys.axes[0], plan.grouping.count
+        groups, first = plan.grouping.shape, plan.grouping.first
         left = [(n, along) for n, along in zip(alive, region, strict=True) if n != first]
         sizes = [along.stop - along.start for _, along in left]
-        at = sum(n < first for n in alive)
-        region = [along for _, along in left]
-        region.insert(at, slice(0, groups))
-        grouped = np.moveaxis(done.reshape((groups, *sizes, *done.shape[1:])), 0, at)
-        return (*region, *extra), grouped
+        at, region = sum(n < first for n in alive), [along for _, along in left]
+        region[at:at] = [slice(0, n) for n in groups]
+        grouped, axes = done.reshape((*groups, *sizes, *done.shape[1:])), range(len(groups))
+        placed = np.moveaxis(grouped, list(axes), [at + n for n in axes])
+        return (*region, *extra), placed

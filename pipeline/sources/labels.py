@@ -1,12 +1,13 @@
-"""Labels of elements, of which a reduction makes groups: how they are read, and numbered."""
+"""Labels of elements, of which a reduction makes groups: how they are read."""
 
 from __future__ import annotations
 
 import datetime as dt
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tokenize import TokenError
 from typing import Any
@@ -26,10 +27,6 @@ from chunkfold.units import size_text
 
 MOST_BYTES = 256 << 20
 """Of labels, which are held whole by the client and by each worker."""
-_TABLED = 4
-"""Whole numbers are found in a table if the largest is at most so many times their count."""
-_SORTS = {"i": "integers", "U": "texts", "M": "dates", "m": "time spans", "b": "bools"}
-"""What labels of a kind are called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +34,8 @@ class Given:
     """Labels as they were given."""
 
     values: np.ndarray
-    """Kind "i" (int64 or uint64), "U", "M", "m" or "b"."""
+    """Kind "i" (int64 or uint64), "U", "M", "m" or "b"; of coordinates "f" too, and "O": dates of
+    cftime's."""
     missing: np.ndarray
     """Which of them are none: bool, of the same shape."""
     dims: tuple[str | None, ...] | None = None
@@ -46,6 +44,10 @@ class Given:
     """How messages call them."""
     axis: str = "group"
     """What results call the axis of groups."""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes that hold of labels, such as units."""
+    negative: bool = False
+    """Whether negative numbers are labels as others are."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,12 +56,17 @@ class Given:
 
 
 def read_labels(
-    by: Any, options: StorageOptions | None = None, *, mask_and_scale: bool = False
+    by: Any,
+    options: StorageOptions | None = None,
+    *,
+    mask_and_scale: bool = False,
+    fractions: bool = False,
 ) -> Given:
     """Read labels whole: an array or what NumPy makes one of, xarray's or Zarr's, or its address.
 
     Of files those of NumPy's are read too (.npy), but none that hold Python's objects. What was
-    read is returned as it is.
+    read is returned as it is. `fractions` tells whether they may be any numbers, of which others
+    make groups.
 
     Raises
     ------
@@ -77,25 +84,26 @@ def read_labels(
             raise SourceError(
                 f"{shown_address(os.fspath(by))}: files of NumPy's are read from this host alone"
             )
-        return _read_npy(Path(by))
+        return _read_npy(Path(by), fractions=fractions)
     if isinstance(by, (str, os.PathLike, zarr.Array)):
-        return _read_zarr(by, options, mask_and_scale=mask_and_scale)
+        return _read_zarr(by, options, mask_and_scale=mask_and_scale, fractions=fractions)
     dims = getattr(by, "dims", None)
     named = isinstance(dims, tuple) and all(isinstance(dim, str) for dim in dims)
     if hasattr(by, "data_vars"):
         raise PlanError("by is a Dataset: name one of its arrays, as by=ds.zones")
-    _refuse_many("by", getattr(by, "nbytes", 0), getattr(by, "size", 0))
+    refuse_many("by", getattr(by, "nbytes", 0), getattr(by, "size", 0))
     try:
         values = by if isinstance(by, np.ma.MaskedArray) else np.asarray(by)
     except ValueError as error:
         raise PlanError(f"by: NumPy makes no array of it ({error})") from None
-    _refuse_many("by", values.nbytes, values.size)
+    refuse_many("by", values.nbytes, values.size)
     called = getattr(by, "name", None)
     return _given(
         values,
         tuple(dims) if named and dims is not None else None,
         "by",
         called if named and isinstance(called, str) else "",
+        fractions=fractions,
     )
 
 
@@ -118,15 +126,17 @@ def read_npy(path: Path) -> np.ndarray:
     return values
 
 
-def _read_npy(path: Path) -> Given:
+def _read_npy(path: Path, *, fractions: bool) -> Given:
     values = read_npy(path)
-    _refuse_many(str(path), values.nbytes, values.size)
-    return _given(np.array(values), None, str(path), path.stem)
+    refuse_many(str(path), values.nbytes, values.size)
+    return _given(np.array(values), None, str(path), path.stem, fractions=fractions)
 
 
-def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool) -> Given:
+def _read_zarr(
+    by: Any, options: StorageOptions | None, *, mask_and_scale: bool, fractions: bool
+) -> Given:
     source = open_any(by, options or NO_OPTIONS)
-    _refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
+    refuse_many(source.name, source.nbytes, int(np.prod(source.shape, dtype=object)))
     if isinstance(source, ZarrSource) and source.dtype.kind in "TUS":
         values = np.asarray(source.array[...])
     else:
@@ -136,10 +146,17 @@ def _read_zarr(by: Any, options: StorageOptions | None, *, mask_and_scale: bool)
         values = values if packing is None else packing.values(values)
     array = source.array if isinstance(source, ZarrSource) else None
     called = PurePosixPath((array and array.path) or source.name).stem
-    return _given(values, source.dims, source.name, called)
+    return _given(values, source.dims, source.name, called, fractions=fractions)
 
 
-def _refuse_many(name: str, nbytes: int, count: int) -> None:
+def refuse_many(name: str, nbytes: int, count: int) -> None:
+    """Refuse labels that are more than a worker holds.
+
+    Raises
+    ------
+    PlanError
+        If they are.
+    """
     needed = max(nbytes, count * np.dtype(np.int32).itemsize)
     if needed > MOST_BYTES:
         raise PlanError(
@@ -149,20 +166,29 @@ def _refuse_many(name: str, nbytes: int, count: int) -> None:
 
 
 def _given(
-    values: np.ndarray, dims: tuple[str | None, ...] | None, name: str, axis: str = ""
+    values: np.ndarray,
+    dims: tuple[str | None, ...] | None,
+    name: str,
+    axis: str = "",
+    *,
+    fractions: bool,
 ) -> Given:
     if not values.ndim:
         raise PlanError(f"{name}: labels have at least one axis, but this is {values}")
     masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
-    plain, missing = plain_labels(np.asarray(np.ma.getdata(values)), name, masked)
+    plain, missing = plain_labels(
+        np.asarray(np.ma.getdata(values)), name, masked, fractions=fractions
+    )
     fine = re.fullmatch(r"\w[\w -]*", axis) is not None
     return Given(plain, missing, dims, name, axis if fine else Given.axis)
 
 
 def plain_labels(
-    values: np.ndarray, name: str, masked: np.ndarray | None = None
+    values: np.ndarray, name: str, masked: np.ndarray | None = None, *, fractions: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return labels of one of the kinds that there are, and which of them are missing.
+
+    Floats are whole numbers, but where there may be `fractions`.
 
     Raises
     ------
@@ -178,7 +204,7 @@ def plain_labels(
         values = values.astype(np.uint64 if beyond else np.int64)
     elif kind == "f":
         missing |= np.isnan(values)
-        values = _whole(values, missing, name)
+        values = values if fractions else _whole(values, missing, name)
     elif kind in "mM":
         missing |= np.isnat(values)
     elif kind == "S":
@@ -186,7 +212,7 @@ def plain_labels(
             values = values.astype(np.str_)
         except UnicodeDecodeError:
             raise PlanError(f"{name}: labels are bytes that are no ASCII; decode them") from None
-    elif kind not in "Ub":
+    elif kind not in "Ub" and not _are_dates(values, missing):
         raise PlanError(
             f"{name}: labels of {values.dtype} are none; give whole numbers, texts, bools or dates"
         )
@@ -203,7 +229,7 @@ def _of_objects(
     kinds = {type(one) for one in held}
     if len(kinds) > 1 or kinds & {list, tuple, np.ndarray}:
         raise PlanError(f"{name}: labels are of several types; give integers, texts or dates alone")
-    there = _array_of(held)
+    there = array_of(held)
     out = np.zeros(values.shape, there.dtype)
     out[~missing] = there
     return out, missing
@@ -217,8 +243,17 @@ def _is_missing(one: Any) -> bool:
         return True
 
 
-def _array_of(held: Sequence[Any]) -> np.ndarray:
+def _are_dates(values: np.ndarray, missing: np.ndarray) -> bool:
+    """Whether objects are dates of cftime's, which need not be installed."""
+    cftime = sys.modules.get("cftime")
+    there = values[~missing]
+    return cftime is not None and bool(there.size) and isinstance(there[0], cftime.datetime)
+
+
+def array_of(held: Sequence[Any]) -> np.ndarray:
     """Return objects of one type as an array that has all of their values."""
+    if held and isinstance(held[0], dt.time):
+        return np.asarray([one.isoformat() for one in held])
     if held and isinstance(held[0], dt.date):
         unit = "us" if isinstance(held[0], dt.datetime) else "D"
         return np.asarray(held, f"M8[{unit}]")
@@ -238,98 +273,3 @@ def _whole(values: np.ndarray, missing: np.ndarray, name: str) -> np.ndarray:
             "groups first, as np.digitize does"
         )
     return held.astype(np.int64)
-
-
-def numbered(
-    given: Given, values: np.ndarray, missing: np.ndarray, groups: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """Number some of the labels: int64 from 0 on, -1 of what is in no group; and the groups.
-
-    `groups` are the labels that are expected, in their order; None: those that there are, in
-    ascending order, but no negative ones.
-
-    Raises
-    ------
-    PlanError
-        If there is no group, or `groups` are not of the labels' kind, or name one twice.
-    """
-    if groups is not None:
-        return _expected(given, values, missing, groups)
-    if values.dtype.kind == "i":
-        missing = missing | (values < 0)
-    there = values[~missing]
-    if not there.size:
-        raise PlanError(
-            f"{given.name}: there is no group, for no label of what is selected counts: those that "
-            "are negative, NaN, NaT or masked are missing; name the groups with groups="
-        )
-    codes = np.full(values.shape, -1, np.int64)
-    if values.dtype.kind in "iu" and int(there.max()) <= _TABLED * there.size:
-        held = np.zeros(int(there.max()) + 1, bool)
-        held[there] = True
-        found = np.flatnonzero(held).astype(there.dtype)
-        codes[~missing] = (np.cumsum(held) - 1)[there]
-        return codes, found
-    found, codes[~missing] = np.unique(there, return_inverse=True)
-    return codes, found
-
-
-def _expected(
-    given: Given, values: np.ndarray, missing: np.ndarray, groups: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    plain = not hasattr(groups, "__array__") and isinstance(groups, Iterable)
-    try:
-        listed = list(groups) if plain and not isinstance(groups, str) else None
-        one_type = listed is not None and len({type(one) for one in listed}) == 1
-        asked = _array_of(listed) if listed and one_type else np.asarray(groups)
-    except (ValueError, OverflowError):
-        raise PlanError(f"groups is {groups!r}; give a list of labels") from None
-    if asked.ndim != 1 or not asked.size:
-        raise PlanError(f"groups is {groups!r}; give a list of labels")
-    wanted, none = plain_labels(asked, "groups")
-    if none.any():
-        raise PlanError("groups: a missing label is no group; leave it out")
-    kinds = [_kind(one) for one in (wanted, values)]
-    if kinds[0] != kinds[1] and not missing.all():
-        raise PlanError(
-            f"groups are {_SORTS[kinds[0]]}, but the labels of {given.name} are {_SORTS[kinds[1]]}"
-        )
-    ascending = np.sort(wanted)
-    twice = ascending[1:][ascending[1:] == ascending[:-1]]
-    if twice.size:
-        raise PlanError(f"groups has {twice[0]} more than once: each is one group")
-    codes = np.full(values.shape, -1, np.int64)
-    codes[~missing] = _places(wanted, values[~missing])
-    return codes, wanted
-
-
-def _places(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """Return where each label stands among those that are wanted; -1 if nowhere."""
-    if wanted.dtype.kind + there.dtype.kind in ("iu", "ui"):  # NumPy compares these as floats
-        places, held = np.full(there.shape, -1, np.int64), np.flatnonzero(wanted >= 0)
-        fits = there >= 0
-        if held.size:
-            found = _places(wanted[held].astype(np.uint64), there[fits].astype(np.uint64))
-            places[fits] = np.where(found < 0, -1, held[found])
-        return places
-    order = np.argsort(wanted, kind="stable")
-    ascending = wanted[order]
-    at = np.minimum(np.searchsorted(ascending, there), len(wanted) - 1)
-    return np.where(ascending[at] == there, order[at], -1)
-
-
-def _kind(values: np.ndarray) -> str:
-    return "i" if values.dtype.kind == "u" else values.dtype.kind
-
-
-def narrow(codes: np.ndarray, count: int) -> np.ndarray:
-    """Return numbers of groups in as few bytes as hold them."""
-    fits = (one for one in (np.int8, np.int16) if count <= np.iinfo(one).max)
-    return np.ascontiguousarray(codes, next(fits, np.int32))
-
-
-def transposed(given: Given, order: Sequence[int]) -> Given:
-    """Put the axes of labels in another order."""
-    dims = None if given.dims is None else tuple(given.dims[n] for n in order)
-    values, missing = given.values.transpose(order), given.missing.transpose(order)
-    return replace(given, values=values, missing=missing, dims=dims)

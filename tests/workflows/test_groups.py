@@ -16,8 +16,10 @@ import zarr
 from pyarrow import parquet
 
 import chunkfold as cf
-from chunkfold.errors import PlanError
+from chunkfold.errors import JobError, PlanError
+from chunkfold.workflows.job.loading import load_job
 from chunkfold.workflows.project import project
+from chunkfold.workflows.writing import write_results
 
 pytestmark = pytest.mark.unoptimised
 MONTHS = np.arange(10) % 3 + 1
@@ -147,3 +149,117 @@ def test_labels_that_are_no_coordinate_are_refused(
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert not (tmp_path / "out.zarr").exists()
+
+
+@pytest.fixture
+def dated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> xarray.Dataset:
+    """air (time, lat) with coordinates, over the end of a year, and zones in a store beside it."""
+    monkeypatch.chdir(tmp_path)
+    times = np.arange("1999-11-20", "2000-02-10", dtype="M8[D]")
+    values = np.random.default_rng(1).integers(0, 99, (len(times), 5)).astype("i4")
+    lat = [-80.0, -10, 10, 40, 90]
+    held = xarray.Dataset({"air": (("time", "lat"), values)}, {"time": times, "lat": lat})
+    held.to_zarr("d.zarr", zarr_format=3, encoding={"air": {"chunks": (20, 3)}})
+    zarr.create_array("zones.zarr", data=np.array([0, 0, 1, 1, -1]), dimension_names=("lat",))
+    return held
+
+
+def test_a_command_takes_names_bins_several_labels_and_spans(
+    dated: xarray.Dataset, command: Callable
+):
+    by = ("--by", "time.season", "--by", "lat", "--bins", "", "--bins=-90,0,90")
+    words = ("reduce", "d.zarr/air", *by, "--op", "mean", "--groups", "SON,DJF", "--groups", "")
+    refused = command(*words, "--bins", "0,1", code=2).stderr
+    assert "bins are given 3 time(s), but labels 2" in refused
+    words = ("reduce", "d.zarr/air", *by, "--op", "mean")
+    said = json.loads(command(*words, "--json", "--out", "b.nc").stdout)
+    assert said["groups"] == {"season": ["DJF", "SON"], "lat_bins": ["[-90, 0)", "[0, 90)"]}
+    winter = dated.air.time.dt.season == "DJF"
+    want = [dated.air[rows][:, cut].mean() for rows in (winter, ~winter)
+            for cut in (slice(0, 2), slice(2, 4))]  # fmt: skip
+    np.testing.assert_allclose(np.ravel(said["results"]["mean"]), want)
+    made = xarray.open_dataset("b.nc", engine="h5netcdf")
+    assert made["mean"].dims == ("season", "lat_bins")
+    assert made.lat_bins.values.tolist() == ["[-90, 0)", "[0, 90)"]
+    printed = command(*words, "--out", "b.csv", "-q").stdout
+    assert printed.splitlines()[:2] == ["groups season ['DJF' 'SON']",
+                                        "groups lat_bins ['[-90, 0)' '[0, 90)']"]  # fmt: skip
+    rows = Path("b.csv").read_text().splitlines()
+    assert rows[0] == "source,season,lat_bins,mean"
+    assert rows[2].startswith('d.zarr/air,DJF,"[0, 90)",')
+    planned = command("plan", "d.zarr/air", *by).stdout
+    assert "4: season (2, from DJF to SON) x lat_bins (2, from [-90, 0) to [0, 90))" in planned
+
+
+def test_spans_and_other_labels_are_written_with_their_dates(
+    dated: xarray.Dataset, command: Callable
+):
+    words = ("d.zarr/air", "m.zarr", "--axis", "time,lat", "--resample", "time=1MS")
+    command("project", *words, "--by", "zones.zarr", "--op", "max")
+    made = xarray.open_zarr("m.zarr")
+    assert made["max"].dims == ("time", "zones")
+    want = dated.air.resample(time="1MS").max()
+    assert made.time.values.tolist() == want.time.values.astype(made.time.dtype).tolist()
+    both = [want[:, :2].max("lat"), want[:, 2:4].max("lat")]
+    np.testing.assert_array_equal(made["max"], np.stack(both, axis=1))
+
+
+def test_spans_of_a_calendar_are_written_with_it(tmp_path: Path):
+    pytest.importorskip("cftime", reason="of the extra 'test'")
+    times = xarray.date_range(
+        "1999-12-20", periods=90, freq="D", calendar="noleap", use_cftime=True
+    )
+    held = xarray.Dataset({"air": ("time", np.arange(90.0))}, {"time": times})
+    held.to_zarr(tmp_path / "n.zarr", zarr_format=3)
+    terms = {"axis": "time", "resample": {"time": "1MS"}}
+    project(tmp_path / "n.zarr/air", tmp_path / "o.zarr", "sum", **terms)
+    made, want = xarray.open_zarr(tmp_path / "o.zarr"), held.air.resample(time="1MS").sum()
+    assert made.time.values.tolist() == want.time.values.tolist()
+    assert made["sum"].values.tolist() == want.values.tolist()
+    cf_result = cf.reduce(tmp_path / "n.zarr/air", ["sum"], **terms)
+    for out, holds in (("o.json", "1999-12-01T00:00:00"), ("o.csv", "1999-12-01T00:00:00")):
+        write_results(tmp_path / out, {"": cf_result})
+        assert holds in (tmp_path / out).read_text()
+
+
+JOB = """
+schema = 1
+sources = "d.zarr/air"
+reduce = { statistics = "sum", by = [BY], bins = ["", [-90, 0, 90]], groups = [["SON"], []] }
+output = { path = "j.json" }
+"""
+
+
+def test_job_files_have_labels(dated: xarray.Dataset, command: Callable):
+    Path("job.toml").write_text(JOB.replace("BY", '"time.season", "lat"'))
+    command("run", "job.toml")
+    said = json.loads(Path("j.json").read_text())
+    said = said if "groups" in said else next(iter(said.values()))
+    assert said["groups"] == {"season": ["SON"], "lat_bins": ["[-90, 0)", "[0, 90)"]}
+    autumn = dated.air[dated.air.time.dt.season == "SON"]
+    assert said["sum"] == [[int(autumn[:, :2].sum()), int(autumn[:, 2:4].sum())]]
+
+
+def test_labels_of_job_files_are_relative_to_them(
+    dated: xarray.Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    Path("job.toml").write_text(
+        'schema = 1\nsources = "d.zarr/air"\noutput = { path = "j.json" }\n'
+        'reduce = { statistics = "sum", by = "zones.zarr", by_axis = "lat", weights = "w.zarr", '
+        'resample = { time = "1MS" } }\n'
+    )
+    job = load_job("job.toml")
+    folder = Path.cwd()
+    assert job.options.by == str(folder / "zones.zarr")
+    assert Path(job.options.weights) == folder / "w.zarr"
+    assert (job.options.by_axis, job.options.resample) == ("lat", {"time": "1MS"})
+    monkeypatch.chdir("/")
+    run = cf.submit(job.sources[0], "sum", by=job.options.by, by_axis="lat")
+    want = dated.air[:, :2].sum(), dated.air[:, 2:4].sum()
+    assert run.result().tolist() == [int(one) for one in want]
+    (folder / "bad.toml").write_text(JOB.replace("BY", '"a", "b", "c"'))
+    with pytest.raises(JobError, match=r"toml:4: reduce: bins are given 2 time\(s\), but labels 3"):
+        load_job(folder / "bad.toml")
+    (folder / "bad.toml").write_text(JOB.replace("BY", '"lat"'))
+    with pytest.raises(JobError, match=r"bins: edges are .*; give two at least"):
+        load_job(folder / "bad.toml")

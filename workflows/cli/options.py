@@ -23,11 +23,13 @@ from chunkfold.sources.concatenating import concatenate
 from chunkfold.sources.coordinate_places import METHODS
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.source import Source
+from chunkfold.workflows.cli.label_options import LABELS
 from chunkfold.workflows.cli.numbers import Number, Whole
 from chunkfold.workflows.clients import dashboard, local_client
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.sources import matching
+from chunkfold.workflows.labels import labels_asked
 from chunkfold.workflows.outputs import shown
 from chunkfold.workflows.parsing import axis, wheres, windows, with_edges, words
 from chunkfold.workflows.selecting import parse_distance, parse_sel, parse_selection
@@ -237,19 +239,7 @@ reduction = stacked(
         metavar="ZARR",
         help="Weights along some axes, as a mask's, in sums, means, variances and deviations.",
     ),
-    click.option(
-        "--by",
-        metavar="FILE.npy|ZARR",
-        help="Labels along some axes: elements of the same label are a group, with results of its "
-        "own. What is negative or NaN is in no group.",
-    ),
-    click.option(
-        "--by-axis",
-        "by_axes",
-        multiple=True,
-        help="Axis that labels are along, by number or name; may be repeated, or several joined by "
-        "commas.  [default: by names, or else by extents]",
-    ),
+    *LABELS,
     mask_and_scale,
     click.option(
         "--mode",
@@ -372,7 +362,11 @@ def asked_for(
     axes: tuple[str, ...],
     coarsen: tuple[str, ...],
     ddof: float,
+    by: tuple[str, ...],
     by_axes: tuple[str, ...],
+    bins: tuple[str, ...],
+    groups: tuple[str, ...],
+    resample: tuple[str, ...],
     selection: str | None,
     sel: tuple[str, ...],
     sel_tolerance: str | None,
@@ -387,11 +381,11 @@ def asked_for(
         axis=[axis(word) for word in words(axes)] if axes else None,
         coarsen=windows(words(coarsen)) if coarsen else None,
         ddof=_whole(ddof),
-        by_axis=[axis(word) for word in words(by_axes)] if by_axes else None,
         selection=parse_selection(selection),
         sel=parse_sel(sel),
         sel_tolerance=parse_distance(sel_tolerance),
         where=wheres(where, mask),
+        **labels_asked(by, bins, groups, resample, by_axes),
         initial=_whole(initial),
         **others,
     )

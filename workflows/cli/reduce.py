@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import click
+import numpy as np
 
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning
@@ -83,9 +84,12 @@ def command(
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
       chunkfold reduce store.zarr/temperature --op mean --sel time=2001-01:2010-12 --sel lat=30:60
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
-      chunkfold reduce store.zarr/temperature --op mean --axis 0 --by month.npy --out monthly.zarr
+      chunkfold reduce store.zarr/temperature --op mean --axis time --by time.month --out clim.zarr
+      chunkfold reduce store.zarr/temperature --op mean --axis time --resample time=1MS --out m.nc
       chunkfold reduce store.zarr/temperature --op mean --coarsen time=7 --boundary trim
       chunkfold reduce store.zarr/temperature --op mean --axis 1,2 --by masks.zarr/zones
+      chunkfold reduce store.zarr/temperature --op std --by time.season --by zones --out zones.csv
+      chunkfold reduce store.zarr/temperature --op mean --by lat --bins=-90,-60,0,60,90
       chunkfold reduce store.zarr/temperature --op mean --where '273.15 < x < 303.15'
       chunkfold reduce era5.zarr/t2m --op mean --mask-and-scale --skipna
       chunkfold reduce store.zarr/temperature --op mean --mode fast
@@ -135,7 +139,7 @@ def command(
         if as_json:
             click.echo(json_text(run_json(run)))
         else:
-            groups = {} if run.groups is None else {"groups": run.groups}
+            groups = _groups(run)
             print_results({**groups, **run.values}, run.plan.layout.elements, step_of(run.plan))
         if not quiet:
             _tell(run)
@@ -154,6 +158,15 @@ def _tell(run: Run) -> None:
     rate = size_text(run.plan.nbytes / run.seconds)
     err.print(f"{size_text(run.plan.nbytes)} in {run.seconds:.2f} s, {rate}/s")
     show(err, device_table(run.profile, run.seconds))
+
+
+def _groups(run: Run) -> dict[str, Any]:
+    """Return the labels of groups as they are printed: of several each by its name."""
+    if run.groups is None:
+        return {}
+    if isinstance(run.groups, np.ndarray):
+        return {"groups": run.groups}
+    return {f"groups {axis}": groups for axis, groups in run.groups.items()}
 
 
 def _check_beside(manifest: str | None, report: str | None, performance: str | None) -> None:

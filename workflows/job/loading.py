@@ -198,6 +198,15 @@ def _nearest(key: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
 
 
+def _is_path(label: str) -> bool:
+    """Whether labels are said to be in a file or a store, rather than beside the data.
+
+    >>> _is_path("time.month"), _is_path("zones.npy"), _is_path("masks.zarr/zones")
+    (False, True, True)
+    """
+    return "/" in label or label.endswith((".npy", ".zarr"))
+
+
 def _anchored(job: Job, folder: Path) -> Job:
     """Make its relative paths relative to the folder that the job file is in."""
     base = folder.resolve()
@@ -221,11 +230,13 @@ def _anchored(job: Job, folder: Path) -> Job:
         given = getattr(job.output, name)
         if given is not None:
             output[name] = absolute(given)
-    held = {
+    held: dict[str, Any] = {
         name: absolute(given)
         for name in ("mask", "weights")
         if (given := getattr(job.reduce, name)) is not None
     }
+    if job.reduce.by is not None:
+        held["by"] = [absolute(one) if _is_path(one) else one for one in job.reduce.by]
     if job.reduce.select is not None:
         held["select"] = with_paths(job.reduce.select, absolute)
     cluster = {

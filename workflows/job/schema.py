@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -37,6 +37,7 @@ from chunkfold.workflows.job.values import (
     selectable,
     slurm_time,
 )
+from chunkfold.workflows.labels import of_each, with_bins
 from chunkfold.workflows.parsing import Located, axis, wheres, with_edges
 from chunkfold.workflows.selecting import labels_of, parse_selection
 
@@ -88,6 +89,20 @@ class Reduction(_Table):
     relative to the job file's folder."""
     weights: Text | None = None
     """Zarr of weights along some axes, in sums, means, variances and deviations."""
+    by: Annotated[Texts, Field(min_length=1)] | None = None
+    """Labels whose elements are groups: names of coordinates or of parts of their dates ("lat",
+    "time.month"), or paths, relative to the job file's folder, or URLs, which have a "/" in them or
+    end in .npy or .zarr. Of several all combinations are groups."""
+    by_axis: list[int | str | list[int | str]] | int | str | None = None
+    """Axes that labels are along; of several a list for each, [] for those that their names say."""
+    bins: list[int | float | str | list[int | float]] | str | None = None
+    """Edges of intervals that group labels: [-90, 0, 90], or "-90,0,90"; of several a list or a
+    text for each, "" for none."""
+    groups: list[int | float | str | bool | list[int | float | str | bool]] | None = None
+    """Labels of the groups, in this order: of several a list for each, [] for those that there
+    are."""
+    resample: dict[str, str] | None = None
+    """Spans of a calendar that group an axis of dates: {time = "1MS"}."""
     min_count: Annotated[int, Field(ge=0)] = Options.min_count
     """Results of fewer elements that are there are NaN or NaT."""
     initial: int | float | None = None
@@ -110,9 +125,24 @@ class Reduction(_Table):
         """The statistics as the library has them."""
         return with_edges(self.statistics, self.edges)
 
+    @property
+    def labels(self) -> dict[str, Any]:
+        """The options of labels as the library has them."""
+        by, one = self.by or [], len(self.by or []) < 2
+
+        def each(given: Any) -> list[Any]:
+            return [] if given is None else [given] if one else listed(given)
+
+        return {
+            "by": with_bins(by, each(self.bins)),
+            "by_axis": of_each("by_axis", each(self.by_axis), len(by)),
+            "groups": of_each("groups", each(self.groups), len(by)),
+            "resample": self.resample,
+        }
+
     @model_validator(mode="after")
     def _known(self) -> Reduction:
-        _ = self.ops
+        _ = self.ops, self.labels
         return self
 
 
@@ -264,7 +294,7 @@ class Job(_Table):
         check_results(self.output.path, self.options)
         return self
 
-    @property
+    @property  # a copy with other paths has other options
     def options(self) -> Options:
         """What is asked of each array, as the library has it."""
         asked, limits = self.reduce, self.limits
@@ -279,5 +309,6 @@ class Job(_Table):
             where=wheres(asked.where, asked.mask),
             weights=None if asked.weights is None else Located(asked.weights),
             coarsen=asked.windows,
+            **asked.labels,
             **{name: getattr(asked, name) for name in _SAME},
         )

@@ -1,0 +1,94 @@
+"""Labels in whatever form they are asked for, read, and then numbered of what is selected."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError, SourceError
+from chunkfold.settings import StorageOptions
+from chunkfold.sources.axis_names import Named
+from chunkfold.sources.bins import Bins, Intervals
+from chunkfold.sources.label_numbers import numbered
+from chunkfold.sources.labels import Given, read_labels
+from chunkfold.sources.named_labels import known_names, named_labels
+from chunkfold.sources.resampling import Resampling
+
+
+@dataclass(frozen=True, eq=False)
+class Label:
+    """The groups of one label."""
+
+    groups: np.ndarray
+    """In the order of the results: texts of intervals, where it has bins."""
+    name: str
+    """How messages call it."""
+    axis: str
+    """What results call their axis of these groups."""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of the groups, as of a coordinate."""
+    intervals: Intervals | None = None
+    """What groups are, where it has bins."""
+
+
+def any_labels(
+    by: Any, data: Named, options: StorageOptions | None = None, *, mask_and_scale: bool = False
+) -> Given:
+    """Read labels: times that are resampled, what is in bins, a name beside the data, an array.
+
+    Raises
+    ------
+    ChunkfoldError
+        If there is anything wrong with them.
+    """
+    if isinstance(by, Resampling):
+        return by.times(data)
+    if isinstance(by, Bins):
+        found = _read(by.of, data, options, mask_and_scale=mask_and_scale, fractions=True)
+        return replace(found, axis=f"{found.axis}_bins")
+    return _read(by, data, options, mask_and_scale=mask_and_scale, fractions=False)
+
+
+def _read(
+    by: Any, data: Named, options: StorageOptions | None, *, mask_and_scale: bool, fractions: bool
+) -> Given:
+    """Read an array of labels: what a text names beside the data, before it is an address."""
+    named = isinstance(by, str) and "/" not in by and not by.endswith(".npy")
+    if named and (found := named_labels(by, data)) is not None:
+        return found
+    try:
+        return read_labels(by, options, mask_and_scale=mask_and_scale, fractions=fractions)
+    except SourceError as error:
+        if not named:
+            raise
+        raise SourceError(
+            f"by {os.fspath(by)!r} names nothing beside {data.name}, which has {known_names(data)}"
+            f" (of dates parts too, as 'time.month'), nor an array elsewhere: {error}"
+        ) from error
+
+
+def numbers_of(
+    by: Any, given: Given, values: np.ndarray, missing: np.ndarray, groups: Any
+) -> tuple[np.ndarray, Label]:
+    """Number labels of what is selected: int64 from 0 on, -1 of what is in no group.
+
+    Raises
+    ------
+    PlanError
+        If there is no group, or `groups` are none of theirs.
+    """
+    label = Label(np.array([]), given.name, given.axis, given.attrs)
+    if isinstance(by, (Bins, Resampling)) and groups is not None:
+        raise PlanError(f"{given.name}: groups is {groups!r}, but its spans are the groups")
+    if isinstance(by, Bins):
+        codes, intervals = by.numbered(given.name, values, missing)
+        return codes, replace(label, groups=intervals.texts, intervals=intervals)
+    if isinstance(by, Resampling):
+        codes, starts = by.numbered(values)
+        return codes, replace(label, groups=starts)
+    codes, found = numbered(given, values, missing, groups)
+    return codes, replace(label, groups=found)

@@ -1,0 +1,225 @@
+"""Labels that stand beside data, by their names: coordinates, and parts of times."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError, SourceError
+from chunkfold.sources.axis_names import Named
+from chunkfold.sources.cf_packing import MISSING, SCALING, packing_of
+from chunkfold.sources.concatenation import ConcatenatedSource
+from chunkfold.sources.data_arrays import DataArrays
+from chunkfold.sources.labels import Given, plain_labels, refuse_many
+from chunkfold.sources.opening import open_beside
+from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import ZarrSource
+from chunkfold.stores.remote import message_of
+
+_OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates", "bounds", "climatology")
+"""Attributes that say how values are stored, or what else there is of them."""
+_OF_TIMES = ("units", "calendar")
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinate:
+    """An array beside data, as xarray decodes it."""
+
+    name: str
+    dims: tuple[str | None, ...]
+    values: np.ndarray
+    """Dates are datetime64, or objects of cftime's."""
+    attrs: Mapping[str, Any]
+
+    @property
+    def of_axis(self) -> bool:
+        """Whether it says where along an axis each place is."""
+        return self.dims == (self.name,)
+
+    @property
+    def are_dates(self) -> bool:
+        """Whether its values are dates, of any calendar."""
+        held = self.values.reshape(-1)
+        return self.values.dtype.kind == "M" or (
+            self.values.dtype.kind == "O" and held.size > 0 and hasattr(held[0], "calendar")
+        )
+
+
+def named_labels(name: str, data: Named) -> Given | None:
+    """Read labels that a name stands for, as `lat` or `time.month`; None if it stands for none.
+
+    Numbers of a coordinate may have fractions; those that say where along an axis a place is may
+    be negative, too.
+
+    Raises
+    ------
+    PlanError
+        If times have no such part, or too many labels stand there.
+    SourceError
+        If they cannot be read.
+    """
+    found = coordinate_of(name, data)
+    if found is not None:
+        return _labels(found, name, found.name)
+    head, dot, part = name.rpartition(".")
+    found = coordinate_of(head, data) if dot else None
+    if found is None:
+        return None
+    return _labels(_part_of(found, part, data), name, part)
+
+
+def _labels(found: Coordinate, name: str, axis: str) -> Given:
+    values, missing = plain_labels(found.values, name, fractions=True)
+    fractions = values.dtype.kind == "f" and bool((values[~missing] % 1 != 0).any())
+    measured = found.of_axis or fractions or axis != found.name
+    if not measured:  # whole numbers are codes
+        values, missing = plain_labels(values, name, missing)
+    return Given(values, missing, found.dims, name, axis, found.attrs, negative=measured)
+
+
+def _part_of(times: Coordinate, part: str, data: Named) -> Coordinate:
+    """Return such a part of times as xarray's accessor `dt` has."""
+    import xarray as xr
+
+    array = xr.DataArray(times.values, dims=[f"dim_{n}" for n in range(times.values.ndim)])
+    if not times.are_dates and times.values.dtype.kind != "m":
+        raise PlanError(
+            f"by {times.name + '.' + part!r}: {times.name!r} of {data.name} is {array.dtype}, no "
+            "times that have parts"
+        )
+    parts = times_parts()
+    try:
+        found = getattr(array.dt, part) if part in parts else None
+    except (AttributeError, TypeError):  # that cftime does not have
+        found = None
+    if not isinstance(found, xr.DataArray) or found.shape != array.shape:
+        near = difflib.get_close_matches(part, parts, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? There" if near else "there"
+        raise PlanError(
+            f"by {times.name + '.' + part!r}: {times.name!r} of {data.name} has no {part!r}; "
+            f"{hint} are {', '.join(parts)}"
+        )
+    return Coordinate(times.name, times.dims, found.values, {})
+
+
+def times_parts() -> list[str]:
+    """Return what parts of dates have labels, by xarray's names."""
+    import xarray as xr
+
+    accessor: Any = xr.DataArray.dt
+    found = (name for name in dir(accessor) if not name.startswith("_") and name != "calendar")
+    return [name for name in found if isinstance(getattr(accessor, name), property)]
+
+
+def coordinate_of(name: str, data: Named) -> Coordinate | None:
+    """Read an array beside data and decode it; None if there is none of that name.
+
+    Raises
+    ------
+    PlanError
+        If it has too many elements, or xarray is needed and not there.
+    SourceError
+        If it cannot be read.
+    """
+    if isinstance(data, DataArrays):
+        held = data.arrays[0].coords
+        if name not in held:
+            return None
+        one = held[name].variable
+        refuse_many(name, one.nbytes, one.size)
+        dims = tuple(map(str, one.dims))
+        return Coordinate(name, dims, np.asarray(one.values), dict(one.attrs))
+    if isinstance(data, ConcatenatedSource):
+        return _concatenated(name, data)
+    return _stored(name, data) if isinstance(data, Source) else None
+
+
+def _concatenated(name: str, data: ConcatenatedSource) -> Coordinate | None:
+    """Return what parts have, one behind the other where it is along their axis."""
+    first = coordinate_of(name, data.parts[0])
+    along = (data.dims or ())[data.axis : data.axis + 1]
+    if first is None or along[:1] == (None,) or not {*along} & {*first.dims}:
+        return first
+    axis = first.dims.index(along[0])
+    each = [first, *(coordinate_of(name, data.parts[n]) for n in range(1, len(data.parts)))]
+    lacking = [n for n, one in enumerate(each) if one is None]
+    if lacking:
+        raise SourceError(f"{data.parts[lacking[0]].name}: there is no {name!r} beside it")
+    values = np.concatenate([one.values for one in each if one is not None], axis)
+    refuse_many(name, values.nbytes, values.size)
+    return Coordinate(name, first.dims, values, first.attrs)
+
+
+def _stored(name: str, data: Source) -> Coordinate | None:
+    if not name or "/" in name or name.startswith("."):
+        return None
+    found = open_beside(data, name)
+    if found is None:
+        return None
+    source = ZarrSource(found, name)
+    refuse_many(name, source.nbytes, int(np.prod(source.shape, dtype=object)))
+    try:
+        stored = np.asarray(found[...])
+    except Exception as error:
+        raise SourceError(f"{data.name}: its {name!r} cannot be read: {message_of(error)}") from (
+            error
+        )
+    dims = tuple(source.dims or ())
+    if len(dims) != found.ndim:
+        dims = (name,) if found.ndim == 1 and name in (data.dims or ()) else (None,) * found.ndim
+    attributes = dict(source.attributes)
+    values, left_out = stored, {*_OF_STORAGE}
+    if stored.dtype.kind in "iuf":
+        packing = packing_of(source)
+        values = stored if packing is None else packing.values(stored)
+        if " since " in str(attributes.get("units")):
+            values = _dates(name, values, attributes, data)
+            left_out |= {*_OF_TIMES}
+    elif stored.dtype.kind == "T":
+        values = stored.astype(object)
+    attrs = {key: said for key, said in attributes.items() if key not in left_out}
+    return Coordinate(name, dims, values, attrs)
+
+
+def _dates(
+    name: str, values: np.ndarray, attributes: Mapping[str, Any], data: Source
+) -> np.ndarray:
+    """Return the dates that numbers stand for, as xarray decodes them."""
+    try:
+        import xarray as xr
+    except ImportError:
+        raise PlanError(
+            f"dates of {name!r} need xarray: pip install 'chunkfold[xarray]', or give labels as "
+            "an array"
+        ) from None
+    said = {key: attributes[key] for key in _OF_TIMES if key in attributes}
+    dims = [f"dim_{n}" for n in range(values.ndim)]
+    try:
+        decoded = xr.decode_cf(xr.Dataset({"times": (dims, values, said)}))["times"]
+        return np.asarray(decoded.values)
+    except (ValueError, OverflowError, ImportError) as error:
+        why = str(error).partition("\n")[0]
+        raise SourceError(f"{data.name}: dates of its {name!r} are not understood: {why}") from None
+
+
+def known_names(data: Named) -> str:
+    """Say which coordinates there are beside data, as far as axes have some."""
+    if isinstance(data, DataArrays):
+        names = [str(name) for name in data.arrays[0].coords]
+    else:
+        first = data.parts[0] if isinstance(data, ConcatenatedSource) else data
+        listed = str(getattr(first, "attributes", {}).get("coordinates", "")).split()
+        wanted = dict.fromkeys([*(name for name in data.dims or () if name), *listed])
+        names = [name for name in wanted if isinstance(first, Source) and _is_there(first, name)]
+    return f"the coordinates {', '.join(names)}" if names else "no coordinates"
+
+
+def _is_there(data: Source, name: str) -> bool:
+    try:
+        return open_beside(data, name) is not None
+    except SourceError:
+        return False

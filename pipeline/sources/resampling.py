@@ -1,0 +1,89 @@
+"""Spans of a calendar that follow each other: labels of what is resampled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.sources.axis_names import Named
+from chunkfold.sources.labels import Given
+from chunkfold.sources.named_labels import coordinate_of, known_names
+
+
+@dataclass(frozen=True, eq=False)
+class Resampling:
+    """An axis of times, and how long a span of it is, as xarray's `resample` takes them."""
+
+    dim: str
+    frequency: Any
+    """Such as "1MS" (pandas' aliases, also of cftime's calendars), or a `TimeResampler`."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"resample {self.dim}={getattr(self.frequency, 'freq', self.frequency)}"
+
+    def times(self, data: Named) -> Given:
+        """Read the times along its axis.
+
+        Raises
+        ------
+        PlanError
+            If there are none.
+        """
+        found = coordinate_of(self.dim, data)
+        if found is None or not found.of_axis or not found.are_dates:
+            what = "there is none" if found is None else f"this is {found.values.dtype}"
+            raise PlanError(
+                f"{self.name}: an axis of {data.name} with a coordinate of dates is resampled, but "
+                f"{what}; it has {known_names(data)}"
+            )
+        missing = np.array([one is None or bool(one != one) for one in found.values], bool)
+        return Given(found.values, missing, found.dims, self.name, self.dim, found.attrs)
+
+    def numbered(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return in which span each time is, int64, and where all spans begin.
+
+        Also those that have no time between the first and the last, as in xarray.
+
+        Raises
+        ------
+        PlanError
+            If times do not ascend, or the frequency is none.
+        """
+        import xarray as xr
+        from xarray.groupers import TimeResampler
+
+        frequency = self.frequency
+        grouper = (
+            frequency if isinstance(frequency, TimeResampler) else TimeResampler(freq=frequency)
+        )
+        if not values.size:
+            raise PlanError(f"{self.name}: nothing is selected along {self.dim!r}")
+        times = xr.DataArray(values, {self.dim: values}, [self.dim], self.dim)
+        try:
+            found = grouper.reset().factorize(times[self.dim])
+        except (ValueError, TypeError, AttributeError) as error:
+            why = str(error).partition("\n")[0]
+            raise PlanError(f"{self.name}: {why}") from None
+        codes = np.asarray(found.codes.values, np.int64)
+        return codes, np.asarray(found.full_index)
+
+
+def resamplings(given: Any) -> list[Resampling]:
+    """Return what is to be resampled, as it was asked for: a mapping of axes to frequencies.
+
+    Raises
+    ------
+    PlanError
+        If it is none.
+    """
+    if given is None:
+        return []
+    if not isinstance(given, Mapping) or not all(isinstance(dim, str) for dim in given):
+        raise PlanError(f"resample is {given!r}; name an axis and a span, as {{'time': '1MS'}}")
+    return [Resampling(dim, frequency) for dim, frequency in given.items()]

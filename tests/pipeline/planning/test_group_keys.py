@@ -1,0 +1,70 @@
+"""Keys of several labels: the number of each combination, made for a place at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chunkfold.errors import PlanError
+from chunkfold.planning.group_keys import Factor, Keys
+
+EXTENTS = (5, 3, 4)
+
+
+@st.composite
+def factors(draw: st.DrawFn) -> list[Factor]:
+    """One to three labels, along any axes, some of them along the same."""
+    made = []
+    for _ in range(draw(st.integers(1, 3))):
+        axes = tuple(sorted(draw(st.sets(st.integers(0, 2), min_size=1))))
+        count = draw(st.integers(1, 4))
+        rng = np.random.default_rng(draw(st.integers(0, 99)))
+        codes = rng.integers(-1, count, [EXTENTS[n] for n in axes]).astype(np.int8)
+        made.append(Factor(axes, codes, count))
+    return made
+
+
+def everywhere(labels: list[Factor]) -> np.ndarray:
+    """The number of each element's group; -1 where one of its labels is missing."""
+    number, none = np.zeros(EXTENTS, int), np.zeros(EXTENTS, bool)
+    for one in labels:
+        lacking = [n for n in range(3) if n not in one.axes]
+        codes = np.broadcast_to(np.expand_dims(one.codes, lacking), EXTENTS)
+        number, none = number * one.count + codes, none | (codes < 0)
+    return np.where(none, -1, number)
+
+
+@given(factors(), st.tuples(*(st.integers(0, size - 1) for size in EXTENTS)))
+def test_keys_of_a_place_are_the_combinations_of_labels_there(labels: list[Factor], start):
+    keys = Keys.of(labels)
+    axes = keys.axes
+    assert axes == tuple(sorted({n for one in labels for n in one.axes}))
+    place = tuple(slice(start[n], EXTENTS[n]) for n in axes)
+    lacking = tuple(0 for _ in range(3))
+    cut = tuple(place[axes.index(n)] if n in axes else lacking[n] for n in range(3))
+    want = everywhere(labels)[cut]
+    for held in (keys, keys.packed().unpacked()):
+        got = held.at(place)
+        assert got.dtype == np.int32
+        assert got.flags.c_contiguous
+        np.testing.assert_array_equal(np.where(got < 0, -1, got), want)
+        counts = np.bincount(want[want >= 0], minlength=keys.count)
+        np.testing.assert_array_equal(held.counts(place), counts)
+
+
+def test_labels_along_axes_of_their_own_are_not_put_together():
+    months = Factor((0,), np.zeros(1000, np.int8), 12)
+    zones = Factor((1, 2), np.zeros((2000, 3000), np.int8), 3)
+    keys = Keys.of([months, zones])
+    assert (keys.count, keys.size) == (36, 6_000_000_000)
+    assert keys.nbytes == 1000 + 6_000_000
+    years = Factor((0,), np.zeros(1000, np.int8), 4)
+    assert Keys.of([months, years, zones]).nbytes == keys.nbytes  # those of one axis are
+
+
+def test_more_groups_than_devices_count_are_refused():
+    codes = np.zeros(2, np.int32)
+    with pytest.raises(PlanError, match=r"50,000 x 60,000 groups"):
+        Keys.of([Factor((0,), codes, 50_000), Factor((1,), codes, 60_000)])

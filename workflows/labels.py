@@ -1,0 +1,119 @@
+"""Labels of groups as people write them, on the command line and in job files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import PlanError
+from chunkfold.sources.bins import bins as bins_of
+from chunkfold.workflows.parsing import axis, number_of, parse_edges, words
+
+
+def labels_asked(
+    by: Sequence[Any],
+    bins: Sequence[Any] = (),
+    groups: Sequence[Any] = (),
+    resample: Sequence[str] = (),
+    by_axes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the options of labels as the library has them, from those of a command line.
+
+    Raises
+    ------
+    PlanError
+        If bins, groups or axes are not given as often as labels are.
+    """
+    axes = [[axis(word) for word in words((text,)) if word] for text in by_axes]
+    if len(by) < 2 and axes:  # of one label they may be written one by one
+        axes = [[one for several in axes for one in several]]
+    return {
+        "by": with_bins(by, bins),
+        "by_axis": of_each("by_axis", axes, len(by)),
+        "groups": of_each("groups", [parse_groups(text) for text in groups], len(by)),
+        "resample": parse_resample(resample),
+    }
+
+
+def with_bins(by: Sequence[Any], bins: Sequence[Any]) -> Any:
+    """Return labels as the library takes them: names or addresses, or bins of these; None of none.
+
+    `bins` are edges of each label, in numbers or as `parse_edges` reads them, or nothing.
+
+    Raises
+    ------
+    PlanError
+        If there are edges, but not for each label.
+    """
+    if bins and len(bins) != len(by):
+        raise PlanError(
+            f"bins are given {len(bins)} time(s), but labels {len(by)}: give edges for each, in "
+            "the same order, and nothing ('') for one that has none"
+        )
+    each = bins or [""] * len(by)
+    made = [
+        bins_of(_edges(cuts), of=name) if len(cuts) else name
+        for cuts, name in zip(each, by, strict=True)
+    ]
+    return (tuple(made) if len(made) > 1 else made[0]) if made else None
+
+
+def _edges(given: Any) -> Any:
+    if not isinstance(given, str):
+        return given
+    try:
+        return np.array(words((given,)), "M8") if "-" in given.strip("- ") else parse_edges(given)
+    except ValueError:
+        return parse_edges(given)
+
+
+def of_each(what: str, given: Sequence[Any], labels: int) -> Any:
+    """Return what was given of one label, or of each of several; None of what is empty.
+
+    Raises
+    ------
+    PlanError
+        If it was given more often than there are labels.
+
+    >>> of_each("by_axis", [["lat", "lon"]], 1), of_each("by_axis", [["time"], []], 2)
+    (['lat', 'lon'], [['time'], None])
+    """
+    made = [one or None for one in given]
+    if len(made) > max(1, labels):
+        raise PlanError(f"{what} is given {len(made)} times, but labels {labels}: once for each")
+    return (made if labels > 1 else made[0]) if made else None
+
+
+def parse_groups(text: str) -> list[Any]:
+    """Read labels of groups: numbers if all are, else texts.
+
+    >>> parse_groups("1,2"), parse_groups("DJF, MAM"), parse_groups("")
+    ([1, 2], ['DJF', 'MAM'], [])
+    """
+    named = [word for word in words((text,)) if word]
+    try:
+        return [number_of(word) for word in named]
+    except ValueError:
+        return named
+
+
+def parse_resample(given: Sequence[str]) -> dict[str, str] | None:
+    """Read which axes of times are resampled: AXIS=SPAN.
+
+    Raises
+    ------
+    PlanError
+        If one is not written so.
+
+    >>> parse_resample(["time=1MS"])
+    {'time': '1MS'}
+    """
+    found = {}
+    for one in given:
+        name, _, span = one.partition("=")
+        if not (name and span):
+            raise PlanError(f"resample {one!r}: name an axis and a span, as in 'time=1MS'")
+        found[name] = span
+    return found or None

@@ -14,19 +14,19 @@ from chunkfold.errors import LawsWarning, PackedWarning, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import Device, all_devices, devices
 from chunkfold.kernels.binding.laws import depends_on_order_of
-from chunkfold.planning.asking import asked
+from chunkfold.planning import asking
 from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
 from chunkfold.planning.options import Op
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
-from chunkfold.planning.staffing import THREADS, memory_each, readers_each
+from chunkfold.planning.staffing import THREADS
 from chunkfold.planning.workers import Terms
+from chunkfold.running.graph import lazily
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
 from chunkfold.running.start import chosen_client, in_this_process, start
 from chunkfold.running.streaming import Sink
-from chunkfold.settings import most_requests
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.data_arrays import is_held
 
@@ -37,6 +37,7 @@ def reduce(
     op: Op | Sequence[Op] = DEFAULT,
     *,
     labels: bool = False,
+    compute: bool = True,
     client: Client | None = None,
     on_event: OnEvent | None = None,
     **options: Unpack[Keywords],
@@ -56,9 +57,14 @@ def reduce(
     labels
         Return a `Result`: values with the names of their axes, coordinates, attributes and units.
         Results of groups are such anyway.
+    compute
+        False: plan only, and return an array of Dask's that whoever computes it carries the plan
+        out with; or xarray's of one, where the source is xarray's, with `labels`, and of groups.
+        `docs/results.md` says how.
     client
         Cluster to run on: None takes the current distributed client if there is one, else this
         process and its first device.
+        With `compute=False` it is planned for that one's workers.
     on_event
         Called with each event of the run.
 
@@ -75,8 +81,12 @@ def reduce(
     if is_held(source, "Dataset"):
         from chunkfold.xarray import reduce_dataset
 
-        return reduce_dataset(source, op, client=client, on_event=on_event, **options)
-    run = _started(source, op, options, client, on_event)
+        given: dict[str, Any] = {"client": client, "on_event": on_event, **options}
+        return reduce_dataset(source, op, compute=compute, **given)
+    asked = _told(source, op, options)
+    if not compute:
+        return lazily(asked, client, on_event, labels=labels)
+    run = start(asked, client, on_event)
     return run.labelled() if labels else run.result()
 
 
@@ -106,7 +116,7 @@ def submit(
     client, on_event
         As `reduce`.
     """
-    return _started(source, op, options, client, on_event)
+    return start(_told(source, op, options), client, on_event)
 
 
 @with_options
@@ -153,15 +163,7 @@ def plan(
         terms, able = found.terms, list(found.devices)
     else:  # a plan is made where there is no device, too
         able = [device] if isinstance(device, Device) else _first(device)
-        terms = Terms(
-            workers=workers,
-            threads=threads,
-            readers=readers_each(workers),
-            requests=max(1, most_requests() // workers),
-            memory_limit=memory_limit or memory_each(workers),
-            fp64=all(one.fp64 for one in able),
-            buffer_bytes=min((one.max_alloc_bytes for one in able), default=None),
-        )
+        terms = Terms.of_this_host(able, workers, threads, memory_limit)
     if isinstance(request, Plan):
         made = fitted(request, terms)
     else:
@@ -176,7 +178,7 @@ def _first(device: str | None) -> list[Device]:
 def _asked(source: Any, op: Op | Sequence[Op], options: Keywords) -> Request | Plan:
     """Return what is asked for: of a plan, or what is to become one, what it was made of."""
     if not isinstance(source, (Request, Plan)):
-        return asked(source, options_of(op, options))
+        return asking.asked(source, options_of(op, options))
     given = [*(["op"] if op is not DEFAULT else []), *options]
     if given:
         raise PlanError(
@@ -190,17 +192,11 @@ def stream(
     request: Request, sink: Sink, *, client: Client | None = None, on_event: OnEvent | None = None
 ) -> Run:
     """Start a reduction whose results go to a sink, tile by tile; otherwise as `submit`."""
-    return _started(replace(request, streams=True), DEFAULT, {}, client, on_event, sink)
+    return start(_told(replace(request, streams=True), DEFAULT, {}), client, on_event, sink)
 
 
-def _started(
-    source: Any,
-    op: Op | Sequence[Op],
-    options: Keywords,
-    client: Client | None,
-    on_event: OnEvent | None,
-    sink: Sink | None = None,
-) -> Run:
+def _told(source: Any, op: Op | Sequence[Op], options: Keywords) -> Request | Plan:
+    """Return what is asked for, once it was said what results will not show."""
     found = _asked(source, op, options)
     request = request_of(found)
     unpacks = bool(request.options.mask_and_scale)
@@ -212,4 +208,4 @@ def _started(
     for told in (depends_on_order_of(folded, value) for value in (np.nan, -0.0)):
         if told:
             warnings.warn(told, LawsWarning, stacklevel=3)
-    return start(found, client, on_event, sink)
+    return found

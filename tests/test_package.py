@@ -100,6 +100,7 @@ ROOMS = {
         "stores", "decoding", "sources", "planning", "results", "reading", "worker", "cluster",
         "running",
     ),
+    "workflows": ("report", "job", "cli"),
 }  # fmt: skip
 """Folders of a layer: each imports those before it alone."""
 FRONT = ("__init__.py", "api.py", "covariances.py", "xarray.py")
@@ -148,6 +149,32 @@ def test_rooms_are_in_the_page_on_how_it_works(layer: str):
     listed = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
     rooms = [name for name in ROOMS[layer] if name not in ("ladder", "bench")]
     assert [name for name in listed if name in rooms] == rooms
+
+
+WRITERS = {"as_zarr.py", "groups.py", "normalize.py", "sample.py"}
+"""Modules of workflows/ that write Zarr, and so know zarr-python."""
+PEERS = {"demo.py"}
+"""Those that read as people do without chunkfold, to compare."""
+
+
+def test_arrays_of_zarr_are_touched_by_sources_alone():
+    rooms = ROOMS["pipeline"]
+    behind = [ROOT / "pipeline" / one for one in rooms[rooms.index("sources") + 1 :]]
+    own = [path for folder in behind for path in sorted(folder.rglob("*.py"))]
+    own += (path for path in (ROOT / "pipeline").glob("*.py"))
+    for path in [*own, *sources("workflows")]:
+        if path.name in PEERS:
+            continue
+        if any(module.partition(".")[0] == "zarr" for module in imported(path)):
+            assert path.name in WRITERS, f"{path.name} imports zarr"
+        for node in ast.walk(ast.parse(path.read_text())):
+            named = node.names if isinstance(node, ast.ImportFrom) else ()
+            assert "AnyArray" not in {one.name for one in named}, path
+            if isinstance(node, ast.Attribute) and node.attr == "array":
+                # NumPy's function, Dask's module, and the name of an array in what is told of it.
+                holder = node.value.id if isinstance(node.value, ast.Name) else ""
+                told = holder in ("np", "chunk") or (holder, path.name) == ("self", "bad_chunks.py")
+                assert told, f"{path.name}:{node.lineno} takes {ast.unparse(node)}"
 
 
 def test_the_public_names_are_these():

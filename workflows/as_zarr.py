@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zarr
+from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
 from chunkfold.results.companions import COORDINATES, Companions
+from chunkfold.results.coordinates import Beside
 from chunkfold.results.results import OWN_AXES, Results
 from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import refuse_taken_results
@@ -71,9 +74,26 @@ def _write_companions(group: zarr.Group, along: Companions) -> None:
     """Write what comes along with the results in a group."""
     for one in along.all:
         if one.name not in group:
-            one.write(group)
+            _write_beside(group, one)
     if along.declared:
         group.attrs[COORDINATES] = " ".join(along.declared)
+
+
+def _write_beside(group: zarr.Group, one: Beside) -> None:
+    """Write an array that comes along into a group, by its name."""
+    one = one.averaged() if any(one.windows) else one
+    values = np.asarray(one.values)
+    # NumPy has no dtype for texts of any length, or knows it as one of objects.
+    texts = all(isinstance(value, str) for value in values.flat)
+    dtype: Any = VariableLengthUTF8() if texts else VariableLengthBytes()
+    made = group.create_array(
+        one.name,
+        shape=values.shape,
+        dtype=dtype if values.dtype.kind == "O" else values.dtype,
+        attributes=one.attributes,
+        dimension_names=list(one.axes),
+    )
+    made[...] = values
 
 
 def check_results(out: str | Path, options: Options) -> None:

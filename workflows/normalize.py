@@ -205,7 +205,7 @@ def apply(
     why = found.why_not
     if why:
         raise PlanError(f"{opened.name}: {why}; nothing was written")
-    array, shape = opened.array, [1] * len(opened.shape)
+    shape = [1] * len(opened.shape)
     if found.channels is not None:
         there = opened.shape[found.channels] if found.channels < len(shape) else 0
         if there != len(found.offset):
@@ -219,9 +219,9 @@ def apply(
     with staged(out, overwrite=overwrite) as made:
         target = zarr.create_array(
             str(made),
-            shape=array.shape,
-            chunks=array.chunks,
-            shards=array.shards,
+            shape=opened.shape,
+            chunks=opened.chunks,
+            shards=opened.shards,
             dtype=made_of,
             attributes=carried_attributes(
                 [opened], Quantity(), made_of, unpacked=found.mask_and_scale
@@ -230,8 +230,8 @@ def apply(
             dimension_names=axis_names(opened, range(len(shape))),
         )
         # Whole objects at a time: two writers of one shard would undo each other's work.
-        boxes = _boxes(array.shape, array.shards or array.chunks)
-        in_window(_Writer(opened.name, array, target, out, offset, scale, packing), boxes)
+        boxes = _boxes(opened.shape, opened.shards or opened.chunks)
+        in_window(_Writer(opened, target, out, offset, scale, packing), boxes)
     return zarr.open_array(str(out), mode="r")
 
 
@@ -239,8 +239,7 @@ def apply(
 class _Writer:
     """Writes boxes of normalized values."""
 
-    name: str
-    array: Any
+    source: Source
     target: Any
     out: str | Path
     """Where it goes when it is whole."""
@@ -257,12 +256,12 @@ class _Writer:
         except Exception as error:
             place = ", ".join(f"{along.start}:{along.stop}" for along in box)
             raise ChunkError(
-                f"{self.name}: [{place}] cannot be read, or not written "
+                f"{self.source.name}: [{place}] cannot be read, or not written "
                 f"({type(error).__name__}: {error})"
             ) from error
 
     def _write(self, box: Box) -> None:
-        values = self.array[box]
+        values = self.source.part(box)
         if self.packing is not None:
             values = self.packing.values(values)
         part = tuple(
@@ -276,7 +275,7 @@ class _Writer:
 
 def _boxes(shape: Sequence[int], lengths: Sequence[int]) -> Iterator[Box]:
     along = (
-        [slice(at, min(at + step, n)) for at in range(0, n, step)]
+        [slice(at, min(at + step, n), 1) for at in range(0, n, step)]
         for n, step in zip(shape, lengths, strict=True)
     )
     return itertools.product(*along)

@@ -136,6 +136,37 @@ class Statistic:
             )
         return False
 
+    def like(self, accumulator: Accumulator) -> np.ndarray:
+        """Return the result of one output as it would be, but for its values.
+
+        Raises
+        ------
+        MonoidError
+            If that depends on what is folded.
+        """
+        shapes = []
+        for number in (0, 1):  # also as if the counters of tables had counted
+            arrays = dict(zero_partial(accumulator, 1).arrays)
+            counters = [one.name for one in accumulator.tables if one.field.limbs is None]
+            counts = (self.present, None if self.chooser is None else self.chooser.count)
+            present = [name for name in counts if name is not None]
+            arrays |= {name: np.full_like(arrays[name], number) for name in counters}
+            arrays |= {name: np.ones_like(arrays[name]) for name in present}
+            part = Partial(arrays, count=1)
+            if (chooser := self.chooser) is not None and self.monoid.choice is not None:
+                keys = arrays[self.slots[self.monoid.choice.key]]
+                found = np.zeros((*chooser.wanted(part).shape, 2), keys.dtype)
+                part = replace(part, chosen={self.name: found})
+            with np.errstate(all="ignore"):
+                shapes.append(self.finish(part))
+        nothing, something = shapes
+        if (nothing.shape, nothing.dtype) != (something.shape, something.dtype):
+            raise MonoidError(
+                f"how many values a result of {self.name!r} has depends on the data"
+                + "; give it edges" * ("histogram" in self.name or "density" in self.name)
+            )
+        return something
+
     def further(
         self, partial: Partial, shape: tuple[int, ...] = (), axes: tuple[int, ...] = ()
     ) -> Further | None:

@@ -10,8 +10,8 @@ import numpy as np
 
 BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
-CARRIED_BYTES = 64 << 20
-"""Most of a block that brings what it reads."""
+DATA_BYTES = 64 << 20
+"""Most of a block that brings what it reads: a client and a worker hold it."""
 RESULT_BYTES = 32 << 20
 """Most results of a block, where these leave as they come."""
 TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
@@ -51,7 +51,7 @@ def cut_blocks(
     workers: int,
     partial_bytes: int,
     *,
-    carried: bool = False,
+    with_data: bool = False,
     results: float = 0,
     whole: bool = False,
 ) -> tuple[Block, ...]:
@@ -67,8 +67,8 @@ def cut_blocks(
         Among whom blocks are to be shared.
     partial_bytes
         What a block leaves of a tile.
-    carried
-        Whether blocks bring what they read, so that it is in a client's and a worker's memory.
+    with_data
+        Whether blocks bring what they read, rather than read it themselves.
     results
         Bytes that a block leaves for each that it costs, where results leave as they come.
     whole
@@ -76,7 +76,7 @@ def cut_blocks(
     """
     least, most = BLOCK_BYTES
     most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
-    most = min(most, CARRIED_BYTES) if carried else most
+    most = min(most, DATA_BYTES) if with_data else most
     most = min(most, int(RESULT_BYTES / results)) if results else most
     each = BLOCKS_PER_WORKER if workers > 1 else 1
     of_tiles = costs.sum(axis=1)

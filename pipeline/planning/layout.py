@@ -280,6 +280,13 @@ class Layout:
         """Return the number of outputs of a tile."""
         return math.prod(self.tile_shape(tile))
 
+    def outputs_along(self, axis: int) -> np.ndarray:
+        """Return how many outputs each tile has along a kept axis: int64."""
+        own = self.axes[axis]
+        if own.split:
+            return np.ones(own.outputs, np.int64)
+        return np.asarray(-(-own.lengths // (own.window or 1)))
+
     def elements_along(self, axis: int, piece: Piece, outputs: slice) -> slice:
         """Return which elements of a piece some of its tile's outputs are made of, along an axis.
 

@@ -193,7 +193,7 @@ def _planned(
     readers = READERS[1] if remote else terms.readers
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs = _costs(layout, accumulator, stored, groups)
-    carried = not all(source.travels for source in sources)
+    with_data = not all(source.travels for source in sources)
     leaving = result_bytes(request, layout) if request.streams else 0
     blocks = (
         cut_blocks(
@@ -201,7 +201,7 @@ def _planned(
             stored.absent,
             terms.workers,
             partial_bytes,
-            carried=carried,
+            with_data=with_data,
             results=leaving / max(1.0, float(costs.sum())),
             whole=request.keeping,
         )

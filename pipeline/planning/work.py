@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,15 +16,15 @@ from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.fold import Run
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.finishing import Finishing
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.tiles import TileFinishing
 from chunkfold.settings import retry_seconds
-from chunkfold.sources.dask_graph import Division, Own
-from chunkfold.sources.dask_source import with_tasks
+from chunkfold.sources.dask_division import Division, Own
+from chunkfold.sources.dask_source import DaskSource, with_keys, with_tasks
 from chunkfold.sources.gathering import covers
 from chunkfold.sources.source import Source
 
@@ -43,8 +43,8 @@ class Constants(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Carried:
-    """What a block brings of sources that do not travel."""
+class BlockData:
+    """What a block has of its sources beside what all blocks of a run have."""
 
     sources: Mapping[int, Source] = field(default_factory=dict)
     """By their numbers among a run's."""
@@ -53,6 +53,30 @@ class Carried:
 
     def __sizeof__(self) -> int:
         return sum(map(sizeof, (*self.sources.values(), *self.tasks.graph.values())))
+
+
+Brings = Callable[[Source], bool]
+"""Whether blocks bring what they read of a source."""
+
+
+def to_workers(source: Source) -> bool:
+    """Whether blocks bring a source to workers: its elements, or which parts of it they read."""
+    return not source.travels or len(source.origins) > 1
+
+
+def to_a_graph(source: Source) -> bool:
+    """Whether blocks bring a source in a graph of Dask's: what is in memory, or Dask's already.
+
+    Other objects of this process are in the graph themselves, and read by its tasks.
+    """
+    return isinstance(source, DaskSource) or (
+        all(one.travels or one.in_memory for one in source.origins) and to_workers(source)
+    )
+
+
+def in_this_process(source: Source) -> bool:
+    """Whether blocks bring a source where they run in the process that has it."""
+    return not source.travels and not source.here
 
 
 @dataclass(frozen=True)
@@ -90,7 +114,7 @@ class Work:
     """What is chosen of the elements of each output, which blocks keep for that."""
     tasks: Division | None = None
     """Dask's, which make chunks of the sources; they do not travel."""
-    finishing: Finishing | None = None
+    finishing: TileFinishing | None = None
     """How tiles are finished where they are whole, if results leave one by one."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
@@ -148,42 +172,21 @@ class Work:
         """Return it with these."""
         return replace(self, keys=constants.keys, held=constants.held)
 
-    def travelling(self) -> Work:
-        """Return it without sources that blocks bring to workers: see `Source.travels`."""
-        sources = (one if one.travels else one.parted(()) for one in self.sources)
+    def common(self, brings: Brings = to_workers) -> Work:
+        """Return what all blocks have: nothing of sources that these bring."""
+        sources = (one.parted(()) if brings(one) else one for one in self.sources)
         return replace(self, sources=tuple(sources), tasks=None)
 
-    def carried(self, block: Block, *, here: bool = False) -> Carried:
-        """Return what a block brings of sources that do not travel.
-
-        `here` tells whether it runs in this process, to which nobody brings what is in its memory.
-        """
-        brought = {
-            number: source
-            for number, source in enumerate(self.sources)
-            if not source.travels and not (here and source.here)
-        }
+    def data_of(self, block: Block, brings: Brings = to_workers) -> BlockData | None:
+        """Return what a block brings; None if that is nothing."""
+        brought = {n: source for n, source in enumerate(self.sources) if brings(source)}
         if not brought:
-            return Carried()
+            return None
         regions = partial(regions_of, self.layout, block)
         parts = {n: source.parted(regions(source)) for n, source in brought.items()}
-        return Carried(parts, Own() if self.tasks is None else self.tasks.own(block.number))
+        return BlockData(parts, Own() if self.tasks is None else self.tasks.own(block.number))
 
-    def of_block(self, block: Block | None) -> Work:
-        """Return it as it travels with a block, or with a combine: without what that never reads.
-
-        Of several sources that are one, a block reads of few.
-        """
-        if all(len(source.origins) == 1 for source in self.sources):
-            return self
-
-        def regions(source: Source) -> list[tuple[slice, ...]]:
-            return [] if block is None else regions_of(self.layout, block, source)
-
-        sources = (one.parted(regions(one)) if one.travels else one for one in self.sources)
-        return replace(self, sources=tuple(sources))
-
-    def carrying(self, sources: Mapping[int, Source]) -> Work:
+    def with_sources(self, sources: Mapping[int, Source]) -> Work:
         """Return it with sources that a block brought, by their numbers."""
         return replace(self, sources=tuple(sources.get(n, s) for n, s in enumerate(self.sources)))
 
@@ -199,7 +202,15 @@ class Work:
     def of(cls, run: str, plan: Plan) -> Work:
         """Return what a plan's blocks have in common."""
         regions = (partial(regions_of, plan.layout, block) for block in plan.blocks)
-        sources, tasks = with_tasks(plan.sources, regions)
+        return cls._of(run, plan, *with_tasks(plan.sources, regions))
+
+    @classmethod
+    def in_graph(cls, run: str, plan: Plan) -> Work:
+        """Return the same for a graph of Dask's, in which the chunks of its arrays are results."""
+        return cls._of(run, plan, tuple(map(with_keys, plan.sources)), None)
+
+    @classmethod
+    def _of(cls, run: str, plan: Plan, sources: tuple[Source, ...], tasks: Division | None) -> Work:
         return cls(
             run,
             sources,
@@ -219,7 +230,7 @@ class Work:
             plan.held,
             plan.choosers,
             tasks,
-            Finishing.of(plan) if plan.request.streams else None,
+            TileFinishing.of(plan) if plan.request.streams else None,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chunkfold.kernels import Device
-from chunkfold.planning.staffing import READERS
+from chunkfold.planning.staffing import READERS, memory_each, readers_each
 from chunkfold.settings import most_requests
 
 
@@ -26,6 +27,21 @@ class Terms:
     """Whether every device has float64."""
     buffer_bytes: int | None = None
     """Most of one buffer that every device has room for, if it is known."""
+
+    @classmethod
+    def of_this_host(
+        cls, devices: Sequence[Device], workers: int, threads: int, memory_limit: int | None
+    ) -> Terms:
+        """Return those of so many workers that share this host, on the first of its devices."""
+        return cls(
+            workers=workers,
+            threads=threads,
+            readers=readers_each(workers),
+            requests=max(1, most_requests() // workers),
+            memory_limit=memory_limit or memory_each(workers),
+            fp64=all(one.fp64 for one in devices),
+            buffer_bytes=min((one.max_alloc_bytes for one in devices), default=None),
+        )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from chunkfold.results.result import as_array
 
 if TYPE_CHECKING:
     import xarray
@@ -23,7 +23,7 @@ def array_of(result: Result) -> xarray.DataArray | xarray.Dataset:
         fields: xarray.Dataset = xr.Dataset(made)
         return fields
     coords = {name: _variable(one) for name, one in result.coordinates.items()}
-    values = np.asarray(result.values)
+    values = as_array(result.values)
     array: xarray.DataArray = xr.DataArray(
         values, coords, result.dims, result.name, dict(result.attrs)
     )
@@ -39,7 +39,7 @@ def dataset_of(results: Mapping[str, Result], along: Mapping[str, Coordinate]) -
     made: dict[str, Any] = {}
     for one in results.values():
         for name, part in (one.parts or {one.name: one}).items():
-            made[name.replace("/", "_")] = (part.dims, np.asarray(part.values), dict(part.attrs))
+            made[name.replace("/", "_")] = (part.dims, as_array(part.values), dict(part.attrs))
     coords = {name: _variable(one) for name, one in along.items() if name not in made}
     dataset: xarray.Dataset = xr.Dataset(made, coords)
     return dataset

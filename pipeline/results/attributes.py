@@ -11,11 +11,12 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Packing
-from chunkfold.results.quantities import Kind, Quantity, units_of
+from chunkfold.results.quantities import ON_SCALE, Kind, Quantity, units_of
 from chunkfold.sources.cf_packing import MISSING, SCALING, Measured, packing_of
 
-_SCALE = (Kind.ELEMENT, Kind.LEVEL)
-_SAME = (*_SCALE, Kind.DIFFERENCE, Kind.TOTAL)
+_ORDERED = (Kind.ELEMENT, Kind.RANK)
+"""Results that depend on which of two elements is the greater."""
+_SAME = (*ON_SCALE, Kind.DIFFERENCE, Kind.TOTAL)
 
 
 HOLDS: Mapping[str, Collection[Kind]] = MappingProxyType(
@@ -26,9 +27,9 @@ HOLDS: Mapping[str, Collection[Kind]] = MappingProxyType(
         "short_name": (*_SAME, Kind.SQUARED),
         "description": (*_SAME, Kind.SQUARED),
         "title": (*_SAME, Kind.SQUARED),
-        "units_metadata": _SCALE,
-        "calendar": _SCALE,
-        "positive": _SCALE,
+        "units_metadata": ON_SCALE,
+        "calendar": ON_SCALE,
+        "positive": ON_SCALE,
         "flag_values": (Kind.ELEMENT,),
         "flag_masks": (Kind.ELEMENT, Kind.BITS),
         "flag_meanings": (Kind.ELEMENT, Kind.BITS),
@@ -159,9 +160,9 @@ def _packing(sources: Sequence[Measured], kind: Kind, *, unpacked: bool) -> dict
         packing = packing_of(source) or Packing()
     except PlanError:  # attributes say nothing that can be read
         return None if given or "_Unsigned" in attributes else {}
-    if packing.stored is not None or (given and packing.scale < 0 and kind is Kind.ELEMENT):
+    if packing.stored is not None or (given and packing.scale < 0 and kind in _ORDERED):
         return None
-    if not given or kind in (Kind.ELEMENT, Kind.LEVEL):
+    if not given or kind in ON_SCALE:
         return given
     if kind is Kind.DIFFERENCE:
         given.pop("add_offset", None)

@@ -15,10 +15,10 @@ from chunkfold.results.coordinates import (
     Beside,
     Kept,
     beside,
-    group_attributes,
     opened_beside,
     read_or_left_out,
 )
+from chunkfold.sources.neighbours import group_attributes
 
 COORDINATES = "coordinates"
 """The attribute that names coordinates of several axes, or of none."""
@@ -113,7 +113,7 @@ class Companions:
         if _HORIZONTAL.fullmatch(axis):
             return True
         found = opened_beside(self._kept, axis)
-        said = "" if found is None else str(found.attrs.get("standard_name"))
+        said = "" if found is None else str(found.attributes.get("standard_name"))
         return bool(_HORIZONTAL.fullmatch(said))
 
 

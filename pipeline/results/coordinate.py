@@ -48,6 +48,6 @@ def _averaged(one: Beside, values: np.ndarray) -> np.ndarray:
     if values.dtype.kind != "O":
         return averaged(values, one.windows)
     calendar = str(one.attributes.get("calendar", "standard"))
-    found = dates(one.averaged(), str(one.attributes.get("units")), calendar)
+    found = dates(np.asarray(one.averaged().values), str(one.attributes.get("units")), calendar)
     assert found is not None  # as it was for what is averaged
     return found

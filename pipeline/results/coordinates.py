@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import re
-import struct
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
-import zarr
-from zarr.dtype import VariableLengthBytes, VariableLengthUTF8
 
 from chunkfold.errors import SourceError
 from chunkfold.grid import Axis
@@ -23,12 +18,9 @@ from chunkfold.positions import crossed, index_of
 from chunkfold.results.attributes import of_a_part
 from chunkfold.results.averages import averaged
 from chunkfold.sources.axis_names import axis_names
-from chunkfold.sources.cf_packing import MISSING, packing_of
-from chunkfold.sources.h5_opening import group_attributes_of
-from chunkfold.sources.h5_source import H5Source
-from chunkfold.sources.opening import open_beside, open_node
+from chunkfold.sources.cf_packing import MISSING
+from chunkfold.sources.neighbours import Neighbour, neighbour
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import AnyArray, ZarrSource
 from chunkfold.stores.remote import message_of
 
 _NUMBERS = "biufmM"
@@ -75,7 +67,7 @@ class Beside:
 
     name: str
     axes: tuple[str, ...]
-    array: AnyArray
+    found: Neighbour
     cuts: tuple[slice | np.ndarray, ...]
     """What is selected along each of its axes."""
     attributes: dict[str, Any]
@@ -95,30 +87,14 @@ class Beside:
         """
         # What zarr has no slices for is taken of all that is stored.
         apart = [(cut, slice(None)) if _is_stored(cut) else (slice(None), cut) for cut in self.cuts]
-        stored = np.asarray(self.array[tuple(cut for cut, _ in apart)])
+        stored = self.found.read([cut for cut, _ in apart])
         return replace(self, values=crossed(stored, [cut for _, cut in apart]))
 
-    def averaged(self) -> np.ndarray:
-        """Return the means of what is stored, of that which is not missing, where windows are."""
-        return averaged(_numbers(self), self.windows)
-
-    def write(self, group: zarr.Group) -> None:
-        """Write it into a group, by its name; means of what is not missing, where windows are."""
-        values, attributes = np.asarray(self.values), self.attributes
-        if any(self.windows):
-            values = self.averaged()
-            attributes = {key: said for key, said in attributes.items() if key not in _OF_INTEGERS}
-        # NumPy has no dtype for texts of any length, or knows it as one of objects.
-        texts = all(isinstance(value, str) for value in values.flat)
-        dtype: Any = VariableLengthUTF8() if texts else VariableLengthBytes()
-        made = group.create_array(
-            self.name,
-            shape=values.shape,
-            dtype=dtype if values.dtype.kind == "O" else values.dtype,
-            attributes=attributes,
-            dimension_names=list(self.axes),
-        )
-        made[...] = values
+    def averaged(self) -> Beside:
+        """Return it with the means of what is stored, of that which is not missing."""
+        attributes = {key: told for key, told in self.attributes.items() if key not in _OF_INTEGERS}
+        means = averaged(_numbers(self), self.windows)
+        return replace(self, values=means, attributes=attributes)
 
 
 def _is_stored(cut: slice | np.ndarray) -> bool:
@@ -136,8 +112,8 @@ def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False)
     found = opened_beside(kept, name)
     if found is None:
         return None
-    axes = (name,) if name in kept.along else tuple(ZarrSource(found, name).dims or ())
-    if len(axes) != found.ndim or len(set(axes)) != len(axes):
+    axes = (name,) if name in kept.along else found.dims
+    if len(axes) != len(found.shape) or len(set(axes)) != len(axes):
         return None
     cuts, windows, whole = [], list[int](), True
     for axis, length in zip(axes, found.shape, strict=True):
@@ -150,14 +126,14 @@ def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False)
         whole &= isinstance(shown, range) and shown == range(length)
         windows.append(0 if n is None else kept.axes[n].window)
         cuts.append(index_of(shown))
-    if any(windows) and not (averages and found.dtype.kind in _NUMBERS):
+    if any(windows) and not (averages and found.array.dtype.kind in _NUMBERS):
         return None
-    attributes = _attributes(found, whole=whole and not any(windows))
+    attributes = of_a_part(found.attributes, whole=whole and not any(windows))
     along = tuple(map(str, axes))
     return Beside(name, along, found, tuple(cuts), attributes, windows=tuple(windows))
 
 
-def opened_beside(kept: Kept, name: str) -> AnyArray | None:
+def opened_beside(kept: Kept, name: str) -> Neighbour | None:
     """Open an array beside a source; None, with a warning if one is there, if it is not to be read.
 
     Results are worth more.
@@ -165,29 +141,10 @@ def opened_beside(kept: Kept, name: str) -> AnyArray | None:
     if not _PLAIN.fullmatch(name):
         return None
     try:
-        return open_beside(kept.source, name)
+        return neighbour(kept.source, name)
     except SourceError as error:
         _leave_out(kept, name, error)
         return None
-
-
-def group_attributes(source: Source) -> Mapping[str, Any]:
-    """Return the attributes of the group that a source is in; none if it cannot be opened."""
-    try:
-        if isinstance(source, H5Source):
-            return group_attributes_of(source)
-        if not isinstance(source, ZarrSource):
-            return {}
-        array, address = source.array, (source.local_path or source.address or "").rstrip("/")
-        if array.path:
-            above = str(PurePosixPath(array.path).parent)
-            found = zarr.open_group(array.store, path="" if above == "." else above, mode="r")
-            return found.attrs.asdict()
-        folder = address.rpartition("/")[0]
-        node = open_node(folder) if folder else None
-        return {} if node is None else node.attrs.asdict()
-    except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often none is there
-        return {}
 
 
 def read_or_left_out(kept: Kept, one: Beside) -> Beside | None:
@@ -212,24 +169,9 @@ def _leave_out(kept: Kept, name: str, error: Exception) -> None:
 def _numbers(one: Beside) -> np.ndarray:
     """Return stored numbers that may be averaged: floats that are NaN where one is missing."""
     values = np.asarray(one.values)
-    packing = packing_of(ZarrSource(one.array, one.name)) if values.dtype.kind in "iuf" else None
+    packing = one.found.packing if values.dtype.kind in "iuf" else None
     if packing is None:
         return values
     held = values.view(packing.stored_dtype(values.dtype))
     missing = np.isin(held, np.array(packing.missing, held.dtype))
     return np.where(missing, np.nan, held) if missing.any() else held
-
-
-def _attributes(array: AnyArray, *, whole: bool) -> dict[str, Any]:
-    """Return the attributes that a part of an array has in format 3.
-
-    What format 2 calls missing by its fill value is named by one, as xarray writes it.
-    """
-    attributes, fill = of_a_part(array.attrs.asdict(), whole=whole), array.fill_value
-    if array.metadata.zarr_format == 2 and fill is not None and "_FillValue" not in attributes:
-        if array.dtype.kind in "iu":
-            attributes["_FillValue"] = int(fill)
-        if array.dtype.kind == "f":
-            packed = struct.pack("<d", float(fill))
-            attributes["_FillValue"] = base64.standard_b64encode(packed).decode()
-    return attributes

@@ -7,8 +7,6 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.results.coordinates import Beside
 from chunkfold.results.dates import dates
-from chunkfold.sources.cf_packing import packing_of
-from chunkfold.sources.zarr_source import ZarrSource
 
 
 def decoded(one: Beside) -> np.ndarray:
@@ -21,7 +19,7 @@ def decoded(one: Beside) -> np.ndarray:
     if stored.dtype.kind not in "iuf":
         return stored if stored.dtype.kind in "bcmM" else stored.astype(object)
     try:
-        packing = packing_of(ZarrSource(one.array, one.name))
+        packing = one.found.packing
     except PlanError:
         return stored
     values, missing = stored, np.zeros(stored.shape, bool)

@@ -12,7 +12,7 @@ from chunkfold.planning.plan import Plan
 from chunkfold.results.as_xarray import interval_index, needed
 from chunkfold.results.averages import has_means
 from chunkfold.results.coordinate import Coordinate
-from chunkfold.results.result import Result
+from chunkfold.results.result import Result, as_array
 from chunkfold.sources.any_labels import Label
 from chunkfold.sources.cf_packing import Measured
 from chunkfold.sources.data_arrays import DataArrays
@@ -79,7 +79,7 @@ class OfXarray:
             fields = {name.rpartition("/")[2]: one for name, one in result.parts.items()}
             return xr.Dataset({name: self.as_held(one) for name, one in fields.items()})
         values, attrs, name = (
-            np.asarray(result.values),
+            as_array(result.values),
             dict(result.attrs),
             self.held.arrays[0].name,
         )

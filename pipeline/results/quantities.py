@@ -21,11 +21,16 @@ class Kind(Enum):
 
     ELEMENT = "some of the elements themselves"
     LEVEL = "on the scale of the elements, but none of them"
+    RANK = "on that scale too, and between elements by their order, which a negative scale turns"
     DIFFERENCE = "how far apart elements are: of dates it is a time"
     TOTAL = "amounts put together: dates and degrees Celsius have none"
     SQUARED = "differences or amounts multiplied by themselves"
     BITS = "bits of the elements"
     OTHER = "another quantity: a number of elements, a position, a truth, a product"
+
+
+ON_SCALE = (Kind.ELEMENT, Kind.LEVEL, Kind.RANK)
+"""Of results that are measured as elements are."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Quantity:
     @property
     def named(self) -> bool:
         """Whether the elements' name is theirs too: as it is, or by what `cell_methods` say."""
-        return self.kind in (Kind.ELEMENT, Kind.LEVEL) or self.method is not None
+        return self.kind in ON_SCALE or self.method is not None
 
 
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
@@ -72,7 +77,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "mode": Quantity(Kind.ELEMENT, "mode"),
         "nunique": Quantity(),
         "approx_nunique": Quantity(),
-        "quantile": Quantity(Kind.LEVEL),
+        "quantile": Quantity(Kind.RANK),
         "weighted_sum": Quantity(),
         "weighted_mean": Quantity(Kind.LEVEL, "mean"),
         "weighted_var": Quantity(Kind.SQUARED, "variance"),
@@ -122,7 +127,7 @@ def units_of(kind: Kind, units: Any) -> Any:
     >>> [units_of(Kind.TOTAL, one) for one in ("days since 2000-01-01", "degC", "m s-1")]
     [None, None, 'm s-1']
     """
-    if kind in (Kind.ELEMENT, Kind.LEVEL):
+    if kind in ON_SCALE:
         return units
     if kind not in (Kind.DIFFERENCE, Kind.TOTAL):
         return None

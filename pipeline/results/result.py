@@ -12,6 +12,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.shown import as_html, as_text
+from chunkfold.sources.dask_source import is_dask
 
 if TYPE_CHECKING:
     import xarray
@@ -28,8 +29,8 @@ class Result(NDArrayOperatorsMixin):
     name: str
     """The reduction's."""
     values: Any
-    """A NumPy scalar or array; of records, where a reduction has several results for each output.
-    """
+    """A NumPy scalar or array, or an array of Dask's; of records, where a reduction has several
+    results for each output."""
     dims: tuple[str, ...]
     """Names of its axes; "dim_0" and so on of those that have no name of their own."""
     attrs: Mapping[str, Any]
@@ -56,7 +57,8 @@ class Result(NDArrayOperatorsMixin):
     @property
     def dtype(self) -> np.dtype:
         """The values' dtype."""
-        return np.asarray(self.values).dtype
+        dtype: np.dtype = as_array(self.values).dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,7 +73,7 @@ class Result(NDArrayOperatorsMixin):
     @property
     def size(self) -> int:
         """The number of values."""
-        return int(np.size(self.values))
+        return int(as_array(self.values).size)
 
     def as_xarray(self) -> xarray.DataArray | xarray.Dataset:
         """Return it as xarray has it, coordinates and attributes too: a Dataset of records' fields.
@@ -135,6 +137,11 @@ class Result(NDArrayOperatorsMixin):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def as_array(values: Any) -> Any:
+    """Return values as an array: NumPy's, or Dask's where nobody has computed them."""
+    return values if is_dask(values) else np.asarray(values)
 
 
 def filled(names: Sequence[str | None]) -> tuple[str, ...]:

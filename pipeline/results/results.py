@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planning.plan import Plan
+from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
@@ -19,9 +20,10 @@ from chunkfold.results.dates import are_beyond
 from chunkfold.results.labels import Labels, Stored
 from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
-from chunkfold.results.result import Result, filled
+from chunkfold.results.result import Result, as_array, filled
 from chunkfold.selections import shown
 from chunkfold.sources.coordinate_places import sel_text
+from chunkfold.sources.dask_source import is_dask
 from chunkfold.sources.source import Source
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class Results(Mapping[str, Result]):
 
     plan: Plan
     found: Mapping[str, Any]
-    """NumPy scalars or arrays, by op."""
+    """NumPy scalars or arrays, or Dask's arrays, by op."""
 
     def __getitem__(self, op: str) -> Result:
         return self._made[op]
@@ -155,7 +157,7 @@ class Results(Mapping[str, Result]):
         return {op: self._result(op, values) for op, values in self.found.items()}
 
     def _result(self, op: str, values: Any) -> Result:
-        array = np.asarray(values)
+        array = as_array(values)
         fields = array.dtype.names or ()
         parts = {f"{op}/{field}": self._field(op, field, array) for field in fields}
         named = partial(self._labelled, op, values)
@@ -163,7 +165,8 @@ class Results(Mapping[str, Result]):
 
     def _field(self, op: str, field: str, records: np.ndarray) -> Result:
         """Take a field of records; one that is the same for every output comes once."""
-        part, name = np.ascontiguousarray(records[field]), f"{op}/{field}"
+        part, name = records[field], f"{op}/{field}"
+        part = part if is_dask(part) else np.ascontiguousarray(part)
         if _are_bins(records.dtype) and records.ndim > 1 and field in ("left", "right"):
             part = part.reshape(-1, records.shape[-1])[0]
         own = part.ndim < records.ndim
@@ -189,7 +192,7 @@ class Results(Mapping[str, Result]):
         """Return the names of a result's axes, if they have names; None for those without."""
         op = result.name.partition("/")[0]
         own = result.ndim < np.ndim(self.found[op])  # the same for every output
-        return self._names(op, np.asarray(result.values), own=own)
+        return self._names(op, as_array(result.values), own=own)
 
     def _names(self, op: str, value: np.ndarray, *, own: bool = False) -> list[str | None] | None:
         names: list[str | None] | None = [] if own else self.dims
@@ -210,14 +213,15 @@ class Results(Mapping[str, Result]):
             unpacked=bool(self.plan.options.mask_and_scale),
             reduced=self.names_of(reduced) if reduced else [],
         )
-        if are_beyond(value, attributes.get("units")):
+        # Of what is not computed nobody knows.
+        if not is_dask(value) and are_beyond(value, attributes.get("units")):
             attributes = {key: said for key, said in attributes.items() if key not in _OF_DATES}
         return attributes
 
     def _is_own(self, op: str) -> bool:
         """Whether a reduction is none that comes with chunkfold, though it may be called so."""
         named = [one for one in self.plan.options.monoids if one.name == op]
-        values = np.asarray(self.found[op])
+        values = as_array(self.found[op])
         return any(not is_known(one) for one in named) and not _are_bins(values.dtype)
 
     def _alive(self) -> list[int]:
@@ -225,6 +229,18 @@ class Results(Mapping[str, Result]):
 
     def _reduced(self) -> list[int]:
         return [n for n in self._alive() if n in self.plan.layout.reduced]
+
+
+def in_order(plan: Plan, values: Any) -> Any:
+    """Give results the order that was asked for along each axis: they are folded as stored."""
+    layout, grouping = plan.layout, plan.grouping
+    for at, n in enumerate(Results(plan, {}).axes):
+        order = layout.axes[n].order
+        if order is None or n in layout.reduced:
+            continue
+        several = 0 if grouping is None or n < grouping.first else len(grouping.axes) - 1
+        values = values[(slice(None),) * (at + several) + (index_of(order),)]
+    return values
 
 
 def _are_bins(dtype: np.dtype) -> bool:

@@ -6,22 +6,22 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from dask import threaded
 
+from chunkfold.cluster.watching import Watched
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.staffing import THREADS, memory_each
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import Work, in_this_process
 from chunkfold.planning.workers import Workers
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source
 from chunkfold.stores.h5_files import close_idle
-from chunkfold.worker.computing import Told, brought
+from chunkfold.worker.computing import Told, sources_in
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice, process_device
@@ -30,18 +30,13 @@ Done = Callable[[object], None]
 """Told the outcome of a task: a handle of its result, or an exception."""
 
 
-@dataclass(frozen=True)
-class Watched:
-    """What a look at the workers found."""
+class PartialsLostError(Exception):
+    """Partials that were waited with were lost, and with them what they were made of."""
 
-    nobody: float = 0.0
-    """For how long no worker was heard, in seconds."""
-    late: str = ""
-    """Who has not been heard for a while; empty if everyone was."""
-    removed: Mapping[str, str] = field(default_factory=dict)
-    """Why workers were removed just now, by their addresses."""
-    went_on: bool = False
-    """Whether tasks began or ended that tell nothing themselves."""
+    def __init__(self, lost: Sequence[object]) -> None:
+        super().__init__(f"{len(lost)} partial(s) were lost with their worker")
+        self.lost = lost
+        """Their handles."""
 
 
 class Backend(Protocol):
@@ -60,10 +55,19 @@ class Backend(Protocol):
         """Start a block; `done` is called from any thread. Returns what `release` takes."""
 
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
-        """Start a combine of what earlier tasks left; as `fold`."""
+        """Start a combine of what earlier tasks left; as `fold`.
+
+        Its outcome is a `PartialsLostError` where these are to be made again.
+        """
 
     def gather(self, handle: object) -> Folded:
-        """Fetch a result."""
+        """Fetch a result.
+
+        Raises
+        ------
+        PartialsLostError
+            If it is to be made again.
+        """
 
     def release(self, handles: Sequence[object]) -> None:
         """Let go of results that were combined, or of tasks that nobody waits for any more."""
@@ -126,15 +130,16 @@ class InProcess:
     def _folded(self, block: Block, watch: Watch) -> Folded:
         if self._tasks is None:
             return fold_block(self._owned, "", self._work, block, watch)
-        bring = partial(self._brought, block, Told(self._work.run, watch))
+        bring = partial(self._sources, block, Told(self._work.run, watch))
         folded = fold_block(self._owned, "", self._work, block, watch, bring)
         self._shared.done(block.number)
         return folded
 
-    def _brought(self, block: Block, told: Callable[[], None]) -> Mapping[int, Source]:
-        carried = self._work.carried(block, here=True)
-        results = self._shared.before(block.number, carried.tasks.inputs, told)
-        return brought(carried, results, partial(threaded.get, pool=self._tasks), told)
+    def _sources(self, block: Block, told: Callable[[], None]) -> Mapping[int, Source]:
+        data = self._work.data_of(block, in_this_process)
+        assert data is not None  # or there were no tasks
+        results = self._shared.before(block.number, data.tasks.inputs, told)
+        return sources_in(data, results, partial(threaded.get, pool=self._tasks), told)
 
     def combine(
         self,

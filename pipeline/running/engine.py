@@ -28,7 +28,7 @@ from chunkfold.events import (
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.plan import Plan
-from chunkfold.running.backend import Backend, Done
+from chunkfold.running.backend import Backend, Done, PartialsLostError
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import Attempts
@@ -69,9 +69,10 @@ class Engine:
     """Executes one plan on one backend.
 
     Of each task one attempt is under way at a time. Where a worker is lost or stopped the next one
-    begins, under a number and a key of its own; what an earlier one still brings is dropped.
-    Where results leave as they come, `take` is given each root, by its run of tiles, as soon as it
-    is there, and returns what is to be kept of it.
+    begins, under a number and a key of its own; what an earlier one still brings is dropped. A
+    partial that is lost is made again by Dask, but where the client had brought what it is made of:
+    then the engine begins its blocks anew. Where results leave as they come, `take` is given each
+    root, by its run of tiles, as soon as it is there, and returns what is to be kept of it.
     """
 
     def __init__(
@@ -130,6 +131,21 @@ class Engine:
         ChunkfoldError
             Whatever ended the run.
         """
+        gather = self._backend.gather if self._take is None else _kept
+        gathered: dict[tuple[int, int], Folded] = {}
+        while len(gathered) < len(self._branches):
+            self._make_roots()
+            for tiles in [one for one in self._branches if one not in gathered]:
+                try:
+                    gathered[tiles] = gather(self._roots[tiles])
+                except PartialsLostError:
+                    del self._roots[tiles]
+                    self._make_again(_Node(tiles, self._branches[tiles].tree.levels, 0))
+        roots = [(tiles, gathered[tiles]) for tiles in self._branches]
+        self._check([folded for _, folded in roots])
+        return roots
+
+    def _make_roots(self) -> None:
         while len(self._roots) < len(self._branches):
             if self._cancelled():
                 raise CancelledError(f"run {self._run} was cancelled")
@@ -141,10 +157,6 @@ class Engine:
                 continue
             self._news = True
             self._settle(node, number, outcome)
-        gather = self._backend.gather if self._take is None else _kept
-        roots = [(tiles, gather(self._roots[tiles])) for tiles in self._branches]
-        self._check([folded for _, folded in roots])
-        return roots
 
     def _fill_window(self) -> None:
         while self._waiting and self._folding + len(self._combining) < self._window:
@@ -208,6 +220,9 @@ class Engine:
         if isinstance(outcome, WorkerLostError):
             self._backend.release([attempt.ticket])
             self._try_elsewhere(node, outcome)
+        elif isinstance(outcome, PartialsLostError):
+            self._backend.release([attempt.ticket])
+            self._combine_again(node, outcome.lost)
         elif isinstance(outcome, BaseException):
             raise outcome
         else:
@@ -227,6 +242,30 @@ class Engine:
         else:
             self._waiting.appendleft((node, self._blocks[node]))
 
+    def _combine_again(self, node: _Node, lost: Sequence[object]) -> None:
+        """Keep what is there of a combine's parts, and make the others again."""
+        branch, parts = self._branches[node.tiles], self._combining.pop(node)
+        self._numbers[node] += 1
+        for number, part in zip(branch.tree.children(node.level, node.number), parts, strict=True):
+            if any(part is one for one in lost):
+                self._backend.release([part])
+                self._make_again(_Node(node.tiles, node.level - 1, number))
+            else:
+                branch.ready[node.level - 1, number] = part
+
+    def _make_again(self, node: _Node) -> None:
+        """Begin what a partial was made of: that was let go of."""
+        self._again += 1
+        if not node.level:
+            self._numbers[node] += 1
+            self._waiting.appendleft((node, self._blocks[node]))
+            return
+        below = self._branches[node.tiles].tree.children(node.level, node.number)
+        if len(below) > 1:
+            self._numbers[node] += 1
+        for number in below:
+            self._make_again(_Node(node.tiles, node.level - 1, number))
+
     def _combine(self, node: _Node) -> None:
         self._begin(node, partial(self._backend.combine, self._combining[node]))
 
@@ -235,7 +274,11 @@ class Engine:
         branch = self._branches[node.tiles]
         if node.level == branch.tree.levels:
             if self._take is not None:
-                handle = self._take(node.tiles, self._backend.gather(handle))
+                try:
+                    handle = self._take(node.tiles, self._backend.gather(handle))
+                except PartialsLostError:
+                    self._make_again(node)
+                    return
             self._roots[node.tiles] = handle
             return
         branch.ready[node.level, node.number] = handle

@@ -6,21 +6,19 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from pickle import PickleBuffer
 from typing import Any
 
 import dask
 from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
 from distributed import Client, Future
-from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
 
 from chunkfold.cluster.device_workers import DeviceWorkers
 from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
-from chunkfold.cluster.heartbeat_watch import Watchman
-from chunkfold.cluster.scheduler_calls import SPAN, on_loop, removed, tidied
+from chunkfold.cluster.scheduler_calls import SPAN, on_loop, tidied
+from chunkfold.cluster.watching import Watched, WorkersWatch
 from chunkfold.deadline import awaited, beside, within
 from chunkfold.errors import (
     CancelledError,
@@ -31,17 +29,15 @@ from chunkfold.errors import (
 )
 from chunkfold.events import OnEvent
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import Carried, Constants, Work
+from chunkfold.planning.work import Constants, Work
 from chunkfold.planning.workers import Workers
-from chunkfold.running.backend import Done, Watched
+from chunkfold.running import sending
+from chunkfold.running.backend import Done, PartialsLostError
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
 
-WITHIN_BYTES = 64 << 10
-"""Most of keys, weights and masks, or of what a block brings, that travels within a task: more
-of it goes to a worker ahead."""
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -73,7 +69,9 @@ class OnCluster:
         """The last attempt of each block."""
         self._run = ""
         self._sent: dict[str, _Sent] = {}
-        self._watchman = Watchman(client, self._useful)
+        self._watching = WorkersWatch(client, self._useful, self._give_up)
+        self._gone: dict[str, str] = {}
+        """Why workers were removed that nobody has heard of."""
 
     def listen(self, run: str) -> None:
         """Subscribe to the workers' events: tasks sent within 10 ms of that would wait for it.
@@ -114,7 +112,7 @@ class OnCluster:
         """Remember the run."""
         self._whole, self._work, self._topic = (
             work,
-            work.travelling(),
+            work.common(),
             listener_of(self._client).topic,
         )
         listener_of(self._client).tell(work.run, emit)
@@ -122,7 +120,7 @@ class OnCluster:
             self._shared.stop()
         self._shared = None if work.tasks is None else TasksThere(work, self._client)
         self._constants = None
-        if work.constants.nbytes > WITHIN_BYTES:
+        if work.constants.nbytes > sending.WITHIN_BYTES:
             self._work = self._work.with_constants(Constants())
             keys = None if work.keys is None else work.keys.packed()
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
@@ -130,48 +128,34 @@ class OnCluster:
             with dask.config.set({_LARGE: 1 << 40}):
                 name = f"constants-{work.run}"
                 self._constants = self.submit(_ignored, name, constants_task, keys, work.held)
-        self._combining = self._work.of_block(None)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""
         key = f"fold-{block.number}-{self._work.run}-{attempt}"
-        carried = self._whole.carried(block)
-        results, brought = None, self._brought_to_a_worker(carried)
-        if isinstance(brought, Future):
-            done = partial(self._let_go_of, brought, done)
-        if self._shared is not None:
-            results = self._shared.before(block.number, carried.tasks.inputs, lambda: None)
+        data = self._whole.data_of(block)
+        results, sent = None, sending.sent_ahead(self._client, data, self._look_after_a_block)
+        if isinstance(sent, Future):
+            done = partial(self._let_go_of, sent, done)
+        if self._shared is not None and data is not None:
+            results = self._shared.before(block.number, data.tasks.inputs, lambda: None)
             self._newest[block.number] = attempt
             done = partial(self._folded, block.number, attempt, done)
         future = self.submit(
             done,
             key,
             block_task,
-            self._work.of_block(block),
+            self._work,
             block,
             attempt,
             self._topic,
             self._constants,
-            brought,
+            sent,
             results,
         )
         return self._replaceable(future, done)
 
-    def _brought_to_a_worker(self, carried: Carried) -> Carried | Future[Any] | None:
-        """Return what the task of a block is given of sources that do not travel.
-
-        Much goes to a worker ahead, and is a future: what is in tasks is the scheduler's to keep.
-        """
-        if not carried.sources:
-            return None
-        if _pickled_bytes(carried) <= WITHIN_BYTES:
-            return carried
-        future: Future[Any] = within(
-            wait_seconds("chunkfold.run.gather"),
-            "the data of a block to reach a worker",
-            lambda: self._client.scatter([carried], hash=False)[0],
-        )
-        return future
+    def _look_after_a_block(self) -> None:
+        self._gone |= self.watch().removed
 
     def _folded(self, number: int, attempt: int, done: Done, outcome: object) -> None:
         """Let go of results that no block takes any more, but while another attempt may do."""
@@ -180,20 +164,26 @@ class OnCluster:
             self._shared.done(number)
         done(outcome)
 
-    def _let_go_of(self, carried: Future[Any], done: Done, outcome: object) -> None:
-        """Let go of what was brought; what is lost with its worker is brought once more."""
-        given_up = isinstance(outcome, (CancelledError, ClusterError))
-        if given_up and carried.status in ("lost", "cancelled"):
+    def _let_go_of(self, data: Future[Any], done: Done, outcome: object) -> None:
+        """Let go of what was sent ahead; what is lost with its worker is sent once more."""
+        if isinstance(outcome, CancelledError) and data.status in ("lost", "cancelled"):
             outcome = WorkerStoppedError("a worker was lost with the data of a block", "")
-        carried.release()
+        data.release()
         done(outcome)
 
     def combine(self, parts: Sequence[object], attempt: int, done: Done) -> object:
         """Submit a combine; it runs where the partials are, or they go to it."""
         # Before blocks that wait on a worker: partials take memory until they are combined.
         key = f"combine-{self._work.run}-{attempt}"
-        future = self.submit(done, key, combine_task, self._combining, *parts, priority=1)
+        done = partial(self._combined, parts, done)
+        future = self.submit(done, key, combine_task, self._work, *parts, priority=1)
         return self._replaceable(future, done)
+
+    def _combined(self, parts: Sequence[Any], done: Done, outcome: object) -> None:
+        """Tell which partials were lost, if Dask could not make them again."""
+        if isinstance(outcome, CancelledError) and (lost := [one for one in parts if _gone(one)]):
+            outcome = PartialsLostError(lost)
+        done(outcome)
 
     def _replaceable(self, future: Any, done: Done) -> object:
         self._sent[future.key] = _Sent(future, done)
@@ -230,6 +220,10 @@ class OnCluster:
                 break
             except _TakenOverError:
                 continue  # Dask makes it once more, elsewhere
+            except Exception:
+                if _gone(handle):
+                    raise PartialsLostError([handle]) from None
+                raise
         self.release([handle])
         assert isinstance(folded, Folded)
         return folded
@@ -251,51 +245,15 @@ class OnCluster:
         return bool(self.there())
 
     def watch(self, quiet: float = math.inf) -> Watched:
-        """Ask the scheduler for heartbeats now and then, and remove who is stopped.
-
-        Raises
-        ------
-        ClusterError
-            If for `chunkfold.workers.answer` the scheduler has not answered, nor anything was
-            heard of the tasks: what workers tell comes by it, too.
-        """
-        fresh, silent = self._watchman.look(), wait_seconds("chunkfold.workers.silent")
-        beats = self._watchman.beats
-        gone = {
-            worker: reason
-            for worker in (beats.stopped(silent) if fresh else ())
-            if self._removed(worker, reason := _stopped(worker, beats.silent[worker]))
-        }
-        for worker in gone:
-            self._watchman.beats = self._watchman.beats.without(worker)
-        least = wait_seconds("chunkfold.run.tell")
-        late = beats.told(least, silent, wait_seconds("chunkfold.workers.absent"))
-        if (unanswered := self._watchman.unanswered()) >= least:
-            late = f"the scheduler has not answered for {unanswered:.0f} s"
-            late += f"; after {self._answer():.0f} s the run ends"
-        if min(quiet, unanswered) > self._answer():
-            raise ClusterError(self._silence())
+        """Look after the workers; see `WorkersWatch.look`."""
+        watched = self._watching.look(quiet)
+        gone, self._gone = self._gone | dict(watched.removed), {}
         went_on = self._shared is not None and self._shared.went_on()
-        return Watched(beats.nobody, late, gone, went_on)
+        return replace(watched, removed=gone, went_on=went_on)
 
-    def _silence(self) -> str:
-        reached: Any = self._client.scheduler
-        return (
-            f"the scheduler at {reached.address} has not answered for {self._answer():.0f} s: it "
-            "is stopped or its host has gone; see that it runs, and start this again"
-        )
-
-    def _removed(self, worker: str, reason: str) -> bool:
-        """Remove a worker, and give its tasks up; say whether that was done."""
-        removing = on_loop(self._client, partial(removed, worker))
-        try:
-            keys = awaited(removing, self._answer(), f"{worker}'s removal")
-        except Exception:  # noqa: BLE001 # it is tried again, or the scheduler's loss is found out
-            return False
-        for key in keys:
-            if (sent := self._sent.get(key)) is not None:
-                sent.done(WorkerStoppedError(reason, worker))
-        return True
+    def _give_up(self, key: str, error: WorkerStoppedError) -> None:
+        if (sent := self._sent.get(key)) is not None:
+            sent.done(error)
 
     def doing(self) -> Sequence[str]:
         """Ask the workers."""
@@ -311,13 +269,13 @@ class OnCluster:
 
     def stop(self) -> None:
         """Cancel what is queued, tell running blocks to end, and let go of all results."""
-        self._watchman.stop()
+        self._watching.stop()
         futures = list(self._futures)
         with contextlib.suppress(Exception):  # whatever is left of the cluster, we are leaving
             if futures:
                 self._client.cancel(futures)
             # By way of the scheduler: of one that does not answer there is nothing to wait for.
-            if futures and self._run and self._watchman.unanswered() < self._answer():
+            if futures and self._run and self._watching.unanswered() < self._answer():
                 mark = (cancel_run, self._run)
                 seconds = wait_seconds("chunkfold.close")
                 within(seconds, "cancelling", lambda: self._client.run(*mark, on_error="ignore"))
@@ -347,8 +305,10 @@ class OnCluster:
         """
         if future.status == "finished":
             return future
-        if self._client.status != "running" or future.status == "lost":
+        if self._client.status != "running":
             return ClusterError(f"the connection to the scheduler was lost: {self._client.status}")
+        if future.status == "lost":
+            return WorkerStoppedError("a worker was lost with what it had just made", "")
         if future.status == "cancelled":
             return CancelledError("a task was cancelled on the scheduler")
         try:
@@ -357,22 +317,13 @@ class OnCluster:
             return ClusterError(f"why a task failed is not known: {error!r}")
 
 
-def _pickled_bytes(value: object) -> int:
-    """Return how many bytes travel of a value, without a copy of its arrays."""
-    buffers: list[PickleBuffer] = []
-    frame = dumps(value, buffer_callback=buffers.append)
-    return len(frame) + sum(buffer.raw().nbytes for buffer in buffers)
+def _gone(future: Any) -> bool:
+    """Whether a result was lost that Dask cannot make again: what it is made of was lost, too."""
+    return bool(future.status == "cancelled")
 
 
 def _ignored(outcome: object) -> None:
     """Blocks that have a task's result end as it does."""
-
-
-def _stopped(worker: str, seconds: float) -> str:
-    return (
-        f"worker {worker} is stopped, or its host has gone: it was not heard for {seconds:.0f} s, "
-        "while others were; they do its work"
-    )
 
 
 def _failure(future: Any) -> object:

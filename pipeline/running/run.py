@@ -18,20 +18,20 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
-from chunkfold.kernels.accumulator.partial import Partial, assembled
+from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
-from chunkfold.positions import index_of
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.result import Result
-from chunkfold.results.results import Results
+from chunkfold.results.results import Results, in_order
 from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
 from chunkfold.running.streaming import Sink, Streaming
 from chunkfold.settings import wait_seconds
 from chunkfold.stores.requests import Requests
+from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import (
     Attempts,
@@ -263,7 +263,7 @@ class Run:
         if plan is self.plan:
             self._warn()
         if streaming is None:
-            return self._results_of(plan, _whole(plan, work, roots))
+            return self._results_of(plan, _whole(plan, roots))
         self._summary = self._summarised([folded for _, folded in roots])
         return self._streamed(streaming), []
 
@@ -321,7 +321,8 @@ class Run:
 
     def _results_of(self, plan: Plan, whole: Partial) -> tuple[dict[str, Any], Pending]:
         """Finish all outputs at once, but for what needs another read."""
-        layout = plan.layout
+        finishing = Finishing.of(plan)
+        everything, layout = finishing.all_outputs, plan.layout
         self._refuse_outputs_of_nothing(int(np.sum(whole.count == 0)))
         results, pending = {}, []
         for statistic in plan.bound.statistics:
@@ -329,10 +330,10 @@ class Run:
             if more is not None:
                 pending.append((statistic.monoid, more))
                 continue
-            done = statistic.finish(whole, layout.by_window, layout.reduced_by_window)
+            done = finishing.finished(statistic, whole)
             grouped = plan.grouping is not None
             self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
-            result = self._in_order(self._shaped(done))
+            result = in_order(self.plan, finishing.shaped(done, everything))
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results, pending
 
@@ -348,40 +349,16 @@ class Run:
                 f"every chunk of theirs was skipped ({next(iter(self.skipped))})"
             )
 
-    def _shaped(self, done: np.ndarray) -> np.ndarray:
-        """Give results their axes: those of groups where the first axis that has labels was."""
-        layout, grouping = self.plan.layout, self.plan.grouping
-        alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
-        if not self.plan.options.keepdims:
-            alive = [n for n in alive if n not in layout.reduced]
-        shape = [1 if n in layout.reduced else layout.axes[n].outputs for n in alive]
-        if grouping is None:
-            return done.reshape((*shape, *done.shape[1:]))
-        first = grouping.first
-        shape = [size for n, size in zip(alive, shape, strict=True) if n != first]
-        grouped = done.reshape((*grouping.shape, *shape, *done.shape[1:]))
-        before, axes = sum(n < first for n in alive), range(len(grouping.shape))
-        return np.moveaxis(grouped, list(axes), [before + n for n in axes])
 
-    def _in_order(self, result: np.ndarray) -> np.ndarray:
-        """Give results the order that was asked for along each axis: they are folded as stored."""
-        axes, first = self.plan.layout.axes, Results(self.plan, {}).axes
-        for place, n in enumerate(first):
-            if (order := axes[n].order) is not None:
-                result = result[(slice(None),) * place + (index_of(order),)]
-        return result
-
-
-def _whole(plan: Plan, work: Work, roots: list[tuple[tuple[int, int], Folded]]) -> Partial:
+def _whole(plan: Plan, roots: list[tuple[tuple[int, int], Folded]]) -> Partial:
     """Put every root where it belongs among the outputs."""
-    layout = plan.layout
-    tiles = [
-        (work.outputs_place(layout.tile_place(first + offset)), partial)
+    finishing = Finishing.of(plan)
+    tiles = (
+        (first + offset, partial)
         for (first, _), folded in roots
         for offset, partial in enumerate(folded.partials)
-    ]
-    outputs = work.outputs_shape(layout.outputs_shape)
-    return assembled(plan.accumulator, outputs, tiles)
+    )
+    return finishing.whole(finishing.all_outputs, tiles)
 
 
 def _let_go(error: BaseException | None) -> None:

@@ -19,7 +19,8 @@ from chunkfold.awake import Awake
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop
 from chunkfold.planning.work import Work
 from chunkfold.settings import wait_seconds
-from chunkfold.sources.dask_graph import Division, Own, computed, guarded
+from chunkfold.sources.dask_division import Division, Own
+from chunkfold.sources.dask_graph import computed, guarded
 from chunkfold.sources.dask_source import DaskSource
 
 Told = Callable[[], None]
@@ -64,7 +65,21 @@ class SharedTasks(ABC):
                 except Exception as error:
                     self._error = error
                     raise
+            self._make_again(block, inputs, told)
             return {key: self._result(key) for key in inputs}
+
+    def _make_again(self, block: int, inputs: Sequence[Key], told: Told) -> None:
+        """Run once more what a block takes that was done, and is to be done again."""
+        taken = [key for key in inputs if key in self._kept]
+        lacking = [key for key in taken if key not in self._results]
+        if not lacking:
+            return
+        tasks = self._tasks.again(lacking, self._results)
+        results = {key: self._result(key) for key in tasks.inputs}
+        self._results.update(zip(lacking, self._made(tasks, results, lacking, told), strict=True))
+        self._of_block[block] = taken
+        for key in taken:
+            self._kept[key].add(block)
 
     def done(self, block: int) -> None:
         """Let go of what no other block takes any more."""
@@ -113,7 +128,7 @@ class TasksHere(SharedTasks):
         self, tasks: Own, results: Mapping[Key, Any], kept: Sequence[Key], told: Told
     ) -> Iterable[Any]:
         keeps = self._skips
-        made = computed(tasks, results, kept, self._name, self._get, told, keeps=keeps)
+        made = computed(tasks.graph, results, kept, self._name, self._get, told, keeps=keeps)
         return [made[key] for key in kept]
 
     def _drop(self, result: Any) -> None:

@@ -48,7 +48,7 @@ def start(
     request = request_of(asked)
     chosen = check_terms(client, request.sources)
     if client is None and chosen is not None and (here := in_this_process(request, chosen)):
-        warnings.warn(here, PlaceWarning, stacklevel=4)
+        warnings.warn(here, PlaceWarning, stacklevel=3)
         chosen = None
     backend: Backend = InProcess() if chosen is None else OnCluster(chosen)
     run, planned = uuid.uuid4().hex[:12], _planning(asked)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from chunkfold.planning.finishing import FinishedTile
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import Work
 from chunkfold.worker.fold_block import Folded
 

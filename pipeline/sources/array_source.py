@@ -84,8 +84,8 @@ class ArraySource(Source):
         out[...] = self._part(region)
 
     def parted(self, regions: Sequence[Region]) -> Source:
-        """Return copies of regions."""
-        parts = tuple((tuple(region), np.array(self._part(region))) for region in regions)
+        """Return regions: of what is in memory views of it."""
+        parts = tuple((tuple(region), self._part(region)) for region in regions)
         return PartsSource(self.name, self.dtype, self.cells, parts)
 
     def _part(self, region: Region) -> np.ndarray:
@@ -149,13 +149,8 @@ def copied(source: Source, regions: Sequence[Region]) -> PartsSource:
     ChunkError
         If one of them cannot be read.
     """
-    parts = []
-    for region in regions:
-        shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
-        part = np.empty(shape, source.dtype)
-        source.read(region, part)
-        parts.append((tuple(region), part))
-    return PartsSource(source.name, source.dtype, source.grid, tuple(parts))
+    parts = tuple((tuple(region), source.part(region)) for region in regions)
+    return PartsSource(source.name, source.dtype, source.grid, parts)
 
 
 def _within(part: slice, cut: slice) -> slice | None:

@@ -18,7 +18,8 @@ from chunkfold.bad_chunks import BadChunk
 from chunkfold.errors import ChunkError, SourceError
 from chunkfold.grid import Cells
 from chunkfold.sources.array_source import Region, cells_of_chunks
-from chunkfold.sources.dask_graph import Division, Failed, futures_in, optimized
+from chunkfold.sources.dask_division import Division
+from chunkfold.sources.dask_graph import Failed, futures_in, optimized
 from chunkfold.sources.source import BroughtSource, Source
 from chunkfold.stores.expected import Expected
 
@@ -226,6 +227,18 @@ def dask_source(given: Any) -> Source:
     return DaskSource(array, name, cells, named, futures_in([array]))
 
 
+def arrays_in(sources: Iterable[Source]) -> list[Any]:
+    """Return the arrays of Dask's among sources."""
+    return [source.array for source in sources if isinstance(source, DaskSource)]
+
+
+def with_keys(source: Source) -> Source:
+    """Return a source whose chunks have the keys that its own graph gives them; others as is."""
+    if not isinstance(source, DaskSource):
+        return source
+    return replace(source, keys=_by_place(source.array, source.array.__dask_keys__()))
+
+
 def with_tasks(
     sources: Sequence[Source], regions: Iterable[Callable[[Source], Sequence[Region]]]
 ) -> tuple[tuple[Source, ...], Division | None]:
@@ -233,7 +246,7 @@ def with_tasks(
 
     `regions` return what each block reads of a source.
     """
-    arrays = [source.array for source in sources if isinstance(source, DaskSource)]
+    arrays = arrays_in(sources)
     if not arrays:
         return tuple(sources), None
     graph, keys = optimized(arrays)

@@ -61,9 +61,14 @@ class Source(ABC):
 
     def whole(self) -> np.ndarray:
         """Read all of it; raises as `read`."""
-        values = np.empty(self.shape, self.dtype)
+        return self.part([slice(0, size, 1) for size in self.shape])
+
+    def part(self, region: Sequence[slice]) -> np.ndarray:
+        """Read a region of it; raises as `read`."""
+        shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
+        values = np.empty(shape, self.dtype)
         if values.size:
-            self.read([slice(0, size, 1) for size in self.shape], values)
+            self.read(region, values)
         return values
 
     @property
@@ -136,6 +141,11 @@ class Source(ABC):
     @property
     def here(self) -> bool:
         """Whether its elements are in this process: it is reduced here unless told otherwise."""
+        return False
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether its elements are in this process, so that to read is to copy."""
         return False
 
     @property

@@ -95,9 +95,14 @@ class ZarrSource(Source):
         return tuple(self.array.chunks)
 
     @property
+    def shards(self) -> tuple[int, ...] | None:
+        """Extents of a shard, if it has some."""
+        return None if self.array.shards is None else tuple(self.array.shards)
+
+    @property
     def unit(self) -> tuple[int, ...]:
         """Extents of what is decoded at once: a chunk, or else a shard where zarr reads it."""
-        return tuple((self.direct is None and self.array.shards) or self.array.chunks)
+        return tuple((self.direct is None and self.shards) or self.chunks)
 
     @property
     def dims(self) -> tuple[str | None, ...] | None:
@@ -160,12 +165,12 @@ class ZarrSource(Source):
     @property
     def object_shape(self) -> tuple[int, ...]:
         """Shape of what is stored as one object: a shard, or else a chunk."""
-        return tuple(max(1, size) for size in self.array.shards or self.array.chunks)
+        return tuple(max(1, size) for size in self.shards or self.chunks)
 
     @property
     def object_kind(self) -> str:
         """What people call stored objects."""
-        return "shards" if self.array.shards else "chunks"
+        return "shards" if self.shards else "chunks"
 
     @property
     def fill(self) -> Any:

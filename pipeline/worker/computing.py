@@ -10,7 +10,7 @@ from typing import Any
 from dask.typing import Key
 
 from chunkfold.errors import CancelledError
-from chunkfold.planning.work import Carried
+from chunkfold.planning.work import BlockData
 from chunkfold.sources.dask_graph import computed
 from chunkfold.sources.dask_source import DaskChunks
 from chunkfold.sources.source import Source
@@ -38,8 +38,8 @@ class Told:
             self.watch.progress(0, False)
 
 
-def brought(
-    carried: Carried, results: Mapping[Key, Any], get: Get, told: Callable[[], None]
+def sources_in(
+    data: BlockData | None, results: Mapping[Key, Any], get: Get, told: Callable[[], None]
 ) -> Mapping[int, Source]:
     """Return the sources that a block brought, by their numbers among a run's, to be read.
 
@@ -60,10 +60,12 @@ def brought(
         If the machine has no memory left, or the run was cancelled. A task that fails is told by
         whoever reads the chunk.
     """
-    chunks = {n: one for n, one in carried.sources.items() if isinstance(one, DaskChunks)}
+    if data is None:
+        return {}
+    chunks = {n: one for n, one in data.sources.items() if isinstance(one, DaskChunks)}
     if not chunks:
-        return carried.sources
+        return data.sources
     name = " and ".join(dict.fromkeys(one.name for one in chunks.values()))
     wanted = list(dict.fromkeys(key for one in chunks.values() for key in one.wanted.values()))
-    made = computed(carried.tasks, results, wanted, name, get, told, keeps=True)
-    return {**carried.sources, **{n: one.computed(made) for n, one in chunks.items()}}
+    made = computed(data.tasks.graph, results, wanted, name, get, told, keeps=True)
+    return {**data.sources, **{n: one.computed(made) for n, one in chunks.items()}}

@@ -10,7 +10,7 @@ from typing import Any
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.finishing import FinishedTile
+from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import whole_window
 from chunkfold.sources.absent_objects import missed_of
@@ -61,7 +61,7 @@ def fold_block(
     """
     with owned.place(work.run, work.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
-        work = work.carrying(bring())
+        work = work.with_sources(bring())
         brought = time.monotonic()
         laws = try_on_data(owned, work, block)
         stream = Stream(owned, work, block, watch)

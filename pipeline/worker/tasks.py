@@ -18,8 +18,8 @@ from chunkfold.events import reporter, to_message
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import PackedKeys
 from chunkfold.planning.held_inputs import HeldInput
-from chunkfold.planning.work import Carried, Constants, Work
-from chunkfold.worker.computing import Told, brought
+from chunkfold.planning.work import BlockData, Constants, Work
+from chunkfold.worker.computing import Told, sources_in
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import device_of
@@ -62,18 +62,18 @@ def block_task(
     attempt: int,
     topic: str,
     constants: Constants | None = None,
-    carried: Carried | None = None,
+    data: BlockData | None = None,
     results: Mapping[Key, Any] | None = None,
 ) -> Folded:
     """Fold a block on the worker's device. Runs on workers.
 
-    `constants` are the work's, and `carried` has its sources, if they do not travel with it.
-    `results` are those of Dask's tasks that these need.
+    `constants` are the work's, if they do not travel with it, and `results` those of Dask's tasks
+    that the block's data are made of.
     """
     work = work if constants is None else work.with_constants(constants)
     worker = get_worker()
     owned, address = device_of(worker), worker.address
-    unwanted = _unwanted(worker)
+    unwanted = is_unwanted(worker)
     report = reporter(
         work.run,
         block.number,
@@ -84,11 +84,11 @@ def block_task(
     )
     watch = Watch(report, lambda: work.run in _cancelled_runs or unwanted())
     told = Told(work.run, watch)
-    bring = partial(brought, carried or Carried(), results or {}, get_sync, told)
+    bring = partial(sources_in, data, results or {}, get_sync, told)
     return fold_block(owned, address, work, block, watch, bring)
 
 
-def _unwanted(worker: Any) -> Callable[[], bool]:
+def is_unwanted(worker: Any) -> Callable[[], bool]:
     """Return what says whether nobody wants this thread's task any more: others do it anew."""
     key = thread_state.key
 

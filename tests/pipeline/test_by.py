@@ -18,7 +18,7 @@ from chunkfold.errors import MonoidError, PlanError, SourceError
 from chunkfold.kernels import CATALOGUE
 from chunkfold.planning import blocks, group_keys, planner
 from chunkfold.reading import parts
-from chunkfold.running import on_cluster
+from chunkfold.running import sending
 from chunkfold.sources import labels
 from chunkfold.worker import per_thread
 from tests.conftest import DEVICES, workers_of
@@ -142,8 +142,8 @@ def test_several_workers_make_one_answer(tmp_path: Path, monkeypatch: pytest.Mon
         cf.LocalOpenCLCluster(workers_of(DEVICES[0], 2), dashboard_address=None) as made,
         connect(made.scheduler_address) as client,
     ):
-        for most in (on_cluster.WITHIN_BYTES, 8):
-            monkeypatch.setattr(on_cluster, "WITHIN_BYTES", most)
+        for most in (sending.WITHIN_BYTES, 8):
+            monkeypatch.setattr(sending, "WITHIN_BYTES", most)
             run = cf.submit(tmp_path / "a.zarr", "sum", axis=0, by=months, client=client)
             same(run.result(), grouped("sum", array, months, (0,), 0))
             assert len(run.plan.blocks) > 2

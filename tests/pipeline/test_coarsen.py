@@ -347,3 +347,13 @@ def test_windows_are_of_elements_in_the_order_that_was_asked_for(
     for op in got:
         same(got[op], windowed(op, chosen, windows, "pad"), op)
         same(made[op][...], got[op], op)
+
+
+@pytest.mark.parametrize("windows", [{0: 3, 2: 2}, {1: 8}])
+def test_dask_arrays_of_windows_are_what_reduce_gives(windows):
+    array = stored(hard("float32"))
+    given: dict[str, Any] = {"coarsen": windows, "boundary": "pad"}
+    want = cf.reduce(array, "mean", **given)
+    got = cf.reduce(array, "mean", compute=False, **given)
+    assert got.shape == want.shape
+    same(got.compute(scheduler="synchronous"), want)

@@ -32,6 +32,7 @@ from chunkfold.kernels import Device
 from chunkfold.planning import blocks, planner
 from chunkfold.running import on_cluster
 from chunkfold.settings import wait_seconds
+from chunkfold.worker import worker_device
 from chunkfold.worker.worker_device import RESOURCE
 from tests.conftest import DEVICES, workers_of
 from tests.processes import BIN, awaited, finished, started, worker_command
@@ -335,7 +336,16 @@ def test_on_a_mixed_cluster_blocks_go_to_device_workers_only(data, tmp_path: Pat
         check(run.result(120), array)
         workers = client.scheduler_info(n_workers=-1)["workers"]
         (owner,) = [address for address, w in workers.items() if RESOURCE in w["resources"]]
+        others = [address for address in workers if address != owner]
         assert {entry.workers for entry in run.profile.values()} == {(owner,)}
+        # So do those of arrays of Dask's, but where it fuses tasks it forgets what these ask for.
+        lazy = cf.reduce(path, "max", compute=False, client=client)
+        with dask.config.set({"optimization.fuse.active": False}):
+            assert lazy.compute() == array.max()
+        assert lazy.compute(resources={RESOURCE: 1}) == array.max()
+        assert client.run(lambda: list(worker_device._of_process), workers=others) == {
+            other: [] for other in others
+        }
 
 
 def test_a_cluster_without_workers_is_an_error(data):

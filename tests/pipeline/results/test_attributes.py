@@ -20,8 +20,11 @@ from chunkfold.workflows.writing import write_results
 
 pytestmark = pytest.mark.unoptimised
 
+NARROW = ("mode", "nunique")
+"""Of elements of up to 16 bits."""
 ALL = [name for name, monoid in CATALOGUE.items() if monoid.inputs == 1]
-OF_FLOATS = [name for name in ALL if not name.startswith("bitwise")]
+OF_FLOATS = [name for name in ALL if not name.startswith("bitwise") and name not in NARROW]
+OF_FLOATS += ["p90"]
 SAID = {
     "standard_name": "a",
     "long_name": "an a",
@@ -37,7 +40,8 @@ SAID = {
 }
 UNTRUE = {"actual_range", "valid_range", "valid_max", "GRIB_units", "_ChunkSizes", "bounds"}
 NAMES = {"standard_name", "long_name"}
-ELEMENTS = {"min", "max", "minmax"}
+ELEMENTS = {"min", "max", "minmax", "mode"}
+RANKS = ("median", "p90")
 METHODS = {
     "sum": "sum",
     "mean": "mean",
@@ -47,6 +51,8 @@ METHODS = {
     "std": "standard_deviation",
     "sumsq": "sum_of_squares",
     "norminf": "maximum_absolute_value",
+    "median": "median",
+    "mode": "mode",
 }
 VALUES = np.random.default_rng(0).integers(1, 7, (4, 3, 2))
 
@@ -77,7 +83,7 @@ def plain(op: str) -> str:
 
 def test_every_reduction_is_in_the_table():
     named = {name.partition("/")[0] for name in QUANTITIES}
-    assert named == set(map(plain, CATALOGUE))
+    assert named == {*map(plain, CATALOGUE), "quantile"}
 
 
 def test_results_of_dates_are_dates_only_where_they_are(tmp_path: Path):
@@ -88,15 +94,15 @@ def test_results_of_dates_are_dates_only_where_they_are(tmp_path: Path):
     since = np.datetime64("2000-01-01", "ns")
     for op in set(OF_FLOATS) - {"histogram"}:
         read, want = made[op], found[op]
-        if plain(op) in (*ELEMENTS, "mean"):
+        if plain(op) in (*ELEMENTS, *RANKS, "mean"):
             want = since + (want * 86_400e9).round().astype("m8[ns]")
         assert read.dtype.kind == want.dtype.kind
         np.testing.assert_allclose(read.values.astype(float), want.astype(float))
         left = read.attrs.keys() | read.encoding.keys()
-        assert ("units" in left) == (plain(op) in (*ELEMENTS, "mean", "std"))
-        assert ("calendar" in left) == (plain(op) in (*ELEMENTS, "mean"))
+        assert ("units" in left) == (plain(op) in (*ELEMENTS, *RANKS, "mean", "std"))
+        assert ("calendar" in left) == (plain(op) in (*ELEMENTS, *RANKS, "mean"))
         assert not left & UNTRUE
-        if plain(op) not in (*METHODS, "minmax"):
+        if plain(op) not in (*METHODS, "minmax", "p90"):
             assert not left & NAMES
         method = METHODS.get(plain(op))
         assert read.attrs.get("cell_methods") == (method and f"area: mean time: {method}")
@@ -140,9 +146,12 @@ def test_results_of_packed_numbers_stand_for_what_they_say(
         if unpacked:
             np.testing.assert_allclose(read, found[op])
             assert not left & {"scale_factor", "add_offset"}
-        elif plain(op) in ("mean", "std", *(ELEMENTS if scale > 0 else ())):
+        elif plain(op) in ("mean", "std", "median", *((*ELEMENTS, "p90") if scale > 0 else ())):
             pair = (values.min(axis=0), values.max(axis=0))
-            want = np.stack(pair, -1) if op == "minmax" else getattr(values, plain(op))(axis=0)
+            ranks = {"minmax": np.stack(pair, -1), "median": np.median(values, axis=0)}
+            ranks |= {"p90": np.quantile(values, 0.9, axis=0)}
+            name = plain(op)
+            want = ranks[name] if name in ranks else getattr(values, name)(axis=0)
             np.testing.assert_allclose(read, want)
             assert read.attrs["units"] == "K"
         else:  # of the numbers that are stored, whose least is not that of the values

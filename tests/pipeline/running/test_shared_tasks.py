@@ -18,8 +18,9 @@ import pytest
 from distributed import Client, LocalCluster, wait
 
 import chunkfold as cf
+from chunkfold.cluster.watching import Watched
 from chunkfold.planning.work import Work
-from chunkfold.running.backend import InProcess, Watched
+from chunkfold.running.backend import InProcess
 from chunkfold.running.shared_tasks import TasksThere
 from tests.conftest import DEVICES
 from tests.pipeline.sources.test_dask_source import CHUNKS, MADE, VALUES, failing, small
@@ -139,7 +140,7 @@ def test_futures_among_arguments_are_dependencies(client: Client):
 def test_values_in_a_graph_go_to_workers_block_by_block(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("chunkfold.running.on_cluster.WITHIN_BYTES", 100)
+    monkeypatch.setattr("chunkfold.running.sending.WITHIN_BYTES", 100)
     assert cf.reduce(da.from_array(VALUES, chunks=CHUNKS), "max") == VALUES.max()
     assert not left(client)
 

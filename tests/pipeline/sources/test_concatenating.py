@@ -196,6 +196,7 @@ def test_a_thousand_parts_are_planned_in_a_second_and_blocks_stay_small(tmp_path
     made = planned(source, "mean", axis=0, workers=8, threads=2)
     assert time.monotonic() - began < 5  # of a loaded machine
     work = Work.of("run", made)
-    most = max(len(pickle.dumps(work.of_block(block))) for block in made.blocks)
+    common = work.common()
+    most = max(len(pickle.dumps((common, work.data_of(block)))) for block in made.blocks)
     assert most < len(pickle.dumps(work)) / 4
-    assert len(pickle.dumps(work.of_block(None))) < 100_000
+    assert len(pickle.dumps(common)) < 100_000

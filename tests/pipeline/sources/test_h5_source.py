@@ -14,10 +14,10 @@ import xarray as xr
 
 import chunkfold as cf
 from chunkfold.errors import ChangedError
-from chunkfold.results.coordinates import group_attributes
 from chunkfold.sources.array_source import PartsSource
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.labels import read_labels
+from chunkfold.sources.neighbours import group_attributes
 from chunkfold.sources.opening import open_beside, open_each, open_source
 from chunkfold.stores.remote import hint
 from chunkfold.workflows.writing import write_results

@@ -46,7 +46,7 @@ class FinishedTile:
 
 
 @dataclass(frozen=True)
-class Finishing:
+class TileFinishing:
     """How a run's results are read off partials."""
 
     accumulator: Accumulator
@@ -62,7 +62,7 @@ class Finishing:
     """Whether what is known of all outputs together is left, as a partial."""
 
     @classmethod
-    def of(cls, plan: Plan) -> Finishing:
+    def of(cls, plan: Plan) -> TileFinishing:
         """Return how the results of a plan are finished, each op by itself."""
         layout, request = plan.layout, plan.request
         return cls(

@@ -1,0 +1,106 @@
+"""Arrays that stand in a store beside a source, as coordinates do; and what its group says."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import zarr
+
+from chunkfold.kernels import Packing
+from chunkfold.sources.cf_packing import packing_of
+from chunkfold.sources.h5_opening import group_attributes_of
+from chunkfold.sources.h5_source import H5Source
+from chunkfold.sources.opening import open_beside, open_node
+from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_source import AnyArray, ZarrSource
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """An array that stands beside a source: of any dtype, texts too; it is read as it is stored."""
+
+    name: str
+    array: AnyArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(self.array.shape)
+
+    @property
+    def dims(self) -> tuple[str | None, ...]:
+        """Names of its axes; none if they have none."""
+        return self._source.dims or ()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Those that it has in format 3.
+
+        What format 2 calls missing by its fill value is named by one, as xarray writes it.
+        """
+        array = self.array
+        attributes, fill = array.attrs.asdict(), array.fill_value
+        if array.metadata.zarr_format == 2 and fill is not None and "_FillValue" not in attributes:
+            if array.dtype.kind in "iu":
+                attributes["_FillValue"] = int(fill)
+            if array.dtype.kind == "f":
+                packed = struct.pack("<d", float(fill))
+                attributes["_FillValue"] = base64.standard_b64encode(packed).decode()
+        return attributes
+
+    @property
+    def packing(self) -> Packing | None:
+        """How values are made of what is stored, if that is not they.
+
+        Raises
+        ------
+        PlanError
+            If attributes say nothing that can be understood.
+        """
+        return packing_of(self._source)
+
+    @cached_property
+    def _source(self) -> ZarrSource:
+        return ZarrSource(self.array, self.name)
+
+    def read(self, cuts: Sequence[slice | np.ndarray]) -> np.ndarray:
+        """Read a part of it.
+
+        Raises
+        ------
+        Exception
+            Whatever keeps it from being read.
+        """
+        return np.asarray(self.array[tuple(cuts)])
+
+
+def neighbour(source: Source, name: str) -> Neighbour | None:
+    """Open an array beside a source; None if there is none; raises as `open_beside`."""
+    found = open_beside(source, name)
+    return None if found is None else Neighbour(name, found)
+
+
+def group_attributes(source: Source) -> Mapping[str, Any]:
+    """Return the attributes of the group that a source is in; none if it cannot be opened."""
+    try:
+        if isinstance(source, H5Source):
+            return group_attributes_of(source)
+        if not isinstance(source, ZarrSource):
+            return {}
+        array, address = source.array, (source.local_path or source.address or "").rstrip("/")
+        if array.path:
+            above = str(PurePosixPath(array.path).parent)
+            found = zarr.open_group(array.store, path="" if above == "." else above, mode="r")
+            return found.attrs.asdict()
+        folder = address.rpartition("/")[0]
+        node = open_node(folder) if folder else None
+        return {} if node is None else node.attrs.asdict()
+    except Exception:  # noqa: BLE001 # whatever keeps it from being opened: most often none is there
+        return {}

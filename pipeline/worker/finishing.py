@@ -1,0 +1,101 @@
+"""From roots to results: partials are put together, finished, and given their axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from chunkfold.kernels import Accumulator, Partial
+from chunkfold.kernels.accumulator.partial import assembled
+from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.plan import Plan
+
+T = TypeVar("T")
+Place = tuple[slice, ...]
+"""Where outputs are among all, along each kept axis."""
+
+
+@dataclass(frozen=True)
+class Finishing:
+    """How results are made of the accumulators of outputs: of all of them, or of a box."""
+
+    accumulator: Accumulator
+    layout: Layout
+    keepdims: bool
+    groups: tuple[int, ...] | None
+    """Extents of the axes of groups; None if there are no groups."""
+    labelled: int
+    """The source's first axis that has labels: those of groups stand in its place."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> Finishing:
+        """Return how the results of a plan are made."""
+        grouping = plan.grouping
+        return cls(
+            plan.accumulator,
+            plan.layout,
+            plan.options.keepdims,
+            None if grouping is None else grouping.shape,
+            0 if grouping is None else grouping.first,
+        )
+
+    @property
+    def all_outputs(self) -> Place:
+        """Where all of them are."""
+        return tuple(slice(0, outputs) for outputs in self.layout.outputs_shape)
+
+    def whole(self, box: Place, tiles: Iterable[tuple[int, Partial]]) -> Partial:
+        """Put the partials of tiles, by their numbers, where they belong in a box of outputs."""
+        groups = () if self.groups is None else (slice(0, math.prod(self.groups)),)
+        parts = [
+            ((*groups, *_within(self.layout.tile_place(tile), box)), part) for tile, part in tiles
+        ]
+        return assembled(self.accumulator, _extents((*groups, *box)), parts)
+
+    def finished(self, statistic: Statistic, whole: Partial) -> np.ndarray:
+        """Finish what was put together: one result for each output, group by group."""
+        layout = self.layout
+        return statistic.finish(whole, layout.by_window, layout.reduced_by_window)
+
+    def shaped(self, done: np.ndarray, box: Place) -> np.ndarray:
+        """Give results of a box their axes; those that each has of its own stand behind them."""
+        extents = _extents(box)
+        groups = self.groups or ()
+        shape, at = self.by_axis(extents, groups, 1), self._before_groups
+        alone = (*shape[:at], *shape[at + len(groups) :])
+        apart = done.reshape((*groups, *alone, *done.shape[1:]))
+        return np.moveaxis(apart, range(len(groups)), range(at, at + len(groups)))
+
+    def by_axis(self, kept: Sequence[T], groups: Sequence[T], reduced: T) -> tuple[T, ...]:
+        """Return what belongs to each axis of results, of what belongs to kept axes, and others."""
+        own = dict(zip(self.layout.kept, kept, strict=True))
+        alone, at = [own.get(n, reduced) for n in self._alive], self._before_groups
+        return (*alone[:at], *groups, *alone[at:])
+
+    @property
+    def _alive(self) -> list[int]:
+        """The source's axes that results have, but for that in whose place groups are."""
+        layout = self.layout
+        reduced = [n for n in layout.reduced if self.keepdims and not layout.axes[n].dropped]
+        gone = {self.labelled} if self.groups is not None else set()
+        return sorted({*layout.kept, *reduced} - gone)
+
+    @property
+    def _before_groups(self) -> int:
+        return sum(n < self.labelled for n in self._alive)
+
+
+def _within(place: Place, box: Place) -> Place:
+    return tuple(
+        slice(own.start - along.start, own.stop - along.start)
+        for own, along in zip(place, box, strict=True)
+    )
+
+
+def _extents(place: Place) -> tuple[int, ...]:
+    return tuple(along.stop - along.start for along in place)

@@ -1,0 +1,99 @@
+"""On a cluster: partials that are lost with their worker, made of what the client had brought."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client
+
+import chunkfold as cf
+from chunkfold.events import BlockProgress, Event
+from chunkfold.planning import blocks, combine_tree, planner
+from chunkfold.running import on_cluster, sending
+from tests.conftest import DEVICES
+from tests.pipeline.running.test_shared_tasks import left
+
+pytestmark = pytest.mark.unoptimised
+VALUES = np.random.default_rng(0).integers(-1000, 1000, (30, 500))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Return a client of two workers, which come again."""
+    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
+    with made as cluster, Client(cluster, set_as_default=False) as connected:
+        yield connected
+
+
+@pytest.fixture(autouse=True)
+def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a block of every row, whose data go ahead; combine all at once."""
+    monkeypatch.setattr(planner, "LEAF_BYTES", 4000)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4000, 4000))
+    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+    monkeypatch.setattr(combine_tree, "FAN_IN", (64, 64))
+    monkeypatch.setattr(sending, "WITHIN_BYTES", 100)
+
+
+class Rows:
+    """An array of chunks of a row."""
+
+    shape, dtype, chunks = VALUES.shape, VALUES.dtype, (1, 500)
+
+    def __getitem__(self, region: Any) -> np.ndarray:
+        return VALUES[region]
+
+
+@pytest.mark.parametrize("made", ["by the client", "by Dask"])
+def test_partials_of_data_that_the_client_brought_are_made_again(made: str, client: Client):
+    lazy = da.from_array(VALUES, chunks=(1, 500))
+    source, wanted = (
+        (Rows(), VALUES.max())
+        if made == "by the client"
+        else (lazy - lazy.min(), VALUES.max() - VALUES.min())
+    )
+    pids = client.run(os.getpid)
+    killed: list[str] = []
+
+    def kill(event: Event) -> None:
+        if isinstance(event, BlockProgress) and event.done and event.block == 8 and not killed:
+            killed.append(event.worker)
+            os.kill(pids[event.worker], signal.SIGKILL)
+
+    run = cf.submit(source, "max", client=client, on_event=kill)
+    assert run.result(120) == wanted
+    assert killed
+    assert len(run.plan.blocks) == 30
+    assert run.attempts.again > 1  # what it held, beside the one that it had just made
+    assert not left(client)
+
+
+def test_a_root_that_is_lost_as_it_is_fetched_is_made_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+):
+    client.wait_for_workers(2)
+    gather, lost = on_cluster.OnCluster.gather, list[Any]()
+
+    def lose(self: on_cluster.OnCluster, handle: Any) -> Any:
+        if not lost:
+            ((worker, *_),) = client.who_has([handle]).values()
+            lost.append(worker)
+            os.kill(client.run(os.getpid, workers=[worker])[worker], signal.SIGKILL)
+            until = time.monotonic() + 60
+            while handle.status == "finished" and time.monotonic() < until:
+                time.sleep(0.01)
+        return gather(self, handle)
+
+    monkeypatch.setattr(on_cluster.OnCluster, "gather", lose)
+    run = cf.submit(Rows(), "max", client=client)
+    assert run.result(120) == VALUES.max()
+    assert lost
+    assert run.attempts.again >= 30
+    assert not left(client)

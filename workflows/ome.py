@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import zarr
-
-from chunkfold.errors import PlanError, SourceError
+from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import axis_names
-from chunkfold.sources.opening import open_node
+from chunkfold.sources.neighbours import group_attributes
 from chunkfold.sources.source import Source
 
 VERSION = "0.5"
@@ -125,21 +122,14 @@ def _refuse_others(source: Source, axes: Sequence[Mapping[str, str]]) -> None:
 
 def _told(source: Source) -> Image | None:
     """Return what the group of an array says of it."""
-    place = Path(source.local_path) if source.local_path else None
-    if place is None:
-        return None
-    try:
-        group = open_node(place.parent)
-    except SourceError:
-        return None
-    attributes: Mapping[str, Any] = group.attrs.asdict() if isinstance(group, zarr.Group) else {}
+    attributes, own = group_attributes(source), _last(source)
     found = attributes.get("ome", attributes)  # in version 0.4 they stand by themselves
     if not isinstance(found, Mapping):
         return None
     try:
         for one in found["multiscales"]:
             for dataset in one["datasets"]:
-                if dataset["path"] == place.name:
+                if dataset["path"] == own:
                     return _of_dataset(source, one, dataset)
     except (KeyError, TypeError, ValueError):
         pass  # whatever it says is no OME-Zarr

@@ -126,7 +126,7 @@ def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False)
         whole &= isinstance(shown, range) and shown == range(length)
         windows.append(0 if n is None else kept.axes[n].window)
         cuts.append(index_of(shown))
-    if any(windows) and not (averages and found.array.dtype.kind in _NUMBERS):
+    if any(windows) and not (averages and found.dtype.kind in _NUMBERS):
         return None
     attributes = of_a_part(found.attributes, whole=whole and not any(windows))
     along = tuple(map(str, axes))

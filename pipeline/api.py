@@ -26,6 +26,7 @@ from chunkfold.running.graph import lazily
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
 from chunkfold.running.start import chosen_client, in_this_process, start
+from chunkfold.running.streaming import Sink
 from chunkfold.sources.cf_packing import not_applied
 from chunkfold.sources.data_arrays import is_held
 
@@ -185,6 +186,13 @@ def _asked(source: Any, op: Op | Sequence[Op], options: Keywords) -> Request | P
             f"{'it' if len(given) == 1 else 'them'} to chunkfold.plan"
         )
     return source
+
+
+def stream(
+    request: Request, sink: Sink, *, client: Client | None = None, on_event: OnEvent | None = None
+) -> Run:
+    """Start a reduction whose results go to a sink, tile by tile; otherwise as `submit`."""
+    return start(_told(replace(request, streams=True), DEFAULT, {}), client, on_event, sink)
 
 
 def _told(source: Any, op: Op | Sequence[Op], options: Keywords) -> Request | Plan:

@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.positions import Positions, as_range, chosen_of, index_of
+from chunkfold.windows import split_windows, whole_windows
 
 MOST_CELLS = 1 << 27
 """Cells along one axis beyond which planning would take gigabytes."""
@@ -97,6 +98,12 @@ class Axis:
     order: Positions | range | None = None
     """Where, among what is folded, the elements stand in the order that was asked for; None: in
     the same."""
+    window: int = 0
+    """Selected elements that are reduced to one output, the last ones perhaps fewer; 0: none."""
+    together: int = 1
+    """Windows that a leaf has whole, or multiples of them: those of which others are made."""
+    split: bool = False
+    """Whether windows are cut where cells meet; else leaves have windows whole."""
 
     @classmethod
     def at(cls, cells: Cells, places: np.ndarray | range) -> Axis:
@@ -124,6 +131,16 @@ class Axis:
     def index(self) -> slice | np.ndarray:
         """What NumPy selects the elements by, in the order in which they are folded."""
         return index_of(self.places)
+
+    @property
+    def outputs(self) -> int:
+        """Number of windows; of elements, where there are none."""
+        return -(-self.length // self.window) if self.window else self.length
+
+    @property
+    def parts(self) -> int:
+        """Number of pieces that each window is cut in."""
+        return self.pieces // max(1, self.outputs) if self.split else 1
 
     @property
     def length(self) -> int:
@@ -157,12 +174,15 @@ class Axis:
 
     @property
     def pieces(self) -> int:
-        """Number of pieces: of cells that hold selected elements, where these ascend."""
+        """Number of pieces: of cells that hold selected elements, where these ascend.
+
+        Or of those that windows make of them.
+        """
         return len(_pieces(self)[0])
 
     @property
     def lengths(self) -> np.ndarray:
-        """Elements selected of each such cell, int64."""
+        """Elements selected of each such piece, int64; of one that pads a window, 0."""
         return _pieces(self)[1]
 
     def touched(self, cells: int | Cells) -> tuple[np.ndarray, np.ndarray]:
@@ -191,9 +211,11 @@ class Axis:
         return hit
 
     def piece(self, number: int) -> Piece:
-        """Return what is selected of the `number`-th such cell."""
+        """Return what is selected of the `number`-th such piece."""
         positions, lengths = _pieces(self)
         position, length = int(positions[number]), int(lengths[number])
+        if not length:  # it pads a window
+            return Piece(slice(0, 0, 1), position, 0)
         places = self.places[position : position + length]
         if isinstance(places, range) and self.step > 0:
             source: Taken = slice(places[0], places[-1] + 1, self.step)
@@ -262,7 +284,12 @@ def _changes(numbers: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    """Return position in the selection, and length of each non-empty piece."""
+    """Return position in the selection, and length of each piece.
+
+    None is empty but those that pad windows which are split.
+    """
+    if axis.window and axis.length:
+        return _windowed_pieces(axis)
     if axis.picked is not None:
         return _picked_pieces(axis.cells, axis.picked.numbers)
     if axis.step < 0:
@@ -273,6 +300,17 @@ def _pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.diff(positions)
     keep = lengths > 0
     return positions[:-1][keep], lengths[keep]
+
+
+def _windowed_pieces(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
+    """The same of windows, in the order in which they are folded."""
+    begins, _ = _pieces(replace(axis, window=0, split=False))
+    bounds = np.append(begins, axis.length)
+    if axis.split:
+        positions, lengths = split_windows(bounds, axis.window)
+        return positions.reshape(-1), lengths.reshape(-1)
+    bounds = whole_windows(bounds, axis.window * axis.together)
+    return bounds[:-1], np.diff(bounds)
 
 
 def _picked_pieces(cells: Cells, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -290,12 +328,28 @@ def _picked_pieces(cells: Cells, places: np.ndarray) -> tuple[np.ndarray, np.nda
 @lru_cache(maxsize=64)
 def _touched(axis: Axis, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
     positions, lengths = _pieces(axis)
+    if not lengths.all():
+        return _padded(axis, cells, positions, lengths)
     if axis.picked is not None:
         held = cells.holding(axis.picked.numbers)
+        if not len(positions):
+            return positions, positions
         return np.minimum.reduceat(held, positions), np.maximum.reduceat(held, positions) + 1
     ends = [axis.start + n * axis.step for n in (positions, positions + lengths - 1)]
     first, last = ends if axis.step > 0 else reversed(ends)
     return cells.holding(first), cells.holding(last) + 1
+
+
+def _padded(
+    axis: Axis, cells: Cells, positions: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same where some pieces are empty: they touch no cell, and stand behind one that does."""
+    there = lengths > 0
+    before = np.cumsum(there) - 1
+    held = cells.holding(np.asarray(axis.places, np.int64))
+    first = np.minimum.reduceat(held, positions[there])[before]
+    behind = np.maximum.reduceat(held, positions[there])[before] + 1
+    return first, np.where(there, behind, first)
 
 
 def leaf_factors(
@@ -304,6 +358,7 @@ def leaf_factors(
     target_bytes: int,
     reduced: Sequence[int],
     groups: int = 1,
+    spans: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
     """Return how many cells per axis make a leaf: powers of two, at most `target_bytes`.
 
@@ -311,6 +366,7 @@ def leaf_factors(
     leaves stay what they are. Axes are doubled in turn, the last one first, until all of their
     cells are in a leaf: kept ones until a leaf has outputs enough to fill a device, then reduced
     ones, since each leaf reads and writes the accumulators of its outputs: one of each of `groups`.
+    Along kept axes an output is of so many elements as `spans` says; None: of one.
 
     >>> planes = [Cells(99, 1), Cells(999, 256), Cells(999, 256)]
     >>> leaf_factors(planes, 4, 1 << 20, (0, 1, 2)), leaf_factors(planes, 4, 1 << 20, (0,))
@@ -321,7 +377,11 @@ def leaf_factors(
     order = range(len(cells) - 1, -1, -1)
     nbytes = math.prod(cell) * itemsize
     while nbytes * 2 <= target_bytes:
-        outputs = groups * math.prod(cell[n] * factors[n] for n in order if n not in reduced)
+        outputs = groups * math.prod(
+            -(-cell[n] * factors[n] // (spans[n] if spans else 1))
+            for n in order
+            if n not in reduced
+        )
         growing = [n for n in order if cell[n] * factors[n] < cells[n].size]
         if not growing:
             break

@@ -38,9 +38,11 @@ Dim = Hashable | Sequence[Hashable] | AbstractSet[Hashable] | None
 def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> Any:
     """Reduce every array of a Dataset that can be reduced; parameters as `chunkfold.reduce`.
 
-    As in xarray an array is reduced over those of the axes that it has, one that has none of them
-    is as if each of its elements was reduced alone, and what cannot be reduced is left out: texts,
-    sums of dates. One that lacks axes of the weights or of a mask is the same along them.
+    With windows (`coarsen`) an array has those of the axes that it has, and one that has none is
+    as it was. As in xarray an array is reduced over those of the axes that it has, one that has
+    none of them is as if each of its elements was reduced alone, and what cannot be reduced is left
+    out: texts, sums of dates. One that lacks axes of the weights or of a mask is the same along
+    them.
 
     Returns
     -------
@@ -57,8 +59,9 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
         raise PlanError("selection: select of a Dataset by sel=, or by its own isel")
     index = _selected(dataset, {name: given.pop(name, None) for name in _SEL})
     whole, dataset = dataset, dataset.isel(index)
-    labels, more = labels_of(dataset, given), [dim for one in _along(given) for dim in one.dims]
-    dims = _dims(dataset, given.pop("axis", None), more)
+    coarsen, labels = given.pop("coarsen", None), labels_of(dataset, given)
+    more = [dim for one in _along(given) for dim in one.dims]
+    dims = _dims_beside(coarsen, dataset, given.pop("axis", None), more)
     if "histogram" in names:
         raise PlanError("histogram: name one array of the Dataset, for their bins differ")
     weighs = given.get("weights") is not None
@@ -66,16 +69,20 @@ def reduce_dataset(dataset: xr.Dataset, op: Op | Sequence[Op], **given: Any) -> 
     found: dict[str, dict[Hashable, Any]] = {name: {} for name in names}
     for name, held in whole.data_vars.items():
         able = [one for one, monoid in able_of if _is_able(held, monoid)]
-        if able:
-            array = _with_axes_of(held, given)
+        array = _with_axes_of(held, given) if able else held
+        if coarsen and not {*array.dims} & {*dims, *coarsen}:
+            for made in found.values():  # as in xarray's coarsen
+                made[name] = dataset[name]
+        elif able:
             axis = [dim for dim in array.dims if dim in dims]
-            terms = {"axis": axis, **given, **_of_integers(array, given)}
+            own = _windows(array, coarsen, given)
+            terms = {"axis": axis, **given, **own, **_of_integers(array, given)}
             if any(dim in index for dim in array.dims):
                 terms["selection"] = tuple(index.get(str(dim), slice(None)) for dim in array.dims)
             made = reduce(array, able, **terms, **labels.along(array.dims))
             for called, one in made.items():
                 found[called][name] = one
-    left = _left(dataset, dims)
+    left = _left(dataset, [*dims, *(coarsen or ())])
     datasets = {called: left.assign(made) for called, made in found.items()}
     return datasets[names[0]] if isinstance(op, (str, Monoid)) else datasets
 
@@ -117,6 +124,24 @@ def _dims(dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> list[Hash
             known = instead(str(one), list(map(str, there)))
             raise PlanError(f"the Dataset has no axis {one!r}; {known}")
     return named
+
+
+def _dims_beside(coarsen: Any, dataset: xr.Dataset, axis: Any, more: Sequence[Hashable]) -> Any:
+    """Return the axes that are reduced whole beside windows: those that are named, if there are."""
+    if isinstance(coarsen, Mapping):
+        _dims(dataset, list(coarsen), more)
+    return _dims(dataset, () if axis is None and coarsen else axis, more)
+
+
+def _windows(array: xr.DataArray, coarsen: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the windows of those axes that an array has, if it has any."""
+    if not isinstance(coarsen, Mapping):
+        return {} if coarsen is None else {"coarsen": coarsen}
+    windows = {dim: window for dim, window in coarsen.items() if dim in array.dims}
+    boundary = given.get("boundary", "exact")
+    if isinstance(boundary, Mapping):
+        boundary = {dim: one for dim, one in boundary.items() if dim in windows}
+    return {"coarsen": windows, "boundary": boundary} if windows else {"boundary": "exact"}
 
 
 def _is_able(array: xr.DataArray, monoid: Monoid) -> bool:

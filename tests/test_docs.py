@@ -119,7 +119,9 @@ def _write_a_sample() -> None:
     zarr.consolidate_metadata("sample.zarr")
 
 
-@pytest.mark.parametrize("name", ["results", "groups", "weights", "quantiles", "selections"])
+@pytest.mark.parametrize(
+    "name", ["results", "groups", "weights", "quantiles", "selections", "coarsen"]
+)
 def test_pages_print_what_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ):
@@ -140,6 +142,9 @@ def test_pages_print_what_they_say(
         if name == "groups":
             want = air.groupby("time.month").mean()
             np.testing.assert_allclose(names["climatology"], want, rtol=1e-7)
+        elif name == "coarsen":
+            want = air.coarsen(time=7, boundary="trim").mean().mean(("lat", "lon"))
+            xarray.testing.assert_allclose(names["weekly"].astype("f8"), want)
         elif name == "selections":
             want = air.sel(time=slice("2001-06", "2001-08"), lat=slice(24, 60)).mean()
             np.testing.assert_allclose(names["summer"], want, rtol=1e-7)

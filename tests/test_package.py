@@ -151,7 +151,9 @@ def test_rooms_are_in_the_page_on_how_it_works(layer: str):
     assert [name for name in listed if name in rooms] == rooms
 
 
-WRITERS = {"as_zarr.py", "groups.py", "normalize.py", "sample.py"}
+WRITERS = {
+    "as_zarr.py", "groups.py", "normalize.py", "pyramid.py", "sample.py", "zarr_tiles.py",
+}  # fmt: skip
 """Modules of workflows/ that write Zarr, and so know zarr-python."""
 PEERS = {"demo.py"}
 """Those that read as people do without chunkfold, to compare."""

@@ -52,6 +52,9 @@ def _write(into: zarr.Group, results: Results) -> None:
                 "chunkfold": {"op": op, **results.made_of},
                 **({} if own else along.attributes),
             }
+            if name in into:  # it was written as it came
+                into[name].attrs.update(attributes)
+                continue
             into.create_array(
                 name,
                 data=np.asarray(part),
@@ -78,6 +81,7 @@ def _write_companions(group: zarr.Group, along: Companions) -> None:
 
 def _write_beside(group: zarr.Group, one: Beside) -> None:
     """Write an array that comes along into a group, by its name."""
+    one = one.averaged() if any(one.windows) else one
     values = np.asarray(one.values)
     # NumPy has no dtype for texts of any length, or knows it as one of objects.
     texts = all(isinstance(value, str) for value in values.flat)

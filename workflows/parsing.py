@@ -66,6 +66,32 @@ def axis(word: str) -> int | str:
         return word
 
 
+def windows(given: Sequence[str]) -> dict[int | str, int]:
+    """Read the elements of a window along each axis.
+
+    Raises
+    ------
+    PlanError
+        If one is no axis and a number of 1 or more, or an axis is named twice.
+
+    >>> windows(["y=2", "0=10"])
+    {'y': 2, 0: 10}
+    """
+    found: dict[int | str, int] = {}
+    for word in given:
+        name, _, size = (part.strip() for part in word.rpartition("="))
+        try:
+            number = integer(size)
+        except ValueError:
+            name = ""
+        if not name:
+            raise PlanError(f"coarsen {word!r} is no axis and its elements, as in 'y=2,x=2'")
+        if axis(name) in found:
+            raise PlanError(f"coarsen names axis {name!r} twice: give it one window")
+        found[axis(name)] = number
+    return found
+
+
 def number_of(word: str) -> float:
     """Return a number: an integer where it is written as one.
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from distributed import Client
 
-from chunkfold.api import submit
+from chunkfold.api import stream, submit
 from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.planning.asking import asked
@@ -23,6 +23,7 @@ from chunkfold.workflows.as_zarr import (
 )
 from chunkfold.workflows.names import refuse_taken_names
 from chunkfold.workflows.outputs import check_output, refuse_sources, staged
+from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 
 @with_options
@@ -76,9 +77,10 @@ def projection(
     ChunkfoldError
         If not, or an op has axes of its own.
     """
-    if options.axis is None:
+    if options.axis is None and options.coarsen is None:
         raise PlanError(
-            "name the axes to reduce: axis=0 (--axis 0); over all of them, reduce gives it"
+            "name the axes to reduce: axis=0 (--axis 0), or windows, coarsen={0: 2}; over all of "
+            "them, reduce gives it"
         )
     request = asked(source, options)
     refuse_sources(out, request.sources)
@@ -99,13 +101,22 @@ def write_projection(
 ) -> Any:
     """Carry out what `projection` found to be sound; parameters and result as `project`.
 
+    Results are written tile by tile: not all of them are in memory.
+
     Raises
     ------
     ChunkfoldError
         If the reduction fails; nothing is then written.
     """
-    run = submit(request, client=client, on_event=on_event)
-    run.result()
+    turned = any(axis.order is not None for axis in request.chosen)
+    if turned or request.reads_again:  # results are not there, or in order, tile by tile
+        found = submit(request, client=client, on_event=on_event)
+        found.result()
+        with staged(out, overwrite=overwrite) as made:
+            write_zarr(made, {"": found.results})
+        return open_node(out)
     with staged(out, overwrite=overwrite) as made:
+        run = stream(request, ZarrTiles(made, out), client=client, on_event=on_event)
+        run.result()
         write_zarr(made, {"": run.results})
     return open_node(out)

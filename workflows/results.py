@@ -106,6 +106,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "rounding": list(plan.rounding),
         "shape": list(layout.shape),
         "axes": list(layout.reduced),
+        "windows": {str(n): layout.axes[n].window for n in layout.coarsened},
         "elements": layout.elements,
         "bytes": plan.nbytes,
         "leaves": layout.tiles * layout.parts,

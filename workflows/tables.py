@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
+from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept, beside, read_or_left_out
-from chunkfold.results.decoded import decoded
 from chunkfold.results.results import Results
 from chunkfold.workflows.csv_cells import harmless
 
@@ -106,7 +106,7 @@ class _Part:
 
 def _columns(key: str, one: Results) -> _Part:
     layout, kept = one.plan.layout, one.stored.kept
-    shape, at = [layout.shape[n] for n in kept.kept], _place_of_groups(one)
+    shape, at = [layout.axes[n].outputs for n in kept.kept], _place_of_groups(one)
     labels = () if one.plan.grouping is None else one.plan.grouping.labels
     shape[at:at] = [len(label.groups) for label in labels]
     rows = math.prod(shape)
@@ -117,7 +117,8 @@ def _columns(key: str, one: Results) -> _Part:
     names = _column_names(one, kept.kept, [values is not None for values in coordinates])
     for n, name, values, place in zip(kept.kept, names, coordinates, places, strict=True):
         axis = layout.axes[n]
-        part.axes[name] = np.asarray(axis.shown)[place] if values is None else values[place]
+        first = place * (axis.window or 1)
+        part.axes[name] = np.asarray(axis.shown)[first] if values is None else values[place]
     columns = list(part.axes.items())
     for number, (label, place) in enumerate(zip(labels, groups, strict=True)):
         taken = {*part.axes, *one.found, "source"}
@@ -143,9 +144,9 @@ def _place_of_groups(one: Results) -> int:
 def _coordinate(kept: Kept, axis: int) -> np.ndarray | None:
     """Return the values of an axis's coordinate, as far as selected; None if it has none."""
     name = kept.names[axis]
-    found = None if name not in kept.along else beside(kept, str(name))
+    found = None if name not in kept.along else beside(kept, str(name), averages=True)
     read = None if found is None else read_or_left_out(kept, found)
-    return None if read is None else decoded(read)
+    return None if read is None else Coordinate.of(read).values
 
 
 def _column_names(one: Results, axes: Sequence[int], valued: Sequence[bool]) -> list[str]:

@@ -125,6 +125,32 @@ def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
     )
 
 
+def chosen(accumulator: Accumulator, partial: Partial, outputs: np.ndarray) -> Partial:
+    """Return some outputs of a partial, by their numbers; that behind the last one is of nothing.
+
+    `outputs` are int64, (outputs,); none but that one is there twice.
+    """
+    nothing = zero_partial(accumulator, 1).arrays
+    beyond = outputs == partial.outputs
+    inner = np.where(beyond, 0, outputs) if beyond.any() else outputs
+    arrays = {}
+    for name, array in partial.arrays.items():
+        arrays[name] = array[inner]
+        if inner is not outputs:
+            arrays[name][beyond] = nothing[name]
+    wide = {}
+    for name, rows in partial.wide.items():
+        order = np.argsort(outputs, kind="stable")
+        found = np.searchsorted(outputs[order], rows.at)
+        there = found < len(outputs)
+        there[there] = outputs[order][found[there]] == rows.at[there]
+        if there.any():
+            at = order[found[there]]
+            wide[name] = joined([Wide(at, rows.tables[there])])
+    counts = np.append(np.broadcast_to(np.int64(partial.count), partial.outputs), 0)
+    return Partial(arrays, wide, counts[outputs])
+
+
 def without_indices(accumulator: Accumulator, partial: Partial) -> Partial:
     """Return a partial as if what reads the index had seen no element."""
     nothing = zero_partial(accumulator, partial.outputs).arrays

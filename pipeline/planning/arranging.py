@@ -19,7 +19,8 @@ def arranged(request: Request) -> Request:
     Results are put in the order that was asked for when they are there. Along an axis that is
     reduced the order counts for those alone that read indices: that stays as it is.
     """
-    turned = [n for n, axis in enumerate(request.chosen) if not axis.ascends]
+    # Windows are of elements that follow each other in the order that was asked for.
+    turned = [n for n, axis in enumerate(request.chosen) if not (axis.window or axis.ascends)]
     if turned and any(n in request.reduced for n in turned):
         indexed = request.bound().accumulator.uses_index
         turned = [n for n in turned if not (indexed and n in request.reduced)]

@@ -14,6 +14,7 @@ from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
 from chunkfold.planning.asked_labels import several
 from chunkfold.planning.by_coordinates import by_positions, with_lists
+from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
@@ -64,6 +65,11 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
     chosen = tuple(select(first.grid, options.selection))
     alive = [n for n, entry in enumerate(chosen) if not entry.dropped]
     axis = axis_numbers(first, options.axis, options.selection)
+    if options.coarsen is not None:
+        axis = [] if axis is None else axis
+        chosen = coarsened(
+            chosen, first, options.selection, options.coarsen, options.boundary, options.axis
+        )
     named = {alive[n] for n in normalized_axes(axis, len(alive))}
     # An axis selected by an integer has one element: reducing it changes nothing.
     reduced = tuple(n for n, entry in enumerate(chosen) if n in named or entry.dropped)
@@ -86,7 +92,7 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     made, axes = _of(arrays.sources, options, arrays), arrays.axes
     chosen = list(select(arrays.sources[0].grid, arrays.selection))
     for n, along in zip(axes, made.chosen, strict=True):
-        chosen[n] = chosen[n].within(along)
+        chosen[n] = replace(chosen[n].within(along), window=along.window)
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}
     each = zip(arrays.sources, arrays.decoded, strict=True)
     told = arrays.selection if options.selection is None else options.selection

@@ -12,6 +12,8 @@ BLOCK_BYTES = (32 << 20, 1 << 30)
 """Least and most decoded bytes of a block: about a second of work."""
 DATA_BYTES = 64 << 20
 """Most of a block that brings what it reads: a client and a worker hold it."""
+RESULT_BYTES = 32 << 20
+"""Most results of a block, where these leave as they come."""
 TO_PARTIAL, LARGEST_BYTES = 128, 4 << 30
 """Blocks that leave much are larger: as many times what they leave, but no larger than this."""
 BLOCKS_PER_WORKER = 4
@@ -50,6 +52,7 @@ def cut_blocks(
     partial_bytes: int,
     *,
     with_data: bool = False,
+    results: float = 0,
     whole: bool = False,
 ) -> tuple[Block, ...]:
     """Cut leaves into blocks of about equal cost.
@@ -66,12 +69,15 @@ def cut_blocks(
         What a block leaves of a tile.
     with_data
         Whether blocks bring what they read, rather than read it themselves.
+    results
+        Bytes that a block leaves for each that it costs, where results leave as they come.
     whole
         Whether no tile may be shared by several blocks.
     """
     least, most = BLOCK_BYTES
     most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
     most = min(most, DATA_BYTES) if with_data else most
+    most = min(most, int(RESULT_BYTES / results)) if results else most
     each = BLOCKS_PER_WORKER if workers > 1 else 1
     of_tiles = costs.sum(axis=1)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)

@@ -42,11 +42,15 @@ def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
     """Lay an element for each output along the axes that outputs, and groups, are along."""
     if slot.size == 1:
         return HeldInput("what was found so far", (), slot.reshape(()))
-    kept = plan.layout.kept
-    shape = tuple(plan.layout.shape[n] for n in kept)
-    if plan.grouping is None:
-        return HeldInput("what was found so far", kept, slot.reshape(shape))
-    return _by_labels(slot.reshape(plan.groups, *shape), kept, plan.grouping)
+    layout = plan.layout
+    shape, kept = layout.outputs_shape, layout.kept
+    if plan.grouping is not None:
+        return _by_labels(slot.reshape(plan.groups, *shape), kept, plan.grouping)
+    each = slot.reshape(shape)
+    for n in layout.coarsened:  # elements of a window have what it has
+        axis, at = layout.axes[n], kept.index(n)
+        each = np.repeat(each, axis.window, axis=at).take(range(axis.length), axis=at)
+    return HeldInput("what was found so far", kept, each)
 
 
 def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> HeldInput:

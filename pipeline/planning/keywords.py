@@ -10,6 +10,7 @@ from dataclasses import fields
 from textwrap import indent
 from typing import Any, TypedDict, TypeVar
 
+from chunkfold.planning.coarsening import Boundary
 from chunkfold.planning.options import Op, Options, Where
 from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
@@ -25,6 +26,8 @@ class Keywords(TypedDict, total=False):
 
     axis: Axis
     keepdims: bool
+    coarsen: Mapping[int | str, int] | None
+    boundary: Boundary
     dtype: Any
     ddof: float
     skipna: bool | None

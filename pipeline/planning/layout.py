@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.grid import Axis, Piece
+from chunkfold.grid import Axis, Cells, Piece
 from chunkfold.kernels import KeyedBox, keyed_box
 from chunkfold.kernels.fold.fold import Run
 from chunkfold.kernels.geometry import Box, box, c_strides
@@ -26,7 +26,8 @@ class Layout:
     """How the leaves of a selection are numbered: by tile of outputs, then by part of a tile.
 
     A *tile* is the outputs that one cell of kept axes gives; a *part* is one leaf of a tile.
-    Both count in C order over the leaf grid.
+    Both count in C order over the leaf grid. An axis of windows is kept, and each of its windows is
+    reduced: where these are split, their pieces are parts of a tile.
     """
 
     axes: tuple[Axis, ...]
@@ -49,14 +50,60 @@ class Layout:
         return tuple(axis.length for axis in self.axes)
 
     @property
+    def coarsened(self) -> tuple[int, ...]:
+        """Axes that are reduced window by window."""
+        return tuple(n for n in self.kept if self.axes[n].window)
+
+    @property
+    def outputs_shape(self) -> tuple[int, ...]:
+        """Extents of the results along the kept axes."""
+        return tuple(self.axes[n].outputs for n in self.kept)
+
+    @property
+    def by_window(self) -> tuple[int, ...]:
+        """Extents of the selection, where an axis of windows is two: of windows, and in one."""
+        return self._by_window([axis.outputs for axis in self.axes],
+                               [axis.window for axis in self.axes])  # fmt: skip
+
+    @property
+    def reduced_by_window(self) -> tuple[int, ...]:
+        """Which axes of `by_window` are reduced."""
+        flags = self._by_window(
+            [n in self.reduced for n in range(len(self.axes))], [True] * len(self.axes)
+        )
+        return tuple(n for n, reduces in enumerate(flags) if reduces)
+
+    def _by_window(self, outer: Sequence[int], inner: Sequence[int]) -> tuple[int, ...]:
+        """Put a number for the axis in a window behind that of an axis of windows."""
+        coarsened = self.coarsened
+        each = ((a, b) if n in coarsened else (a,)
+                for n, (a, b) in enumerate(zip(outer, inner, strict=True)))  # fmt: skip
+        return tuple(itertools.chain.from_iterable(each))
+
+    @property
     def tiles(self) -> int:
         """Number of tiles."""
-        return math.prod(self.axes[n].pieces for n in self.kept)
+        return math.prod(self._tile_grid)
 
     @property
     def parts(self) -> int:
         """Number of leaves of each tile."""
-        return math.prod(self.axes[n].pieces for n in self.reduced)
+        return math.prod(self._part_grid)
+
+    @property
+    def _tile_grid(self) -> tuple[int, ...]:
+        """Tiles along each axis: 1 along those that are reduced."""
+        return tuple(
+            1 if n in self.reduced else axis.pieces // max(1, axis.parts)
+            for n, axis in enumerate(self.axes)
+        )
+
+    @property
+    def _part_grid(self) -> tuple[int, ...]:
+        """Parts of a tile along each axis: 1 along those that are kept and whole."""
+        return tuple(
+            axis.pieces if n in self.reduced else axis.parts for n, axis in enumerate(self.axes)
+        )
 
     @property
     def leaves(self) -> int:
@@ -66,7 +113,7 @@ class Layout:
     @property
     def outputs(self) -> int:
         """Number of results."""
-        return math.prod(self.shape[n] for n in self.kept)
+        return math.prod(self.outputs_shape)
 
     @property
     def elements(self) -> int:
@@ -82,17 +129,44 @@ class Layout:
         """Return the elements of every leaf: int64, (tiles, parts)."""
         return self._by_leaf([axis.lengths for axis in self.axes])
 
-    def part_depths(self, parts: np.ndarray) -> np.ndarray:
-        """Return how many elements parts of a tile have for each of its outputs: int64."""
-        numbers = self._numbers(self.reduced, parts)
-        depths = np.ones(len(parts), np.int64)
-        for n, number in zip(self.reduced, numbers, strict=True):
-            depths *= self.axes[n].lengths[number]
+    def part_depths(self, tile: int, parts: np.ndarray, place: Sequence[slice]) -> np.ndarray:
+        """Return how many elements parts of a tile have for each output of a box: int64.
+
+        The box is one of `alike`.
+        """
+        depths, boxes = np.ones(len(parts), np.int64), dict(zip(self.kept, place, strict=True))
+        for n, number in enumerate(self._by_axis(tile, parts)):
+            axis = self.axes[n]
+            lengths = np.broadcast_to(axis.lengths[number], len(parts))
+            if n in self.reduced or axis.split:
+                depths *= lengths
+            elif axis.window:
+                depths *= np.minimum(lengths - boxes[n].start * axis.window, axis.window)
         return depths
+
+    def alike(self, tile: int) -> list[tuple[slice, ...]]:
+        """Cut a tile's outputs into boxes of which all are made of as many elements.
+
+        >>> from chunkfold.grid import Cells
+        >>> Layout((Axis(Cells(9, 9), 0, 9, 1, window=2),), ()).alike(0)
+        [(slice(0, 4, None),), (slice(4, 5, None),)]
+        """
+        cuts = []
+        for n, piece in zip(self.kept, self.tile_pieces(tile), strict=True):
+            axis = self.axes[n]
+            outputs = -(-piece.length // axis.window) if axis.window else piece.length
+            whole = outputs
+            if axis.window and not axis.split:
+                whole = piece.length // axis.window
+            bounds = sorted({0, whole, outputs})
+            cuts.append([slice(*ends) for ends in itertools.pairwise(bounds)] or [slice(0, 0)])
+        return list(itertools.product(*cuts))
 
     def depth(self, within: Sequence[slice]) -> int:
         """Return how many elements a box has for each of its outputs."""
-        return math.prod(within[n].stop - within[n].start for n in self.reduced)
+        sizes = [cut.stop - cut.start for cut in within]
+        windows = (min(sizes[n], self.axes[n].window) for n in self.coarsened)
+        return math.prod((*(sizes[n] for n in self.reduced), *windows))
 
     def leaf_sums(
         self,
@@ -141,7 +215,7 @@ class Layout:
                 some = reached.take(most, axis=axis) - reached.take(least, axis=axis)
             sums.append(some)
         whole = np.concatenate(sums, axis=along) if sums else np.zeros(self._grid, np.int64)
-        return whole.transpose(self.kept + self.reduced).reshape(self.tiles, self.parts)
+        return self._in_order(whole)
 
     def objects(self, shape: Sequence[int], grid: Sequence[int]) -> int:
         """Return how many objects of a shape, in a grid, have selected elements."""
@@ -172,34 +246,89 @@ class Layout:
     def _by_leaf(self, factors: Sequence[np.ndarray]) -> np.ndarray:
         """Multiply a number for each piece of each axis out, over all leaves."""
         product = np.ones((), np.int64)
-        for n in (*self.kept, *self.reduced):
-            product = np.multiply.outer(product, factors[n])
-        return product.reshape(self.tiles, self.parts)
+        for along in factors:
+            product = np.multiply.outer(product, along)
+        return self._in_order(product)
+
+    def _in_order(self, pieces: np.ndarray) -> np.ndarray:
+        """Lay what there is for each piece, axis by axis, out by tiles and parts."""
+        grid = zip(self._tile_grid, self._part_grid, strict=True)
+        apart = pieces.reshape(tuple(itertools.chain.from_iterable(grid)))
+        tiles, parts = (range(first, apart.ndim, 2) for first in (0, 1))
+        return apart.transpose((*tiles, *parts)).reshape(self.tiles, self.parts)
 
     def tile_pieces(self, tile: int) -> tuple[Piece, ...]:
-        """Return the pieces of a tile along the kept axes."""
-        numbers = self._numbers(self.kept, tile)
-        return tuple(
-            self.axes[n].piece(number) for n, number in zip(self.kept, numbers, strict=True)
-        )
+        """Return the pieces of a tile's first part along the kept axes."""
+        leaf = self.leaf(tile, 0)
+        return tuple(leaf[n] for n in self.kept)
 
     def tile_place(self, tile: int) -> tuple[slice, ...]:
         """Return where a tile's outputs stand among all."""
-        pieces = self.tile_pieces(tile)
-        return tuple(slice(piece.position, piece.position + piece.length) for piece in pieces)
+        places = []
+        for n, piece in zip(self.kept, self.tile_pieces(tile), strict=True):
+            first, behind = piece.position, piece.position + piece.length
+            if window := self.axes[n].window:
+                first, behind = first // window, -(-behind // window)
+            places.append(slice(first, behind))
+        return tuple(places)
 
     def tile_shape(self, tile: int) -> tuple[int, ...]:
         """Return the extents of a tile's outputs."""
-        return tuple(piece.length for piece in self.tile_pieces(tile))
+        return tuple(place.stop - place.start for place in self.tile_place(tile))
 
     def tile_outputs(self, tile: int) -> int:
         """Return the number of outputs of a tile."""
         return math.prod(self.tile_shape(tile))
 
+    def outputs_along(self, axis: int) -> np.ndarray:
+        """Return how many outputs each tile has along a kept axis: int64."""
+        own = self.axes[axis]
+        if own.split:
+            return np.ones(own.outputs, np.int64)
+        return np.asarray(-(-own.lengths // (own.window or 1)))
+
+    def elements_along(self, axis: int, piece: Piece, outputs: slice) -> slice:
+        """Return which elements of a piece some of its tile's outputs are made of, along an axis.
+
+        >>> from chunkfold.grid import Cells
+        >>> axis = Axis(Cells(10, 5), 0, 10, 1, window=2)
+        >>> Layout((axis,), ()).elements_along(0, axis.piece(0), slice(1, 3))
+        slice(2, 6, None)
+        """
+        window = self.axes[axis].window
+        if not window:
+            return outputs
+        if self.axes[axis].split:
+            return slice(0, piece.length)
+        return slice(outputs.start * window, min(outputs.stop * window, piece.length))
+
+    def output_cuts(self, axis: int, piece: Piece, grids: Sequence[Cells]) -> list[slice]:
+        """Cut a tile's outputs along a kept axis so that all of a box have elements in one cell.
+
+        But windows that are in several cells, which stand alone.
+        """
+        cuts, window = piece.cut(grids), self.axes[axis].window
+        if not window:
+            return cuts
+        if self.axes[axis].split:
+            return [slice(0, 1)]
+        whole = piece.length // window
+        bounds = {n for cut in cuts for n in (cut.start // window, -(-cut.stop // window))}
+        bounds |= {-(-cut.start // window) for cut in cuts} | {cut.stop // window for cut in cuts}
+        bounds |= {whole, -(-piece.length // window)}
+        return [slice(*ends) for ends in itertools.pairwise(sorted(bounds))]
+
+    def per_output(self) -> int:
+        """Return how many elements an output has of a leaf, at most, along axes that are kept."""
+        whole = (self.axes[n] for n in self.coarsened if not self.axes[n].split)
+        return math.prod(axis.window for axis in whole)
+
     @property
     def most_outputs(self) -> int:
         """Outputs of the largest tile: the first and the last of an axis may be cut."""
-        return math.prod(int(self.axes[n].lengths.max(initial=0)) for n in self.kept)
+        most = (int(self.axes[n].lengths.max(initial=0)) / (self.axes[n].window or 1)
+                for n in self.kept)  # fmt: skip
+        return math.prod(map(math.ceil, most))
 
     def leaf_box(
         self,
@@ -216,17 +345,23 @@ class Layout:
         inputs are `staged` as the first one is; behind them are those that are held.
         """
         shape = tuple(cut.stop - cut.start for cut in within)
+        if self.coarsened:
+            shape = self._by_window(
+                [max(1, n // (axis.window or 1)) for n, axis in zip(shape, self.axes, strict=True)],
+                [min(n, axis.window) for n, axis in zip(shape, self.axes, strict=True)],
+            )
+        reduced = self.reduced_by_window
         if not indexed and not held:
-            return _box(shape, self.reduced)
+            return _box(shape, reduced)
         if not indexed:
-            strided = _strided(pieces, within, staged, held)
+            strided = self._strided(pieces, within, staged, held)
             others, firsts = tuple(strided["others"]), tuple(strided["other_offsets"])
-            return replace(_strided_box(shape, self.reduced, others), others=firsts)
+            return replace(_strided_box(shape, reduced, others), others=firsts)
         return box(
             shape,
-            self.reduced,
+            reduced,
             **self._indices(pieces, within, indexed=indexed),
-            **_strided(pieces, within, staged, held),
+            **self._strided(pieces, within, staged, held),
         )
 
     def keyed_leaf_box(
@@ -248,7 +383,7 @@ class Layout:
             self.reduced,
             along,
             **self._indices(pieces, within, indexed=indexed),
-            **_strided(pieces, within, staged, held),
+            **self._strided(pieces, within, staged, held),
         )
 
     def kept_leaf_box(
@@ -268,7 +403,7 @@ class Layout:
         del indexed
         order = (*self.reduced, *self.kept)
         shape = [within[n].stop - within[n].start for n in range(len(within))]
-        own, given = c_strides(shape), _strided(pieces, within, staged, held)
+        own, given = c_strides(shape), self._strided(pieces, within, staged, held)
         if given:
             each = given["others"]
             given["others"] = [one and [one[n] for n in order] for one in each]
@@ -283,24 +418,41 @@ class Layout:
         """Return what boxes are told of indices in the whole selection."""
         if not indexed:
             return {}
-        return {"index_strides": c_strides(self.shape), "index": self._index(pieces, within)}
-
-    def _index(self, pieces: Sequence[Piece], within: Sequence[slice]) -> int:
-        """Return the index of the first element of a part of a leaf, in the whole selection."""
-        return sum(
-            (piece.position + cut.start) * stride
-            for piece, cut, stride in zip(pieces, within, c_strides(self.shape), strict=True)
+        strides = c_strides(self.by_window)
+        places = [piece.position + cut.start for piece, cut in zip(pieces, within, strict=True)]
+        windows = [axis.window or 1 for axis in self.axes]
+        first = self._by_window(
+            [n // window for n, window in zip(places, windows, strict=True)],
+            [n % window for n, window in zip(places, windows, strict=True)],
         )
+        index = sum(n * stride for n, stride in zip(first, strides, strict=True))
+        return {"index_strides": strides, "index": index}
+
+    def _strided(
+        self,
+        pieces: Sequence[Piece],
+        within: Sequence[slice],
+        staged: int,
+        held: Sequence[HeldInput],
+    ) -> dict[str, Any]:
+        """Return what boxes are told of inputs that are not as the first is."""
+        if not held:
+            return {}
+        own = [one.strides(len(within)) for one in held]
+        windows = [axis.window or 1 for axis in self.axes]
+        each = [
+            self._by_window([n * window for n, window in zip(one, windows, strict=True)], one)
+            for one in own
+        ]
+        firsts = [0] * (staged - 1) + [one.first(pieces, within) for one in held]
+        return {"others": [None] * (staged - 1) + each, "other_offsets": firsts}
 
     def _by_axis(self, tile: Any, part: Any) -> list[Any]:
-        numbers = dict(zip(self.kept, self._numbers(self.kept, tile), strict=True))
-        numbers |= zip(self.reduced, self._numbers(self.reduced, part), strict=True)
-        return [numbers[n] for n in range(len(self.axes))]
-
-    def _numbers(self, axes: Sequence[int], flat: Any) -> tuple[Any, ...]:
-        """Return the numbers of pieces along axes: of one leaf's, or of many."""
-        shape = tuple(self.axes[n].pieces for n in axes)
-        return tuple(np.unravel_index(flat, shape)) if shape else ()
+        """Return the number of a leaf's piece along each axis; or those of many leaves."""
+        grid = self._part_grid
+        tiles = np.unravel_index(tile, self._tile_grid) if self.axes else ()
+        parts = np.unravel_index(part, grid) if self.axes else ()
+        return [a * n + b for a, b, n in zip(tiles, parts, grid, strict=True)]
 
 
 def runs_within(extents: Sequence[int], firsts: Sequence[int], shape: Sequence[int]) -> list[Run]:
@@ -320,17 +472,6 @@ def runs_within(extents: Sequence[int], firsts: Sequence[int], shape: Sequence[i
         (number * count, start + sum(a * b for a, b in zip(at, strides, strict=False)), count)
         for number, at in enumerate(outer)
     ]
-
-
-def _strided(
-    pieces: Sequence[Piece], within: Sequence[slice], staged: int, held: Sequence[HeldInput]
-) -> dict[str, Any]:
-    """Return what boxes are told of inputs that are not as the first is."""
-    if not held:
-        return {}
-    others = [None] * (staged - 1) + [one.strides(len(within)) for one in held]
-    firsts = [0] * (staged - 1) + [one.first(pieces, within) for one in held]
-    return {"others": others, "other_offsets": firsts}
 
 
 @lru_cache(maxsize=64)

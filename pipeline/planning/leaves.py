@@ -14,6 +14,8 @@ from chunkfold.sources.source import Source
 
 _LARGER = (1, 2, 4)
 """How much larger than the target leaves of inputs that are cut unlike may be."""
+_ALIGNED = 64
+"""Most cells that are joined so that windows end where they do."""
 
 
 def layouts_of(
@@ -28,7 +30,9 @@ def layouts_of(
     Small cells are joined to leaves of at most `target_bytes` of decoded elements. Of inputs that
     are cut alike that is the only way. Of others a cell is decoded again for each leaf that it
     reaches into, so leaves may be cut as either input, or along each axis as the coarser, and be
-    larger: the less is decoded the better, and then the smaller they are.
+    larger: the less is decoded the better, and then the smaller they are. So it is where windows do
+    not end where cells do; there as many cells may be joined as it takes until they do. Windows
+    that are larger than a leaf are cut in several.
 
     Parameters
     ----------
@@ -40,14 +44,25 @@ def layouts_of(
     grids = list(dict.fromkeys(source.grid for source in sources))
     itemsize = max(source.dtype.itemsize for source in sources)
 
+    spans = [max(1, axis.window * abs(axis.step)) for axis in chosen]
+
     def layout(cells: Sequence[Cells], target: int) -> Layout:
-        factors = leaf_factors(cells, itemsize, target, reduced, groups)
+        factors = leaf_factors(cells, itemsize, target, reduced, groups, spans)
         cuts = (cut.coarsened(factor) for cut, factor in zip(cells, factors, strict=True))
-        axes = (replace(axis, cells=cut) for axis, cut in zip(chosen, cuts, strict=True))
+        axes = (
+            replace(
+                axis, cells=cut, split=axis.together == 1 and axis.window > 0 and span > cut.cell
+            )
+            for axis, cut, span in zip(chosen, cuts, spans, strict=True)
+        )
         return Layout(tuple(axes), reduced)
 
     if len(grids) == 1:
-        return [layout(grids[0], target_bytes)]
+        found = layout(grids[0], target_bytes)
+        if not found.coarsened or repeats(sources[0], found) == 1:
+            return [found]
+    ends = [span * axis.together for span, axis in zip(spans, chosen, strict=True)]
+    grids += [aligned for cells in grids if (aligned := _aligned(cells, ends)) not in grids]
     coarser = tuple(max(along, key=lambda cut: cut.cell) for along in zip(*grids, strict=True))
     made = [layout(cells, n * target_bytes) for n in _LARGER for cells in (*grids, coarser)]
     least = min(leaf_elements(one) for one in made)
@@ -56,6 +71,15 @@ def layouts_of(
         dict.fromkeys(one for one in made if leaf_elements(one) <= most),
         key=lambda one: (round(_decoded(sources, one), 1), leaf_elements(one)),
     )
+
+
+def _aligned(cells: Sequence[Cells], spans: Sequence[int]) -> tuple[Cells, ...]:
+    """Join cells of each axis until they end where windows do, if these are not too many."""
+    joined = []
+    for cut, span in zip(cells, spans, strict=True):
+        factor = math.lcm(span, max(1, cut.cell)) // max(1, cut.cell)
+        joined.append(cut.coarsened(factor) if cut.bounds is None and factor <= _ALIGNED else cut)
+    return tuple(joined)
 
 
 def leaf_elements(layout: Layout) -> int:
@@ -83,6 +107,6 @@ def _decoded(sources: Sequence[Source], layout: Layout) -> float:
 def _longest(axis: Axis) -> int:
     if not axis.length:
         return 0
-    if axis.cells.bounds is not None or axis.picked is not None:
+    if axis.cells.bounds is not None or axis.picked is not None or axis.window:
         return int(axis.lengths.max())
     return min(axis.length, -(-axis.cells.cell // abs(axis.step)))

@@ -10,6 +10,7 @@ from chunkfold.kernels import Accumulator
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.keyed.plan import shares_tables
 from chunkfold.kernels.fold.shapes import split_bytes
+from chunkfold.planning.blocks import RESULT_BYTES
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.group_keys import HELD_BYTES, Keys
 from chunkfold.planning.held_inputs import HeldInput, held_bytes
@@ -60,6 +61,7 @@ def projected(
     fetching: int,
     keys: Keys | None = None,
     beside: Sequence[HeldInput] = (),
+    leaving: int = 0,
     kept: int = 0,
 ) -> Memory:
     """Project a worker's memory; every term in bytes.
@@ -69,7 +71,8 @@ def projected(
     all at once that a leaf has. Places that no slice selects are read with what is between them,
     into memory of their own. It reads one input at a time. `fetching` is what a worker has of
     objects that come over a network. Of the partials of `tree`, over the blocks of a tile, so many
-    may wait on one worker for their siblings; roots wait where they are.
+    may wait on one worker for their siblings; roots wait where they are, but where results leave as
+    they come: of all those, `leaving` bytes, a few blocks' wait then.
 
     `kept` is what a block keeps of elements, to choose some. Of each output there is one for each
     group of `keys`, which a worker holds whole, and of which each block has some on its device,
@@ -90,6 +93,8 @@ def projected(
     # They are copied to the device slab by slab, and what comes of it is put together.
     slabs = 2 * min(SLAB_BYTES, tree.fan_in * partial) + partial if tree.levels else 0
     roots = groups * layout.outputs * accumulator.nbytes // workers
+    if leaving:  # beside what windows of outputs are combined from
+        roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
     held = held_bytes(beside, threads)
     if keys is not None:
         # Those of a leaf are made on the host, of what labels are along which axes.
@@ -109,6 +114,11 @@ def _touched(layout: Layout, source: Source) -> int:
     """Return the decoded bytes of the cells of a source that a leaf may touch."""
     extents = []
     for axis, cell in zip(layout.axes, source.unit, strict=True):
+        if axis.window:
+            first, behind = axis.touched(cell)
+            most = int((behind - first).max(initial=0)) * cell
+            extents.append(min(axis.cells.size, most))
+            continue
         leaf = axis.cells.cell
         # The grid of another input may lie across the leaf's: one cell more.
         cells = -(-leaf // cell) + (leaf % cell != 0)

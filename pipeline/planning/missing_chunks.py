@@ -167,7 +167,8 @@ class Stored:
         1 as well where some are missing, but not so many that those that are stored are read alone.
         """
         there = self._leaf_sums(lambda sizes: sizes > 0)
-        shares = np.divide(there, self._leaf_sums(np.ones_like), dtype=np.float32)
+        objects = np.maximum(self._leaf_sums(np.ones_like), 1)  # a leaf may be empty
+        shares = np.divide(there, objects, dtype=np.float32)
         return shares if self.remote else np.where(shares > SPARSE, np.float32(1), shares)
 
 

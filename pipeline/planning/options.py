@@ -20,6 +20,7 @@ from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.kernels.program.options import VARIANTS
+from chunkfold.planning.coarsening import BOUNDARIES, Boundary, check_windows
 from chunkfold.planning.held_inputs import weighted
 from chunkfold.redaction import shown_address
 from chunkfold.selections import Selection
@@ -73,6 +74,13 @@ class Options:
     selection as NumPy does, whose integers leave nothing of an axis; None for all."""
     keepdims: bool = False
     """Keep reduced axes with size one."""
+    coarsen: Mapping[int | str, int] | None = None
+    """Windows: along each of these axes (by name or number, as `axis`) so many elements that follow
+    each other are reduced to one, as in `{"y": 2, "x": 2}`. `axis` names others that are reduced
+    whole then; None: no others. Positions are those in a window, in C order."""
+    boundary: Boundary = BOUNDARIES[0]
+    """Of windows, where elements are no multiple of them: "exact" refuses that, "trim" leaves the
+    last elements out, "pad" makes a shorter window of them. Or one for each axis, by its name."""
     dtype: Any = None
     """Cast elements to this before, and the result after. `object` gives the sum or product of
     integers as Python's: sums of any size, products of up to 64 bits."""
@@ -166,6 +174,13 @@ class Options:
             _check_one_of("variant", self.variant, VARIANTS)
         _check_mapping("storage_options", self.storage_options)
         _check_mapping("resample", self.resample)
+        check_windows(self.coarsen, self.boundary)
+        labels = next((name for name in ("by", "resample") if getattr(self, name) is not None), "")
+        if self.coarsen is not None and labels:
+            raise PlanError(
+                f"coarsen= and {labels}= do not go together: groups by labels can be windows, as "
+                f"in by=np.arange(n) // 2; or coarsen what comes of {labels}="
+            )
         _check_sel(self.sel, self.sel_method, self.sel_tolerance)
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:

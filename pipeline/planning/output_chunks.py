@@ -25,7 +25,7 @@ class OutputChunks:
     @cached_property
     def extents(self) -> tuple[tuple[int, ...], ...]:
         """Extents of the chunks along each kept axis."""
-        lengths = [self.layout.axes[n].lengths for n in self.layout.kept]
+        lengths = [self.layout.outputs_along(n) for n in self.layout.kept]
         return tuple(
             tuple(int(own[slice(*run)].sum()) for run in runs)
             for own, runs in zip(lengths, self.along, strict=True)
@@ -45,13 +45,13 @@ class OutputChunks:
         """Return the tiles of a chunk."""
         runs = [runs[n] for runs, n in zip(self.along, place, strict=True)]
         numbers = itertools.product(*(range(*run) for run in runs))
-        pieces = [self.layout.axes[n].pieces for n in self.layout.kept]
+        pieces = [len(self.layout.outputs_along(n)) for n in self.layout.kept]
         return [_number(one, pieces) for one in numbers]
 
 
 def output_chunks(layout: Layout, most: int = MOST_CHUNKS) -> OutputChunks:
     """Return a chunk for each tile, or for some neighbours where that were more than `most`."""
-    pieces = [layout.axes[n].pieces for n in layout.kept]
+    pieces = [len(layout.outputs_along(n)) for n in layout.kept]
     return OutputChunks(layout, tuple(tuple(runs) for runs in _runs(pieces, most)))
 
 

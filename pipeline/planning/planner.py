@@ -75,7 +75,12 @@ def make_plan(
     if request.options.wants_all:
         refuse_missing(request.sources, known, request.chosen)
     keeping, request = replace(request, keeping=True), replace(request, keeping=False)
-    if saves_reads(request, terms) and (plan := _fitting(keeping, known, terms, most)):
+    windows = any(axis.window for axis in request.chosen)  # whose elements are not kept
+    if (
+        not windows
+        and saves_reads(request, terms)
+        and (plan := _fitting(keeping, known, terms, most))
+    ):
         return plan
     refuse_large_slots(request)
     if plan := _fitting(request, known, terms, most):
@@ -189,6 +194,7 @@ def _planned(
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
     costs = _costs(layout, accumulator, stored, groups)
     with_data = not all(source.travels for source in sources)
+    leaving = result_bytes(request, layout) if request.streams else 0
     blocks = (
         cut_blocks(
             costs,
@@ -196,6 +202,7 @@ def _planned(
             terms.workers,
             partial_bytes,
             with_data=with_data,
+            results=leaving / max(1.0, float(costs.sum())),
             whole=request.keeping,
         )
         if layout.elements
@@ -219,6 +226,7 @@ def _planned(
             fetching,
             keys,
             request.held,
+            leaving,
             kept_bytes(request, layout, terms),
         )
         if needed.total <= most:
@@ -231,13 +239,22 @@ def _planned(
         blocks=blocks,
         leaf_bytes=leaf_bytes,
         nbytes=round(stored.decoded.sum()),
-        absent=int(stored.absent.sum()),
+        absent=int((stored.absent & (layout.leaf_elements() > 0)).sum()),
         memory=needed,
         threads=at_once,
         readers=reading,
         tree=tree,
         listings=listings,
     )
+
+
+def result_bytes(request: Request, layout: Layout) -> int:
+    """Return the bytes of all results, at most: whatever their dtypes, but for what has more axes.
+
+    Of levels that are coarser there is no more than of the first.
+    """
+    finer = 1 if request.levels == 1 else 2
+    return 8 * len(request.per_output) * request.groups * layout.outputs * finer
 
 
 def _flights(sources: tuple[Source, ...]) -> list[int]:

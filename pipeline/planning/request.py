@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -39,6 +40,14 @@ class Request:
     """Whether blocks keep all elements of an output, to choose some: decided by planning."""
     data_arrays: DataArrays | None = None
     """What xarray holds of the sources, if they were given as its arrays."""
+    streams: bool = False
+    """Whether results leave as soon as they are there, tile by tile: none is kept."""
+    levels: int = 1
+    """Of results: each behind the first is of windows of the one before, as large as its own."""
+    of_all: tuple[str, ...] = ()
+    """Ops of which there is a result of all elements."""
+    of_all_alone: tuple[str, ...] = ()
+    """Those of them of which outputs have none."""
 
     @property
     def name(self) -> str:
@@ -51,10 +60,25 @@ class Request:
         return 1 if self.grouping is None else self.grouping.count
 
     @property
+    def reads_again(self) -> bool:
+        """Whether the data may be read more than once."""
+        return any(one.monoid.reads > 1 for one in self.bound().statistics)
+
+    @property
+    def per_output(self) -> tuple[str, ...]:
+        """Ops of which each output has a result."""
+        return tuple(name for name in self.options.names if name not in self.of_all_alone)
+
+    def factors(self, axes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Return by how much each level behind the first is coarser along some axes."""
+        each = tuple(self.chosen[n].window or 1 for n in axes)
+        return (each,) * (self.levels - 1)
+
+    @property
     def outputs(self) -> int:
         """Number of outputs, each of which has a result for every group."""
         kept = (n for n in range(len(self.chosen)) if n not in self.reduced)
-        return math.prod(self.chosen[n].length for n in kept)
+        return math.prod(self.chosen[n].outputs for n in kept)
 
     def bound(self, *, fp64: bool = True) -> Bound:
         """Bind the reductions to the sources' dtypes, for devices that have float64 or not."""

@@ -34,6 +34,7 @@ def lines_of(plan: Plan) -> list[str]:
         _beside(_one_by_one(plan)),
         _beside(plan.remarks()),
         _beside(_repeated(plan)),
+        _results(plan),
         _work(plan),
     )
     return list(map(printable, told))
@@ -86,9 +87,12 @@ def _described(plan: Plan) -> Iterator[list[str]]:
 def _reduced(plan: Plan) -> Iterator[str]:
     """Say what is made of how much."""
     layout = plan.layout
-    reduced = "all axes" if not layout.kept else f"axes {layout.reduced}"
+    windows = ", ".join(f"{layout.axes[n].window:,} along {n}" for n in layout.coarsened)
+    over = ["all axes" if not layout.kept else f"axes {layout.reduced}"]
+    if windows:
+        over = [f"windows of {windows}", *(over if layout.reduced else [])]
     yield (
-        f"reduce    {', '.join(plan.ops)} over {reduced} of {layout.shape}: "
+        f"reduce    {', '.join(plan.ops)} over {' and '.join(over)} of {layout.shape}: "
         f"{layout.elements:,} elements, {size_text(plan.nbytes)}"
     )
     if plan.choosers:
@@ -107,6 +111,21 @@ def _cut(plan: Plan) -> Iterator[str]:
     absent = f"; nothing is stored of {plan.absent:,}" if plan.absent else ""
     yield f"answer    {plan.answer}"
     yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.leaf_bytes)}{absent}"
+
+
+def _results(plan: Plan) -> Iterator[str]:
+    """Say how many results there are, and what holds all of them, if something does."""
+    outputs = plan.groups * plan.layout.outputs
+    if plan.request.streams:
+        levels = f", and {plan.request.levels - 1} coarser level(s)" * (plan.request.levels > 1)
+        named = ", ".join(plan.request.per_output)
+        yield f"results   {outputs:,} of {named}{levels}: they leave tile by tile, none is kept"
+    elif outputs > 1:
+        whole = size_text(outputs * plan.accumulator.nbytes)
+        yield (
+            f"results   {outputs:,} of each op: put together at the client, in {whole} at most "
+            "(project writes them tile by tile)"
+        )
 
 
 def _held(plan: Plan) -> Iterator[str]:

@@ -21,6 +21,7 @@ from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
+from chunkfold.planning.tiles import TileFinishing
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_division import Division, Own
 from chunkfold.sources.dask_source import DaskSource, with_keys, with_tasks
@@ -113,6 +114,8 @@ class Work:
     """What is chosen of the elements of each output, which blocks keep for that."""
     tasks: Division | None = None
     """Dask's, which make chunks of the sources; they do not travel."""
+    finishing: TileFinishing | None = None
+    """How tiles are finished where they are whole, if results leave one by one."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -227,6 +230,7 @@ class Work:
             plan.held,
             plan.choosers,
             tasks,
+            TileFinishing.of(plan) if plan.request.streams else None,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:
@@ -237,8 +241,10 @@ class Work:
 def regions_of(layout: Layout, block: Block, source: Source) -> list[tuple[slice, ...]]:
     """Return what a block reads of a source, leaf by leaf."""
     leaves = itertools.product(range(*block.tiles), range(*block.parts))
+    pieces = (layout.leaf(tile, part) for tile, part in leaves)
     return [
         region
-        for tile, part in leaves
-        for region in covers([piece.source for piece in layout.leaf(tile, part)], source.grid)
+        for leaf in pieces
+        if all(piece.length for piece in leaf)
+        for region in covers([piece.source for piece in leaf], source.grid)
     ]

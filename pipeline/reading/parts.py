@@ -59,16 +59,18 @@ Missed = Sequence[set[tuple[int, ...]]]
 
 
 def parts_of(
-    work: Work, block: Block, tile: int, missed: Missed
+    work: Work, block: Block, tile: int, place: Place, missed: Missed
 ) -> tuple[tuple[Part, ...], ImplicitFill]:
-    """Return what a block reads of a tile, and the fill of it that is not read.
+    """Return what a block reads for a box of a tile's outputs, and the fill that is not read.
+
+    All of these are made of as many elements: see `Layout.alike`.
 
     A reduction that reads indices is given the first of those that are not stored, which are equal;
     or every one, where it may make something else of each.
     """
     numbers, absent = np.arange(*block.parts), block.absent_parts(tile)
-    outputs, itemsizes = work.layout.tile_outputs(tile), [s.dtype.itemsize for s in work.sources]
-    depths = work.layout.part_depths(numbers)
+    outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.sources]
+    depths = work.layout.part_depths(tile, numbers, place)
     fills_implicitly, implicit, parts = work.fills_implicitly, 0, list[Part]()
     of_groups = None if work.keys is None else np.zeros(work.groups, np.int64)
     first = work.accumulator.uses_index
@@ -76,6 +78,8 @@ def parts_of(
     for number, lacks, depth in zip(
         numbers.tolist(), absent.tolist(), depths.tolist(), strict=True
     ):
+        if not depth:  # it pads a window that has fewer parts than others
+            continue
         if lacks and fills_implicitly and not first:
             implicit += depth
             if of_groups is not None:
@@ -97,13 +101,23 @@ def parts_of(
             first, cells = False, (_first(work, [slice(0, piece.length) for piece in pieces]),)
         elif not lacks and any(map(_sparse, work.sources, known)):
             shares, cells = _held(work, known, tile, number)
-        read = depth if cells is None else sum(map(work.layout.depth, cells))
+        read = depth if cells is None else sum(_depth(work, tile, cell, place) for cell in cells)
         implicit += depth - read
         if of_groups is not None and read < depth:
             of_groups += _of_groups(work, tile, number, cells or ())
         nbytes = round(outputs * depth * np.dot(shares, itemsizes))
         parts.append(Part(number, read * outputs, nbytes, lacks, known, cells))
     return tuple(parts), ImplicitFill(implicit, of_groups)
+
+
+def _depth(work: Work, tile: int, cell: Place, place: Place) -> int:
+    """Return how many elements of a cell of a leaf each output of a box has."""
+    layout, pieces = work.layout, work.layout.tile_pieces(tile)
+    along = list(cell)
+    for n, piece, box in zip(layout.kept, pieces, place, strict=True):
+        if not layout.axes[n].split:
+            along[n] = layout.elements_along(n, piece, box)
+    return layout.depth(along)
 
 
 def _of_groups(work: Work, tile: int, part: int, read: Sequence[Place] = ()) -> np.ndarray:
@@ -156,7 +170,9 @@ def _held(
     extents = np.ix_(*([cut.stop - cut.start for cut in along] for along in cuts))
     sizes = reduce(np.multiply, extents, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
-    whole = any(len(cuts[axis]) > 1 for axis in work.layout.kept)
+    whole = any(
+        len(cuts[axis]) > 1 and not work.layout.axes[axis].split for axis in work.layout.kept
+    )
     if not work.fills_implicitly or whole or lacking < READ_BYTES * int(stored.sum()):
         return shares, None
 

@@ -16,7 +16,7 @@ from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.reading.parts import ImplicitFill, Missed, Part, Place, parts_of
-from chunkfold.reading.slabs import shifted, slabs, slabs_of_cells
+from chunkfold.reading.slabs import overlaps, shifted, slabs, slabs_of_cells
 from chunkfold.stores.expected import Expected
 
 _MOST_SHAPES = 64
@@ -55,7 +55,7 @@ class Window:
     parts: Sequence[Part]
     """In the order they are folded."""
     place: Place
-    """The box, along the kept axes."""
+    """The box, along the kept axes: of outputs."""
     by_cell: bool = False
     """Whether to read cell by cell, and leave out those that cannot be read."""
 
@@ -76,9 +76,13 @@ class Window:
 
 @dataclass(frozen=True)
 class Share:
-    """What a block has to do of a tile."""
+    """What a block has to do for a box of a tile's outputs."""
 
     tile: int
+    place: Place
+    """All of its outputs are made of as many elements."""
+    last: bool
+    """Whether it is the last one of its tile."""
     parts: Sequence[Part]
     """That are read."""
     implicit: ImplicitFill
@@ -90,9 +94,12 @@ class Share:
 def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> Iterator[Share]:
     """Yield what a block has to do, tile by tile; for `missed` see `parts_of`."""
     for tile in range(*block.tiles):
-        parts, implicit = parts_of(work, block, tile, missed)
-        windows = windows_within(work, tile, parts, buffer_bytes) if parts or not implicit else []
-        yield Share(tile, parts, implicit, windows)
+        boxes = work.layout.alike(tile)
+        for number, place in enumerate(boxes, 1):
+            parts, implicit = parts_of(work, block, tile, place, missed)
+            windows = windows_within(work, tile, place, parts, buffer_bytes)
+            read = windows if parts or not implicit else []
+            yield Share(tile, place, number == len(boxes), parts, implicit, read)
 
 
 def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
@@ -100,23 +107,33 @@ def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
     return Window(tile, parts, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
 
 
-def windows_within(work: Work, tile: int, parts: Sequence[Part], buffer_bytes: int) -> list[Window]:
-    """Cut a tile's outputs so that a buffer holds an element of each of a window's."""
-    shape = work.layout.tile_shape(tile)
-    return [Window(tile, parts, place) for place in slabs(shape, _itemsize(work), buffer_bytes)]
+def windows_within(
+    work: Work, tile: int, place: Place, parts: Sequence[Part], buffer_bytes: int
+) -> list[Window]:
+    """Cut a box of a tile's outputs so that a buffer holds an element of each of a window's.
+
+    Of outputs that are of several along kept axes all of these, if they fit.
+    """
+    window = Window(tile, parts, place)
+    return [
+        window.within(inner) for inner in slabs(window.shape, _output_bytes(work), buffer_bytes)
+    ]
 
 
 def windows_by_cell(
-    work: Work, tile: int, parts: Sequence[Part], buffer_bytes: int
+    work: Work, tile: int, place: Place, parts: Sequence[Part], buffer_bytes: int
 ) -> list[Window]:
     """Cut them further, so that no cell is of some of a window's outputs, and not of others."""
-    pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), strict=True)
-    cuts = [piece.cut(work.grids_along(axis)) for axis, piece in pieces]
-    whole = [Window(tile, parts, place, by_cell=True) for place in itertools.product(*cuts)]
+    pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), place, strict=True)
+    cuts = [
+        overlaps(work.layout.output_cuts(axis, one, work.grids_along(axis)), box)
+        for axis, one, box in pieces
+    ]
+    whole = [Window(tile, parts, each, by_cell=True) for each in itertools.product(*cuts)]
     return [
         window.within(inner)
         for window in whole
-        for inner in slabs(window.shape, _itemsize(work), buffer_bytes)
+        for inner in slabs(window.shape, _output_bytes(work), buffer_bytes)
     ]
 
 
@@ -129,32 +146,20 @@ def reads_of(
     `number` on.
     """
     layout, found = work.layout, itertools.count()
-    kept = dict(zip(layout.kept, window.place, strict=True))
-    row_bytes = window.outputs * _itemsize(work)
+    cut_axes = _cut_axes(work, window)
     indexed = work.accumulator.uses_index
     placed = indexed or work.keys or work.held or work.choosers
     whole_run = window.outputs == 1 and not placed
     in_turn = whole_run and all_in_turn(work)
-
-    def cuts_along(axis: int, piece: Piece) -> list[slice]:
-        if axis in kept:
-            return [kept[axis]]
-        return piece.cut(work.grids_along(axis)) if window.by_cell else [slice(0, piece.length)]
-
-    def boxes(part: Part, pieces: Sequence[Piece]) -> Iterable[Place]:
-        if part.cells is None:
-            return itertools.product(*itertools.starmap(cuts_along, enumerate(pieces)))
-        return (tuple(kept.get(n, cut) for n, cut in enumerate(cell)) for cell in part.cells)
-
     for part in window.parts:
         pieces = layout.leaf(window.tile, part.number)
-        for whole in boxes(part, pieces):
+        for whole in _boxes(work, window, part, pieces, cut_axes):
             # All outputs at a time.
-            for slab in _slabs(work, pieces, whole, row_bytes, buffer_bytes):
+            for slab in _slabs(work, pieces, whole, cut_axes, buffer_bytes):
                 if next(found) % of != number:
                     continue
                 within = list(whole)
-                for n, along in zip(layout.reduced, slab, strict=True):
+                for n, along in zip(cut_axes, slab, strict=True):
                     within[n] = along
                 box = work.box(pieces, within)
                 yield Read(
@@ -168,6 +173,36 @@ def reads_of(
                     keyed=_keyed(work, pieces, within),
                     kept=work.kept_box(pieces, within),
                 )
+
+
+def _cut_axes(work: Work, window: Window) -> list[int]:
+    """Return the axes along which leaves may be cut: what is reduced into the same outputs."""
+    layout = work.layout
+    kept = zip(layout.kept, window.shape, strict=True)
+    alone = [n for n, outputs in kept if outputs == 1 and layout.axes[n].window]
+    return sorted([*layout.reduced, *alone])
+
+
+def _boxes(
+    work: Work, window: Window, part: Part, pieces: Sequence[Piece], cut_axes: Sequence[int]
+) -> Iterable[Place]:
+    """Return the boxes of a leaf that are read for a window."""
+    layout = work.layout
+    along = [slice(0, piece.length) for piece in pieces]
+    for n, outputs in zip(layout.kept, window.place, strict=True):
+        along[n] = layout.elements_along(n, pieces[n], outputs)
+    if part.cells is not None:
+        own = [n in layout.reduced or layout.axes[n].split for n in range(len(pieces))]
+        return (
+            tuple(cut if cuts else whole for cuts, cut, whole in zip(own, cell, along, strict=True))
+            for cell in part.cells
+        )
+    return itertools.product(
+        *(
+            _cut_within(work, n, pieces[n], whole) if window.by_cell and n in cut_axes else [whole]
+            for n, whole in enumerate(along)
+        )
+    )
 
 
 def _keyed(
@@ -197,11 +232,16 @@ def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
     if work.keys is not None:
         return []
     layout = work.layout
-    extents = [{int(axis.lengths.min()), int(axis.lengths.max())} for axis in layout.axes]
-    for axis, cell in itertools.product(layout.reduced, _cells(window)):
+    lengths = [axis.lengths[axis.lengths > 0] for axis in layout.axes]
+    extents = [{int(along.min()), int(along.max())} for along in lengths]
+    cut_axes = [n for n, axis in enumerate(layout.axes) if n in layout.reduced or axis.split]
+    for axis, cell in itertools.product(cut_axes, _cells(window)):
         extents[axis].add(cell[axis].stop - cell[axis].start)
-    for axis, along in zip(layout.kept, window.place, strict=True):
-        extents[axis] = {along.stop - along.start}
+    tile = layout.leaf(window.tile, 0)
+    for axis, place in zip(layout.kept, window.place, strict=True):
+        if axis not in cut_axes:
+            along = layout.elements_along(axis, tile[axis], place)
+            extents[axis] = {along.stop - along.start}
     cut = window.by_cell or work.leaf_bytes > buffer_bytes
     if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
         return None
@@ -213,21 +253,21 @@ def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
 
 
 def _slabs(
-    work: Work, pieces: Sequence[Piece], whole: Place, row_bytes: int, limit: int
+    work: Work, pieces: Sequence[Piece], whole: Place, axes: Sequence[int], limit: int
 ) -> Iterable[Place]:
-    """Cut a box of a leaf along the reduced axes."""
-    box = [whole[n] for n in work.layout.reduced]
+    """Cut a box of a leaf along some axes."""
+    box = [whole[n] for n in axes]
+    row = [along for n, along in enumerate(whole) if n not in axes]
+    row_bytes = elements_of(row) * _itemsize(work)
     if row_bytes * elements_of(box) <= limit:
         return [tuple(box)]
-    cuts = [
-        [cut for cut in pieces[n].cut(work.grids_along(n)) if _holds(along, cut)]
-        for n, along in zip(work.layout.reduced, box, strict=True)
-    ]
+    cuts = [_cut_within(work, n, pieces[n], along) for n, along in zip(axes, box, strict=True)]
     return slabs_of_cells(cuts, row_bytes, limit)
 
 
-def _holds(along: slice, cut: slice) -> bool:
-    return bool(along.start <= cut.start and cut.stop <= along.stop)
+def _cut_within(work: Work, axis: int, piece: Piece, along: slice) -> list[slice]:
+    """Cut some elements of a piece where cells meet."""
+    return overlaps(piece.cut(work.grids_along(axis)), along)
 
 
 def all_in_turn(work: Work) -> bool:
@@ -246,3 +286,7 @@ def _cells(window: Window) -> Iterator[Place]:
 
 def _itemsize(work: Work) -> int:
     return max(source.dtype.itemsize for source in work.sources)
+
+
+def _output_bytes(work: Work) -> int:
+    return _itemsize(work) * work.layout.per_output()

@@ -56,3 +56,13 @@ def shifted(whole: Sequence[slice], part: Sequence[slice]) -> tuple[slice, ...]:
         slice(along.start + cut.start, along.start + cut.stop)
         for along, cut in zip(whole, part, strict=True)
     )
+
+
+def overlaps(cuts: Sequence[slice], along: slice) -> list[slice]:
+    """Return what of some runs is in another, where anything is.
+
+    >>> overlaps([slice(0, 4), slice(4, 8), slice(8, 9)], slice(2, 8))
+    [slice(2, 4, None), slice(4, 8, None)]
+    """
+    inner = (slice(max(cut.start, along.start), min(cut.stop, along.stop)) for cut in cuts)
+    return [cut for cut in inner if cut.start < cut.stop]

@@ -37,7 +37,7 @@ class Companions:
         self._kept, self._read = kept, read
         self._found: dict[str, Beside | None] = {}
         for name in kept.along:
-            self._comes(name)
+            self._comes(name, averages=True)
         self.attributes = self._those_of(kept.source.attributes, _OF_RESULTS)
         """The attributes of results that name what comes along."""
         named = str(self.attributes.pop(COORDINATES, "")).split()
@@ -53,10 +53,10 @@ class Companions:
         """Everything that comes along."""
         return [one for one in self._found.values() if one is not None]
 
-    def _comes(self, name: str, *, more: bool = False) -> bool:
+    def _comes(self, name: str, *, more: bool = False, averages: bool = False) -> bool:
         """Whether an array comes along; with it comes what its attributes name."""
         if name not in self._found:
-            one = beside(self._kept, name, more=more)
+            one = beside(self._kept, name, more=more, averages=averages)
             if one is not None and self._read:
                 one = read_or_left_out(self._kept, one)
             self._found[name] = one
@@ -77,6 +77,9 @@ class Companions:
 
     def _listed(self, given: str) -> str:
         return " ".join(name for name in given.split() if self._comes(name))
+
+    def _coordinates(self, given: str) -> str:
+        return " ".join(name for name in given.split() if self._comes(name, averages=True))
 
     def _bounds(self, given: str) -> str:
         name = given.strip()
@@ -127,7 +130,7 @@ def _entries(given: str) -> Iterator[tuple[str, list[str]]]:
 _Means = Callable[[Companions, str], str]
 _OF_RESULTS: Mapping[str, _Means] = MappingProxyType(
     {
-        COORDINATES: Companions._listed,
+        COORDINATES: Companions._coordinates,
         "ancillary_variables": Companions._listed,
         "cell_measures": Companions._by_role,
         "grid_mapping": Companions._mappings,

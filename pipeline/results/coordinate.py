@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.results.averages import averaged
 from chunkfold.results.coordinates import Beside
+from chunkfold.results.dates import dates
 from chunkfold.results.decoded import decoded
 from chunkfold.sources.bins import Intervals
 from chunkfold.sources.cf_packing import MISSING, SCALING
@@ -31,9 +33,21 @@ class Coordinate:
 
     @classmethod
     def of(cls, one: Beside) -> Coordinate:
-        """Decode an array that was read."""
+        """Decode an array that was read; of windows it has the means of what is decoded."""
         values, left_out = decoded(one), set(_OF_STORAGE)
+        if any(one.windows):
+            values = _averaged(one, values)
         if np.asarray(one.values).dtype.kind in "iuf" and values.dtype.kind in "MO":
             left_out |= {"units", "calendar"}  # which dates say themselves
         attrs = {name: said for name, said in one.attributes.items() if name not in left_out}
         return cls(one.name, one.axes, values, attrs)
+
+
+def _averaged(one: Beside, values: np.ndarray) -> np.ndarray:
+    """Return the means of decoded values; of dates that are texts those of the numbers of days."""
+    if values.dtype.kind != "O":
+        return averaged(values, one.windows)
+    calendar = str(one.attributes.get("calendar", "standard"))
+    found = dates(np.asarray(one.averaged().values), str(one.attributes.get("units")), calendar)
+    assert found is not None  # as it was for what is averaged
+    return found

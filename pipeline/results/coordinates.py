@@ -16,11 +16,17 @@ from chunkfold.grid import Axis
 from chunkfold.planning.request import Request
 from chunkfold.positions import crossed, index_of
 from chunkfold.results.attributes import of_a_part
+from chunkfold.results.averages import averaged
 from chunkfold.sources.axis_names import axis_names
+from chunkfold.sources.cf_packing import MISSING
 from chunkfold.sources.neighbours import Neighbour, neighbour
 from chunkfold.sources.source import Source
 from chunkfold.stores.remote import message_of
 
+_NUMBERS = "biufmM"
+"""Kinds of dtypes that have means."""
+_OF_INTEGERS = (*MISSING, "_Unsigned", "valid_range", "valid_min", "valid_max")
+"""Attributes of stored numbers that say nothing of their means."""
 _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
 """Names of what stands beside an array: others would lead elsewhere."""
 
@@ -68,6 +74,8 @@ class Beside:
     """Those that hold for what is selected."""
     values: np.ndarray | None = None
     """As they are stored; None until they are read."""
+    windows: tuple[int, ...] = ()
+    """Values along each of its axes whose mean stands for them; 0: each stands for itself."""
 
     def read(self) -> Beside:
         """Return it with its values.
@@ -82,17 +90,24 @@ class Beside:
         stored = self.found.read([cut for cut, _ in apart])
         return replace(self, values=crossed(stored, [cut for _, cut in apart]))
 
+    def averaged(self) -> Beside:
+        """Return it with the means of what is stored, of that which is not missing."""
+        attributes = {key: told for key, told in self.attributes.items() if key not in _OF_INTEGERS}
+        means = averaged(_numbers(self), self.windows)
+        return replace(self, values=means, attributes=attributes)
+
 
 def _is_stored(cut: slice | np.ndarray) -> bool:
     """Whether elements are selected as they stand in a store."""
     return isinstance(cut, slice) and cut.step > 0
 
 
-def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
+def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False) -> Beside | None:
     """Find an array beside a source that has no axes but some of those that are left.
 
     None if there is none. The name of an axis is that of its coordinate. `more` allows axes that
-    the source has not, such as that of the two bounds of a cell.
+    the source has not, such as that of the two bounds of a cell; `averages` windows, of which the
+    array's means are true.
     """
     found = opened_beside(kept, name)
     if found is None:
@@ -100,7 +115,7 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
     axes = (name,) if name in kept.along else found.dims
     if len(axes) != len(found.shape) or len(set(axes)) != len(axes):
         return None
-    cuts, whole = [], True
+    cuts, windows, whole = [], list[int](), True
     for axis, length in zip(axes, found.shape, strict=True):
         n = kept.along.get(str(axis))
         if n is None and (not more or axis is None or axis in kept.names):
@@ -109,9 +124,13 @@ def beside(kept: Kept, name: str, *, more: bool = False) -> Beside | None:
             return None
         shown = range(length) if n is None else kept.axes[n].shown
         whole &= isinstance(shown, range) and shown == range(length)
+        windows.append(0 if n is None else kept.axes[n].window)
         cuts.append(index_of(shown))
-    attributes = of_a_part(found.attributes, whole=whole)
-    return Beside(name, tuple(map(str, axes)), found, tuple(cuts), attributes)
+    if any(windows) and not (averages and found.dtype.kind in _NUMBERS):
+        return None
+    attributes = of_a_part(found.attributes, whole=whole and not any(windows))
+    along = tuple(map(str, axes))
+    return Beside(name, along, found, tuple(cuts), attributes, windows=tuple(windows))
 
 
 def opened_beside(kept: Kept, name: str) -> Neighbour | None:
@@ -145,3 +164,14 @@ def _leave_out(kept: Kept, name: str, error: Exception) -> None:
     what = "coordinate" if name in kept.along else "companion"
     left_out = f"its {what} {name!r} is left out, it cannot be read: {reason}"
     warnings.warn(f"{kept.source.name}: {left_out}", RuntimeWarning, stacklevel=2)
+
+
+def _numbers(one: Beside) -> np.ndarray:
+    """Return stored numbers that may be averaged: floats that are NaN where one is missing."""
+    values = np.asarray(one.values)
+    packing = one.found.packing if values.dtype.kind in "iuf" else None
+    if packing is None:
+        return values
+    held = values.view(packing.stored_dtype(values.dtype))
+    missing = np.isin(held, np.array(packing.missing, held.dtype))
+    return np.where(missing, np.nan, held) if missing.any() else held

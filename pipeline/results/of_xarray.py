@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from chunkfold.planning.plan import Plan
 from chunkfold.results.as_xarray import interval_index, needed
+from chunkfold.results.averages import has_means
 from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.result import Result, as_array
 from chunkfold.sources.any_labels import Label
@@ -34,6 +35,9 @@ class OfXarray:
     """Axes that were reduced."""
     groups: tuple[Label, ...]
     """The labels of groups, if there are some."""
+    windows: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """Elements of a window of each axis that has some, and how xarray calls what the last one is:
+    "trim" where all are whole, "pad" where it is shorter."""
 
     def names(self, axes: Sequence[int]) -> list[str | None] | None:
         """Return the names of some axes of the source."""
@@ -56,7 +60,17 @@ class OfXarray:
         """Return the coordinates that have no axes but some, with their indexes."""
         array, left = self.held.arrays[0], {*dims} - self.gone
         lost = [name for name, one in array.coords.items() if not {*map(str, one.dims)} <= left]
-        return array.drop_vars(lost).coords
+        left_over = array.drop_vars(lost).coords
+        windows = {dim: one for dim, one in self.windows.items() if dim in left_over.dims}
+        if not windows:
+            return left_over
+        texts = [name for name, one in left_over.items()
+                 if {*map(str, one.dims)} & {*windows} and not has_means(one.values)]  # fmt: skip
+        along = left_over.to_dataset().drop_vars(texts)
+        sizes = {dim: window for dim, (window, _) in windows.items() if dim in along.dims}
+        boundary: Any = {dim: windows[dim][1] for dim in sizes}
+        made = along.coarsen(sizes, boundary=boundary).mean() if sizes else along
+        return {name: made.coords[name] for name in left_over if name in made.coords}
 
     def as_held(self, result: Result) -> Any:
         """Return a result as a DataArray, which has the source's name; records as a Dataset."""
@@ -80,9 +94,15 @@ def of_xarray(plan: Plan) -> OfXarray | None:
     held = plan.request.data_arrays
     if held is None:
         return None
-    gone = (held.dims[held.axes.index(n)] for n in plan.layout.reduced if n in held.axes)
+    layout = plan.layout
+    gone = (held.dims[held.axes.index(n)] for n in layout.reduced if n in held.axes)
     groups = () if plan.grouping is None else plan.grouping.labels
-    return OfXarray(held, frozenset(gone), groups)
+    windows = {}
+    for n in layout.coarsened:
+        axis = layout.axes[n]
+        ends = "pad" if axis.length % axis.window else "trim"
+        windows[held.dims[held.axes.index(n)]] = axis.window, ends
+    return OfXarray(held, frozenset(gone), groups, windows)
 
 
 def _coordinate(xr: Any, label: Label) -> Any:

@@ -115,13 +115,17 @@ class Results(Mapping[str, Result]):
     @property
     def made_of(self) -> Mapping[str, Any]:
         """What was done, but for the op."""
-        reduced = self._reduced()
+        reduced, layout = self._reduced(), self.plan.layout
         options = self.plan.options
         told = {key: value for key in _TOLD if (value := getattr(options, key))}
         told |= {"sel": sel_text(options.sel)} if options.sel else {}
         told |= {} if options.selection is None else {"selection": shown(options.selection)}
         told |= {} if options.initial is None else {"initial": options.initial}
         wheres = [*options.conditions, *(["a mask"] if options.mask is not None else [])]
+        if layout.coarsened:
+            called = self.names_of(layout.coarsened) or [None] * len(layout.coarsened)
+            each = zip(layout.coarsened, called, strict=True)
+            told["coarsen"] = {name or n: layout.axes[n].window for n, name in each}
         told |= {"where": " and ".join(wheres)} if wheres else {}
         told |= {"weights": self.plan.held[0].name} if options.weights is not None else {}
         told |= {"by": self.plan.grouping.name} if self.plan.grouping else {}
@@ -201,7 +205,7 @@ class Results(Mapping[str, Result]):
         """Return the attributes of a result, or of a field of one: what holds of the source's."""
         op = name.partition("/")[0]
         quantity = Quantity() if self._is_own(op) else quantity_of(name)
-        reduced = self._reduced()
+        reduced = sorted({*self._reduced(), *self.plan.layout.coarsened})
         attributes = carried_attributes(
             self.labels.measured,
             quantity,

@@ -71,7 +71,8 @@ class Engine:
     Of each task one attempt is under way at a time. Where a worker is lost or stopped the next one
     begins, under a number and a key of its own; what an earlier one still brings is dropped. A
     partial that is lost is made again by Dask, but where the client had brought what it is made of:
-    then the engine begins its blocks anew.
+    then the engine begins its blocks anew. Where results leave as they come, `take` is given each
+    root, by its run of tiles, as soon as it is there, and returns what is to be kept of it.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class Engine:
         run: str,
         emit: OnEvent,
         cancelled: Callable[[], bool],
+        take: Callable[[tuple[int, int], Folded], Folded] | None = None,
     ) -> None:
+        self._take = take
         self._plan, self._backend, self._run = plan, backend, run
         self._emit, self._cancelled = emit, cancelled
         self._outcomes: queue.SimpleQueue[tuple[_Node, int, object]] = queue.SimpleQueue()
@@ -128,12 +131,13 @@ class Engine:
         ChunkfoldError
             Whatever ended the run.
         """
+        gather = self._backend.gather if self._take is None else _kept
         gathered: dict[tuple[int, int], Folded] = {}
         while len(gathered) < len(self._branches):
             self._make_roots()
             for tiles in [one for one in self._branches if one not in gathered]:
                 try:
-                    gathered[tiles] = self._backend.gather(self._roots[tiles])
+                    gathered[tiles] = gather(self._roots[tiles])
                 except PartialsLostError:
                     del self._roots[tiles]
                     self._make_again(_Node(tiles, self._branches[tiles].tree.levels, 0))
@@ -269,6 +273,12 @@ class Engine:
         """Keep a partial; combine it with its siblings once all are there."""
         branch = self._branches[node.tiles]
         if node.level == branch.tree.levels:
+            if self._take is not None:
+                try:
+                    handle = self._take(node.tiles, self._backend.gather(handle))
+                except PartialsLostError:
+                    self._make_again(node)
+                    return
             self._roots[node.tiles] = handle
             return
         branch.ready[node.level, node.number] = handle
@@ -293,6 +303,11 @@ class Engine:
                 f"the result of {self._plan.name} saw {seen:,} elements of {wanted:,}; "
                 "this is a fault of chunkfold's: please report it"
             )
+
+
+def _kept(handle: object) -> Folded:
+    assert isinstance(handle, Folded)
+    return handle
 
 
 def _with_nodes(blocks: Sequence[Block]) -> list[tuple[_Node, Block]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import queue
 import threading
 import time
 import traceback
@@ -18,6 +20,7 @@ from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending, further_plan
+from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.results.of_xarray import OfXarray
@@ -25,7 +28,8 @@ from chunkfold.results.result import Result
 from chunkfold.results.results import Results, in_order
 from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
-from chunkfold.running.nans import since_elements_are
+from chunkfold.running.streaming import Sink, Streaming
+from chunkfold.settings import wait_seconds
 from chunkfold.stores.requests import Requests
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
@@ -38,6 +42,9 @@ from chunkfold.worker.report import (
     told_apart,
 )
 
+_TOGETHER = 64
+"""Partials of all outputs that are combined at a time."""
+
 
 class Run:
     """A reduction under way; made by `submit`."""
@@ -49,6 +56,7 @@ class Run:
         backend: Backend,
         devices: Sequence[Device],
         on_event: OnEvent | None,
+        sink: Sink | None = None,
     ) -> None:
         self.id = run
         self.plan = plan
@@ -62,8 +70,11 @@ class Run:
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._values: Mapping[str, Any] = {}
+        self._summary: Mapping[str, Any] = {}
+        self._summing = itertools.count()
         self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
+        self._sink, self._streaming = sink, cast("Streaming | None", None)
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
@@ -133,6 +144,11 @@ class Run:
     @cached_property
     def _results(self) -> Results:
         return Results(self.plan, self._values)
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """Results of all elements, where outputs have some too; empty until they are there."""
+        return self._summary
 
     @property
     def groups(self) -> np.ndarray | Mapping[str, np.ndarray] | None:
@@ -213,7 +229,7 @@ class Run:
                 self._backend.listen(run)
                 more, pending = self._read(plan, run)
                 found |= more
-            self._values = {name: found[name] for name in self.plan.ops}
+            self._values = {name: found[name] for name in self.plan.ops if name in found}
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
             _let_go(error)
@@ -221,6 +237,8 @@ class Run:
             self._seconds = time.monotonic() - began
             try:
                 self._backend.stop()
+                if self._streaming is not None:
+                    self._streaming.stop()
                 failure = str(self._error) if self._error else None
                 self._emit(RunFinished(self.id, self._seconds, failure, self.skipped))
             finally:
@@ -230,9 +248,12 @@ class Run:
         """Read the data once; return results, and what needs another read."""
         devices = told_apart(self._devices)
         self._emit(RunStarted(run, plan.name, plan.ops, len(plan.blocks), plan.nbytes, devices))
-        engine = Engine(plan, self._backend, run, self._emit, self._cancelled.is_set)
-        self._engines.append(engine)
         work = Work.of(run, plan)
+        streaming = None if self._sink is None else Streaming(plan, work, self._sink)
+        self._streaming = streaming
+        take = None if streaming is None else streaming.take
+        engine = Engine(plan, self._backend, run, self._emit, self._cancelled.is_set, take)
+        self._engines.append(engine)
         self._backend.start(work, engine.hear, self._cancelled.is_set)
         roots = engine.execute()
         for source in plan.sources:
@@ -241,7 +262,10 @@ class Run:
         self._report = report if len(self._engines) == 1 else read_again(self._report, report)
         if plan is self.plan:
             self._warn()
-        return self._results_of(plan, _whole(plan, roots))
+        if streaming is None:
+            return self._results_of(plan, _whole(plan, roots))
+        self._summary = self._summarised([folded for _, folded in roots])
+        return self._streamed(streaming), []
 
     def _warn(self) -> None:
         """Say what was found out about laws, and about chunks."""
@@ -262,14 +286,47 @@ class Run:
                 )
                 warnings.warn(message, LawsWarning, stacklevel=1)
 
+    def _streamed(self, streaming: Streaming) -> dict[str, Any]:
+        """Wait until all results have left; return what stands for them."""
+        values = streaming.end()
+        self._nan = streaming.nan
+        self._refuse_outputs_of_nothing(streaming.nothing)
+        return dict(values)
+
+    def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
+        """Finish what is known of all outputs together."""
+        asked = self.plan.request.of_all
+        parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
+        if not asked or not parts:
+            return {}
+        while len(parts) > 1:
+            parts = [
+                self._combined(parts[n : n + _TOGETHER]) for n in range(0, len(parts), _TOGETHER)
+            ]
+        layout, (partial,) = self.plan.layout, parts[0].partials
+        axes = tuple(range(len(layout.shape)))
+        each = (one for one in self.plan.bound.statistics if one.name in asked)
+        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in each}
+
+    def _combined(self, parts: Sequence[Folded]) -> Folded:
+        """Combine partials where combines run, and wait for what comes of it."""
+        if len(parts) == 1:
+            return parts[0]
+        outcomes: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._backend.combine(parts, next(self._summing), outcomes.put)
+        outcome = outcomes.get(timeout=wait_seconds("chunkfold.run.stall"))
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return self._backend.gather(outcome)
+
     def _results_of(self, plan: Plan, whole: Partial) -> tuple[dict[str, Any], Pending]:
         """Finish all outputs at once, but for what needs another read."""
         finishing = Finishing.of(plan)
         everything, layout = finishing.all_outputs, plan.layout
-        self._refuse_outputs_of_nothing(whole)
+        self._refuse_outputs_of_nothing(int(np.sum(whole.count == 0)))
         results, pending = {}, []
         for statistic in plan.bound.statistics:
-            more = statistic.further(whole, layout.shape, layout.reduced)
+            more = statistic.further(whole, layout.by_window, layout.reduced_by_window)
             if more is not None:
                 pending.append((statistic.monoid, more))
                 continue
@@ -280,11 +337,11 @@ class Run:
             results[statistic.name] = result[()] if result.ndim == 0 else result
         return results, pending
 
-    def _refuse_outputs_of_nothing(self, whole: Partial) -> None:
+    def _refuse_outputs_of_nothing(self, nothing: int) -> None:
         """Refuse results that have no value since all of their chunks were left out."""
         if self.plan.grouping is not None:  # accumulators of groups count their own
             return
-        nothing = int(np.sum(whole.count == 0)) if self.skipped else 0
+        nothing = nothing if self.skipped else 0
         names = [s.name for s in self.plan.bound.statistics if s.needs_elements]
         if nothing and names:
             raise ChunkError(

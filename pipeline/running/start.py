@@ -21,13 +21,21 @@ from chunkfold.planning.workers import Terms
 from chunkfold.running.backend import Backend, InProcess
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
+from chunkfold.running.streaming import Sink
 from chunkfold.settings import WAITS, wait_seconds
 from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.source import Source
 
 
-def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None) -> Run:
+def start(
+    asked: Request | Plan,
+    client: Client | None,
+    on_event: OnEvent | None,
+    sink: Sink | None = None,
+) -> Run:
     """Plan what was asked for those who will do it, unless it is planned for such, and start it.
+
+    Results go to the sink as they come, if there is one, and are not kept.
 
     Of a plan nothing is listed again: where it is for other workers than those that are there, it
     is made anew of what was listed for it.
@@ -51,7 +59,7 @@ def start(asked: Request | Plan, client: Client | None, on_event: OnEvent | None
         if plan.options.variant is not None:  # that workers would refuse, each by itself
             for device in workers.devices:
                 forced(device, plan.accumulator, plan.options.variant)
-        return Run(run, plan, backend, workers.devices, on_event)
+        return Run(run, plan, backend, workers.devices, on_event, sink)
     except BaseException:
         backend.stop()
         raise

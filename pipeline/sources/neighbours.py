@@ -35,6 +35,11 @@ class Neighbour:
         return tuple(self.array.shape)
 
     @property
+    def dtype(self) -> np.dtype:
+        """Of what is stored."""
+        return np.dtype(self.array.dtype)
+
+    @property
     def dims(self) -> tuple[str | None, ...]:
         """Names of its axes; none if they have none."""
         return self._source.dims or ()

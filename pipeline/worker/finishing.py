@@ -47,7 +47,7 @@ class Finishing:
     @property
     def all_outputs(self) -> Place:
         """Where all of them are."""
-        return tuple(slice(0, self.layout.shape[n]) for n in self.layout.kept)
+        return tuple(slice(0, outputs) for outputs in self.layout.outputs_shape)
 
     def whole(self, box: Place, tiles: Iterable[tuple[int, Partial]]) -> Partial:
         """Put the partials of tiles, by their numbers, where they belong in a box of outputs."""
@@ -59,7 +59,8 @@ class Finishing:
 
     def finished(self, statistic: Statistic, whole: Partial) -> np.ndarray:
         """Finish what was put together: one result for each output, group by group."""
-        return statistic.finish(whole, self.layout.shape, self.layout.reduced)
+        layout = self.layout
+        return statistic.finish(whole, layout.by_window, layout.reduced_by_window)
 
     def shaped(self, done: np.ndarray, box: Place) -> np.ndarray:
         """Give results of a box their axes; those that each has of its own stand behind them."""

@@ -10,12 +10,13 @@ from typing import Any
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import whole_window
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
-from chunkfold.worker.fold_tile import fold_tile
+from chunkfold.worker.fold_tile import tile_partials
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
 from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
@@ -29,8 +30,10 @@ class Folded:
     """What a task leaves on its worker."""
 
     partials: tuple[Partial, ...]
-    """One per tile."""
+    """One per tile; where tiles are finished none, or one of all of their outputs."""
     report: Report
+    tiles: tuple[FinishedTile, ...] = ()
+    """Those that are finished, if they are."""
 
 
 def fold_block(
@@ -65,7 +68,7 @@ def fold_block(
         try:
             tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
             prepared = time.monotonic() - brought
-            partials = tuple(fold_tile(stream, share) for share in stream.shares)
+            partials, tiles = _folded(stream, work, block)
         finally:
             stream.close()
     totals = stream.totals
@@ -101,7 +104,24 @@ def fold_block(
     report = Report(
         totals.elements, {owned.device.identity: entry}, totals.skipped, laws, requests, missed
     )
-    return Folded(partials, merge([report]))  # which bounds what was skipped
+    return Folded(partials, merge([report]), tiles)  # merge bounds what was skipped
+
+
+def _folded(
+    stream: Stream, work: Work, block: Block
+) -> tuple[tuple[Partial, ...], tuple[FinishedTile, ...]]:
+    """Return a partial of each tile; or tiles, if they leave one by one and are whole here."""
+    whole = block.parts == (0, work.layout.parts)
+    if work.finishing is None or not whole:
+        return tuple(tile_partials(stream)), ()
+    tiles, of_all = list[FinishedTile](), list[Partial]()
+    for tile, partial in enumerate(tile_partials(stream), block.tiles[0]):
+        shape = work.layout.tile_shape(tile)
+        done, left = work.finishing.finished(tile, shape, partial, stream.combine)
+        tiles.append(done)
+        of_all += [] if left is None else [left]
+    accumulator = work.finishing.accumulator
+    return (stream.combine(accumulator, of_all),) if of_all else (), tuple(tiles)
 
 
 def _reported(owned: WorkerDevice, worker: str, tuning: Tuning, **counted: Any) -> DeviceReport:

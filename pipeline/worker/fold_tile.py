@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from chunkfold.decoding.decode_units import elements_of
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Partial
 from chunkfold.kernels.accumulator.partial import assembled
@@ -13,24 +14,35 @@ from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.planning.memory import AGAIN_BYTES
 from chunkfold.reading.parts import ImplicitFill, Place
 from chunkfold.reading.reads import Share, Window, windows_by_cell
-from chunkfold.reading.slabs import slabs
+from chunkfold.reading.slabs import shifted, slabs
 from chunkfold.worker.fills import fills_of_groups
 from chunkfold.worker.stream import Stream
 
 
-def fold_tile(stream: Stream, share: Share) -> Partial:
-    """Fold what is the stream's block's of a tile."""
+def tile_partials(stream: Stream) -> Iterator[Partial]:
+    """Fold what is the stream's block's, tile by tile."""
+    work, done = stream.work, list[tuple[Place, Partial]]()
+    for share in stream.shares:
+        done.append((work.outputs_place(share.place), _fold_share(stream, share)))
+        if share.last:
+            shape = work.outputs_shape(work.layout.tile_shape(share.tile))
+            yield assembled(work.accumulator, shape, done)
+            done.clear()
+
+
+def _fold_share(stream: Stream, share: Share) -> Partial:
+    """Fold outputs that are made of as many elements."""
     if not share.implicit:
         return _fold_parts(stream, share)
-    filled = _fold_fill(stream, share.tile, share.implicit)
+    filled = _fold_fill(stream, elements_of(share.place), share.implicit)
     if not share.parts:
         return filled
     return stream.combine(stream.work.accumulator, [_fold_parts(stream, share), filled])
 
 
-def _fold_fill(stream: Stream, tile: int, implicit: ImplicitFill) -> Partial:
-    """Fold the implicit fill values of the outputs of a tile, without any data."""
-    accumulator, outputs = stream.work.accumulator, stream.work.layout.tile_outputs(tile)
+def _fold_fill(stream: Stream, outputs: int, implicit: ImplicitFill) -> Partial:
+    """Fold the implicit fill values of some outputs of a tile, without any data."""
+    accumulator = stream.work.accumulator
     stream.totals.elements += implicit.count * outputs
     if implicit.of_groups is None:
         return stream.fills.of(accumulator, implicit.count, outputs)
@@ -41,23 +53,27 @@ def _fold_parts(stream: Stream, share: Share) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
     try:
-        return _fold_windows(stream, share.tile, share.windows)
+        return _fold_windows(stream, share, share.windows)
     except ChunkError:
         if stream.totals.stuck or not work.skips:
             raise
     stream.totals.elements, stream.totals.nbytes = counted
-    by_cell = windows_by_cell(work, share.tile, share.parts, stream.buffer_bytes)
-    return _fold_windows(stream, share.tile, by_cell)
+    by_cell = windows_by_cell(work, share.tile, share.place, share.parts, stream.buffer_bytes)
+    return _fold_windows(stream, share, by_cell)
 
 
-def _fold_windows(stream: Stream, tile: int, windows: Sequence[Window]) -> Partial:
-    """Fold windows that are all of a tile's outputs."""
+def _fold_windows(stream: Stream, share: Share, windows: Sequence[Window]) -> Partial:
+    """Fold windows that are all of a share's outputs."""
     done = [(window.place, _fold_window(stream, window)) for window in windows]
     if len(done) == 1:
         return done[0][1]
-    work = stream.work
-    done = [(work.outputs_place(place), partial) for place, partial in done]
-    return assembled(work.accumulator, work.outputs_shape(work.layout.tile_shape(tile)), done)
+    work, firsts = stream.work, [along.start for along in share.place]
+    done = [
+        (work.outputs_place(shifted([slice(-n, 0) for n in firsts], place)), partial)
+        for place, partial in done
+    ]
+    shape = tuple(along.stop - along.start for along in share.place)
+    return assembled(work.accumulator, work.outputs_shape(shape), done)
 
 
 def _fold_window(stream: Stream, window: Window) -> Partial:

@@ -56,10 +56,13 @@ def _of_nan(work: Work, data: Sequence[np.ndarray]) -> str:
 def _some_data(work: Work, block: Block) -> Sequence[np.ndarray] | None:
     """Return elements of the first chunk of a block that is stored; None if there are none."""
     for tile in range(*block.tiles):
-        stored = np.flatnonzero(~block.absent_parts(tile))
-        if not stored.size:
+        parts = np.arange(*block.parts)
+        stored = ~block.absent_parts(tile) & (
+            work.layout.part_depths(tile, parts, work.layout.alike(tile)[0]) > 0
+        )
+        if not stored.any():
             continue
-        pieces = work.layout.leaf(tile, block.parts[0] + int(stored[0]))
+        pieces = work.layout.leaf(tile, int(parts[stored][0]))
         within = [
             _spread(piece, cells, each)
             for piece, cells, each in zip(

@@ -122,7 +122,7 @@ def test_several_make_a_group(scan, tmp_path: Path):
     assert sorted(made.array_keys()) == ["mean", "min"]
     np.testing.assert_array_equal(made["min"][...], values[1:, 3:9].min(axis=(0, 2)))
     np.testing.assert_array_equal(made["mean"][...], values[1:, 3:9].mean(axis=(0, 2)))
-    assert made["min"].attrs["chunkfold"]["selection"].startswith("(slice(1, None")
+    assert made["min"].attrs["chunkfold"]["selection"] == "1:, 3:9"
     kept = project(source, tmp_path / "k.zarr", "sum", axis=1, keepdims=True)["sum"]
     np.testing.assert_array_equal(kept[...], values.sum(axis=1, keepdims=True))
     assert kept.metadata.dimension_names == ("z", "y", "x")

@@ -14,6 +14,7 @@ from chunkfold.cluster.joining import connect
 from chunkfold.cluster.security import tls_settings
 from chunkfold.errors import ChunkError, PlanError
 from chunkfold.kernels import CATALOGUE
+from chunkfold.planning.coarsening import BOUNDARIES
 from chunkfold.planning.options import MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK, Options
 from chunkfold.refusals import ABSENT
 from chunkfold.settings import ABSENT_STATUS
@@ -30,7 +31,7 @@ from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.sources import matching
 from chunkfold.workflows.labels import labels_asked
 from chunkfold.workflows.outputs import shown
-from chunkfold.workflows.parsing import axis, wheres, with_edges, words
+from chunkfold.workflows.parsing import axis, wheres, windows, with_edges, words
 from chunkfold.workflows.selecting import parse_distance, parse_sel, parse_selection
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -192,6 +193,22 @@ reduction = stacked(
         multiple=True,
         help="Axis to reduce, by number or name; may be repeated, or several joined by commas.",
     ),
+    click.option(
+        "--coarsen",
+        metavar="AXIS=N",
+        multiple=True,
+        help="Reduce windows of so many elements along an axis, by number or name; may be "
+        "repeated, or several joined by commas, as in 'y=2,x=2'. --axis names others that are "
+        "reduced whole.",
+    ),
+    click.option(
+        "--boundary",
+        type=click.Choice(BOUNDARIES),
+        default=Options.boundary,
+        show_default=True,
+        help="Where elements are no multiple of windows: refuse, leave the last ones out (trim), "
+        "or make a shorter window of them (pad).",
+    ),
     ddof,
     click.option("--skipna", is_flag=True, help="Take elements that are NaN or NaT for absent."),
     click.option(
@@ -343,6 +360,7 @@ def asked_for(
     ops: tuple[str, ...],
     edges: str | None,
     axes: tuple[str, ...],
+    coarsen: tuple[str, ...],
     ddof: float,
     by: tuple[str, ...],
     by_axes: tuple[str, ...],
@@ -361,6 +379,7 @@ def asked_for(
     return Options(
         with_edges(words(ops) or ["sum"], edges),
         axis=[axis(word) for word in words(axes)] if axes else None,
+        coarsen=windows(words(coarsen)) if coarsen else None,
         ddof=_whole(ddof),
         selection=parse_selection(selection),
         sel=parse_sel(sel),

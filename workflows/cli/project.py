@@ -40,6 +40,7 @@ def command(
     Examples:
       chunkfold project scan.zarr/brain projection.zarr --op max --axis 0
       chunkfold project store.zarr/air climatology.zarr --op mean,std --axis 0 --skipna
+      chunkfold project slide.zarr/0 small.zarr --op mean --coarsen y=4,x=4 --boundary pad
     """
     request = projection(source, out, options.asked_for(**reduction), overwrite=overwrite)
     options.hold(out)

@@ -86,6 +86,7 @@ def command(
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
       chunkfold reduce store.zarr/temperature --op mean --axis time --by time.month --out clim.zarr
       chunkfold reduce store.zarr/temperature --op mean --axis time --resample time=1MS --out m.nc
+      chunkfold reduce store.zarr/temperature --op mean --coarsen time=7 --boundary trim
       chunkfold reduce store.zarr/temperature --op mean --axis 1,2 --by masks.zarr/zones
       chunkfold reduce store.zarr/temperature --op std --by time.season --by zones --out zones.csv
       chunkfold reduce store.zarr/temperature --op mean --by lat --bins=-90,-60,0,60,90

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from chunkfold.kernels import Monoid
+from chunkfold.planning.coarsening import BOUNDARIES
 from chunkfold.planning.options import MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK, Options
 from chunkfold.sources.coordinate_places import METHODS
 from chunkfold.workflows.as_zarr import check_results
@@ -37,7 +38,7 @@ from chunkfold.workflows.job.values import (
     slurm_time,
 )
 from chunkfold.workflows.labels import of_each, with_bins
-from chunkfold.workflows.parsing import Located, wheres, with_edges
+from chunkfold.workflows.parsing import Located, axis, wheres, with_edges
 from chunkfold.workflows.selecting import labels_of, parse_selection
 
 VERSION = 1
@@ -59,6 +60,11 @@ class Reduction(_Table):
     """Names of reductions, as `chunkfold reduce --op` has them; all in one read."""
     axes: Annotated[list[int | str], BeforeValidator(listed), Field(min_length=1)] | None = None
     """Axes to reduce, by number or name; all of them without it."""
+    coarsen: Annotated[dict[Text, Count], Field(min_length=1)] | None = None
+    """Elements of a window along each axis, `{ y = 2, x = 2 }`; `axes` are reduced whole."""
+    boundary: Literal[BOUNDARIES] = "exact"  # type: ignore[valid-type] # one list for all
+    """Where elements are no multiple of windows: "exact" refuses that, "trim" leaves the last ones
+    out, "pad" makes a shorter window of them."""
     keepdims: bool = Options.keepdims
     """Keep reduced axes with size one."""
     select: Annotated[str, AfterValidator(selectable)] | None = None
@@ -109,6 +115,12 @@ class Reduction(_Table):
     """Cast elements to this first, and the result to it."""
 
     @property
+    def windows(self) -> dict[int | str, int] | None:
+        """Windows as the library has them: axes by number or name."""
+        given = self.coarsen
+        return None if given is None else {axis(name): size for name, size in given.items()}
+
+    @property
     def ops(self) -> list[str | Monoid]:
         """The statistics as the library has them."""
         return with_edges(self.statistics, self.edges)
@@ -135,7 +147,7 @@ class Reduction(_Table):
 
 
 _SAME = (
-    "sel_method", "sel_tolerance", "keepdims", "ddof", "skipna", "min_count", "initial",
+    "boundary", "sel_method", "sel_tolerance", "keepdims", "ddof", "skipna", "min_count", "initial",
     "mask_and_scale", "mode", "dtype",
 )  # fmt: skip
 """Keys of `reduce` that are called as the library's options."""
@@ -296,6 +308,7 @@ class Job(_Table):
             on_missing_chunk=limits.on_missing_chunk,
             where=wheres(asked.where, asked.mask),
             weights=None if asked.weights is None else Located(asked.weights),
+            coarsen=asked.windows,
             **asked.labels,
             **{name: getattr(asked, name) for name in _SAME},
         )

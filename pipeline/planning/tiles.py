@@ -1,0 +1,157 @@
+"""Finish tiles one by one, where results are written as they come: on whoever has their partial."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chunkfold.kernels import Accumulator, Partial
+from chunkfold.kernels.accumulator.partial import chosen
+from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.planning.nans import since_elements_are
+
+if TYPE_CHECKING:
+    from chunkfold.planning.plan import Plan
+
+Combine = Callable[[Accumulator, Sequence[Partial]], Partial]
+_AT_ONCE = 8
+"""Outputs along an axis that are combined to one at a time, where all become one."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Results of the outputs of a tile, or of windows of these."""
+
+    values: Mapping[str, np.ndarray]
+    """By name, (outputs, ...)."""
+    shape: tuple[int, ...]
+    """Extents of the outputs along the kept axes."""
+
+
+@dataclass(frozen=True)
+class FinishedTile:
+    """What is known of a tile when all of it is folded."""
+
+    tile: int
+    levels: tuple[Level, ...]
+    nan: Mapping[str, bool | None]
+    """Of which results some are NaN since elements are: see `since_elements_are`."""
+    nothing: int
+    """Outputs of which no element was there."""
+
+
+@dataclass(frozen=True)
+class TileFinishing:
+    """How a run's results are read off partials."""
+
+    accumulator: Accumulator
+    statistics: tuple[Statistic, ...]
+    """Of which each output has a result."""
+    shape: tuple[int, ...]
+    reduced: tuple[int, ...]
+    """What was reduced, as `Statistic.finish` is told it."""
+    grouped: bool = False
+    factors: tuple[tuple[int, ...], ...] = ()
+    """For each coarser level how many outputs of the one before are one, along the kept axes."""
+    summarises: bool = False
+    """Whether what is known of all outputs together is left, as a partial."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> TileFinishing:
+        """Return how the results of a plan are finished, each op by itself."""
+        layout, request = plan.layout, plan.request
+        return cls(
+            plan.accumulator,
+            tuple(one for one in plan.bound.statistics if one.name in request.per_output),
+            layout.by_window,
+            layout.reduced_by_window,
+            plan.grouping is not None,
+            request.factors(layout.kept),
+            bool(request.of_all),
+        )
+
+    def finished(
+        self, tile: int, shape: tuple[int, ...], partial: Partial, combine: Combine | None = None
+    ) -> tuple[FinishedTile, Partial | None]:
+        """Finish a tile, and what else is made of it; `combine` combines, where there are levels.
+
+        Returns the tile, and the partial of all of its outputs, if that is wanted.
+        """
+        levels, nan = [self._level(partial, shape)], dict[str, bool | None]()
+        for one in self.statistics:
+            done = levels[0].values[one.name]
+            nan[one.name] = since_elements_are(one, partial, done, grouped=self.grouped)
+        nothing = 0 if self.grouped else int(np.sum(np.asarray(partial.count) == 0))
+        for factors in self.factors:
+            assert combine is not None
+            partial, shape = coarser(self.accumulator, combine, partial, shape, factors)
+            levels.append(self._level(partial, shape))
+        found = FinishedTile(tile, tuple(levels), nan, nothing)
+        if not self.summarises:
+            return found, None
+        assert combine is not None
+        return found, of_all(self.accumulator, combine, partial, shape)
+
+    def _level(self, partial: Partial, shape: tuple[int, ...]) -> Level:
+        values = {
+            one.name: one.finish(partial, self.shape, self.reduced) for one in self.statistics
+        }
+        return Level(values, shape)
+
+
+def coarser(
+    accumulator: Accumulator,
+    combine: Combine,
+    partial: Partial,
+    shape: Sequence[int],
+    factors: Sequence[int],
+) -> tuple[Partial, tuple[int, ...]]:
+    """Combine windows of outputs, the last ones of fewer; return what comes of it, and its extents.
+
+    As exact as the elements themselves: nothing was rounded.
+    """
+    made = tuple(-(-n // factor) for n, factor in zip(shape, factors, strict=True))
+    padded = tuple(n * factor for n, factor in zip(made, factors, strict=True))
+    if padded == tuple(shape) and not partial.wide and isinstance(partial.count, int):
+        grids = {
+            name: array.reshape((*shape, *array.shape[1:]))
+            for name, array in partial.arrays.items()
+        }
+        parts = [
+            Partial(
+                {n: _flat(grid[window], len(shape)) for n, grid in grids.items()}, {}, partial.count
+            )
+            for window in _strided(factors)
+        ]
+        return combine(accumulator, parts), made
+    # Behind the last output stands what changes nothing.
+    numbers = np.full(padded, partial.outputs)
+    numbers[tuple(map(slice, shape))] = np.arange(partial.outputs).reshape(shape)
+    parts = [
+        chosen(accumulator, partial, numbers[window].reshape(-1)) for window in _strided(factors)
+    ]
+    return combine(accumulator, parts), made
+
+
+def _strided(factors: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+    for firsts in itertools.product(*map(range, factors)):
+        yield tuple(slice(n, None, factor) for n, factor in zip(firsts, factors, strict=True))
+
+
+def _flat(grid: np.ndarray, axes: int) -> np.ndarray:
+    return grid.reshape(-1, *grid.shape[axes:])
+
+
+def of_all(
+    accumulator: Accumulator, combine: Combine, partial: Partial, shape: Sequence[int]
+) -> Partial:
+    """Combine all outputs to one."""
+    while math.prod(shape) > 1:
+        factors = [min(n, _AT_ONCE) for n in shape]
+        partial, shape = coarser(accumulator, combine, partial, shape, factors)
+    return partial

@@ -1,0 +1,77 @@
+"""Means of coordinates, window by window: where results of windows are."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import numpy as np
+
+_NUMBERS = "biufmM"
+_COARSE = ("D", "h", "m", "s", "ms", "us")
+
+
+def has_means(values: np.ndarray) -> bool:
+    """Whether there are means of values: of numbers and dates, not of texts."""
+    return values.dtype.kind in _NUMBERS or all(
+        one is None or hasattr(one, "calendar") or isinstance(one, dt.date) for one in values.flat
+    )
+
+
+def averaged(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
+    """Return the means of so many values along each axis, of those that are not missing.
+
+    A last window may be shorter; 0 leaves an axis as it is. Means of integers are float64, those of
+    times are rounded down to nanoseconds, or to their unit where these do not reach as far.
+
+    >>> averaged(np.array([1, 2, 3, 4, 6]), [2]).tolist()
+    [1.5, 3.5, 6.0]
+    """
+    if not any(windows):
+        return values
+    missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
+    counts = _sums((~missing).astype(np.int64), windows)
+    if values.dtype.kind in "mM":
+        return _of_times(values, missing, counts, windows)
+    floats = values.astype(
+        np.result_type(values, np.float32) if values.dtype.kind == "f" else float
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sums = _sums(np.where(missing, 0, floats).astype(np.float64), windows)
+        means: np.ndarray = (sums / counts).astype(floats.dtype)
+    return means
+
+
+def _of_times(
+    values: np.ndarray, missing: np.ndarray, counts: np.ndarray, windows: Sequence[int]
+) -> np.ndarray:
+    if missing.all():
+        return np.full(counts.shape, "NaT", values.dtype)
+    unit, divisors = np.datetime_data(values.dtype)[0], np.maximum(counts, 1)
+    first = values[~missing].min()
+    apart = (np.where(missing, first, values) - first).astype(np.int64)
+    sums = _sums(apart, windows)
+    if unit in _COARSE and (sums % divisors).any() and _fit(values[~missing]):
+        return _of_times(values.astype(f"{values.dtype.kind}8[ns]"), missing, counts, windows)
+    means = sums // divisors
+    found: np.ndarray = (first + means.astype(f"m8[{unit}]")).astype(values.dtype)
+    found[counts == 0] = np.array("NaT", values.dtype)
+    return found
+
+
+def _fit(times: np.ndarray) -> bool:
+    """Whether times can be told in nanoseconds."""
+    extremes = np.array([times.min(), times.max()])
+    finer = extremes.astype(f"{times.dtype.kind}8[ns]").astype(times.dtype)
+    return bool((finer == extremes).all())
+
+
+def _starts(length: int, window: int) -> np.ndarray:
+    return np.arange(0, length, window or 1)
+
+
+def _sums(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
+    for axis, window in enumerate(windows):
+        if window and values.shape[axis]:
+            values = np.add.reduceat(values, _starts(values.shape[axis], window), axis=axis)
+    return values

@@ -1,0 +1,129 @@
+"""Results that leave as they come: each tile is written when it is finished, and kept by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.tiles import FinishedTile
+from chunkfold.planning.work import Work
+from chunkfold.worker.fold_block import Folded
+
+AHEAD = 2
+"""Roots whose results may wait to be written."""
+Region = tuple[slice, ...]
+
+
+class Sink(Protocol):
+    """Where results go, tile by tile. Its methods are called by one thread at a time."""
+
+    def begin(self, plan: Plan) -> None:
+        """Get ready for what a plan makes."""
+
+    def write(self, level: int, op: str, region: Region, values: np.ndarray) -> None:
+        """Take some results: of a level, where they stand among all of it."""
+
+    def end(self) -> Mapping[str, Any]:
+        """Write the last of it; return what stands for the results of the first level, by op."""
+
+
+class Streaming:
+    """Passes the results of roots on to a sink, in a thread of its own."""
+
+    def __init__(self, plan: Plan, work: Work, sink: Sink) -> None:
+        self._plan, self._work, self._sink = plan, work, sink
+        self._writer = ThreadPoolExecutor(1, "chunkfold-write")
+        self._writing: list[Future[None]] = []
+        self.nan: dict[str, bool | None] = {}
+        self.nothing = 0
+        """Outputs of which every element was left out."""
+        self._began = self._writer.submit(sink.begin, plan)
+
+    def take(self, tiles: tuple[int, int], folded: Folded) -> Folded:
+        """Pass a root on; return it without results.
+
+        Raises
+        ------
+        Exception
+            Whatever kept an earlier one from being written.
+        """
+        while len(self._writing) >= AHEAD:
+            self._writing.pop(0).result()
+        self._writing.append(self._writer.submit(self._write, tiles[0], folded))
+        left = folded.partials if folded.tiles else ()
+        return replace(folded, partials=left, tiles=())
+
+    def end(self) -> Mapping[str, Any]:
+        """Wait until all is written; return what stands for the results, by op.
+
+        Raises
+        ------
+        Exception
+            Whatever kept it from being written.
+        """
+        self._began.result()
+        for one in self._writing:
+            one.result()
+        return self._writer.submit(self._sink.end).result()
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._writer.shutdown(cancel_futures=True)
+
+    def _write(self, first: int, folded: Folded) -> None:
+        self._began.result()
+        for one in folded.tiles or self._finished(first, folded):
+            self._pass_on(one)
+
+    def _finished(self, first: int, folded: Folded) -> Sequence[FinishedTile]:
+        """Finish tiles that several blocks made."""
+        finishing, layout = self._work.finishing, self._work.layout
+        assert finishing is not None
+        numbered = enumerate(folded.partials, first)
+        return [finishing.finished(n, layout.tile_shape(n), one)[0] for n, one in numbered]
+
+    def _pass_on(self, tile: FinishedTile) -> None:
+        self.nothing += tile.nothing
+        for op, odd in tile.nan.items():
+            before = self.nan.get(op, False)
+            self.nan[op] = (
+                True if True in (odd, before) else None if None in (odd, before) else False
+            )
+        firsts = [along.start for along in self._work.layout.tile_place(tile.tile)]
+        for number, level in enumerate(tile.levels):
+            if number:
+                by = self._work.finishing.factors[number - 1]  # type: ignore[union-attr] # above
+                firsts = [n // factor for n, factor in zip(firsts, by, strict=True)]
+            for op, values in level.values.items():
+                region, shaped = self._placed(firsts, level.shape, values)
+                self._sink.write(number, op, region, shaped)
+
+    def _placed(
+        self, firsts: Sequence[int], shape: Sequence[int], done: np.ndarray
+    ) -> tuple[Region, np.ndarray]:
+        """Return where results of a tile stand among all, and they in their shape there."""
+        plan, layout = self._plan, self._plan.layout
+        kept = {
+            n: slice(at, at + size) for n, at, size in zip(layout.kept, firsts, shape, strict=True)
+        }
+        alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
+        if not plan.options.keepdims:
+            alive = [n for n in alive if n in kept]
+        region = [kept.get(n, slice(0, 1)) for n in alive]
+        sizes = [along.stop - along.start for along in region]
+        extra = [slice(0, n) for n in done.shape[1:]]
+        if plan.grouping is None:
+            return (*region, *extra), done.reshape((*sizes, *done.shape[1:]))
+        groups, first = plan.grouping.shape, plan.grouping.first
+        left = [(n, along) for n, along in zip(alive, region, strict=True) if n != first]
+        sizes = [along.stop - along.start for _, along in left]
+        at, region = sum(n < first for n in alive), [along for _, along in left]
+        region[at:at] = [slice(0, n) for n in groups]
+        grouped, axes = done.reshape((*groups, *sizes, *done.shape[1:])), range(len(groups))
+        placed = np.moveaxis(grouped, list(axes), [at + n for n in axes])
+        return (*region, *extra), placed

@@ -1,0 +1,213 @@
+"""Pyramids: each level is NumPy's of the whole windows of the image, from one read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold.errors import PlanError
+from chunkfold.planning import blocks, planner
+from chunkfold.workflows import zarr_tiles
+from chunkfold.workflows.pyramid import plan_pyramid, pyramid
+from chunkfold.workflows.zarr_tiles import cast
+from tests.pipeline.test_coarsen import hard, windowed
+from tests.workflows.test_cli import chunkfold
+
+pytestmark = pytest.mark.unoptimised
+
+
+@pytest.fixture(autouse=True)
+def _small_leaves(monkeypatch):
+    """Several chunks to a leaf, several leaves to a block, several blocks."""
+    monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
+
+
+def image(folder: Path, values: np.ndarray, chunks: Sequence[int], **given: Any) -> Path:
+    """Store an image in a group, as its array 0."""
+    names = ("t", "c", "z", "y", "x")[-values.ndim :]
+    group = zarr.open_group(str(folder), mode="w")
+    group.create_array(
+        "0", data=values, chunks=tuple(chunks), **{"dimension_names": names, **given}
+    )
+    return folder / "0"
+
+
+def check_ome(group: zarr.Group) -> list[str]:
+    """See that metadata are those of OME-Zarr 0.5; return the paths of levels, finest first."""
+    ome: Any = group.attrs["ome"]
+    assert ome["version"] == "0.5"
+    (one,) = ome["multiscales"]
+    kinds = [axis.get("type") for axis in one["axes"]]
+    names = [axis["name"] for axis in one["axes"]]
+    assert 2 <= len(names) <= 5
+    assert len(set(names)) == len(names)
+    assert kinds.count("space") in (2, 3)
+    assert kinds[-kinds.count("space") :] == ["space"] * kinds.count("space")
+    assert kinds.count("time") <= 1
+    sizes = []
+    for dataset in one["datasets"]:
+        scale, *rest = dataset["coordinateTransformations"]
+        assert (scale["type"], len(scale["scale"])) == ("scale", len(names))
+        assert [(t["type"], len(t["translation"])) for t in rest] in (
+            [],
+            [("translation", len(names))],
+        )
+        array: Any = group[dataset["path"]]
+        assert array.metadata.dimension_names == tuple(names)
+        sizes.append([*scale["scale"], -array.size])
+    assert sizes == sorted(sizes), "from the finest to the coarsest"
+    return [dataset["path"] for dataset in one["datasets"]]
+
+
+def check_levels(
+    group: zarr.Group, paths: Sequence[str], values: np.ndarray, by: Mapping[int, int], op: str
+) -> None:
+    for n, path in enumerate(paths, 1):
+        windows = {axis: factor**n for axis, factor in by.items()}
+        want = windowed(op, values, windows, "pad")
+        got: Any = group[path]
+        assert got.dtype == values.dtype
+        np.testing.assert_array_equal(got[...], cast(want, values.dtype), f"{op} {path}")
+
+
+@settings(max_examples=4)
+@given(
+    shape=st.tuples(st.integers(3, 70), st.integers(3, 50)),
+    chunks=st.tuples(st.integers(1, 30), st.integers(5, 50)),
+    by=st.sampled_from([{0: 2, 1: 2}, {0: 3, 1: 2}, {1: 4}]),
+    levels=st.integers(1, 3),
+)
+def test_levels_are_exact_whatever_chunks_and_extents(tmp_path_factory, shape, chunks, by, levels):
+    folder = tmp_path_factory.mktemp("image")
+    values = hard("float32", shape)
+    path = image(folder / "a", values, [min(a, b) for a, b in zip(chunks, shape, strict=True)])
+    most = next(n for n in range(1, 9) if all(shape[axis] <= k**n for axis, k in by.items()))
+    made = pyramid(path, folder / "b", min(levels, most), factor=by)
+    paths = check_ome(made)
+    check_levels(made, paths, values, by, "mean")
+    told: Any = made.attrs["chunkfold"]["statistics"]
+    for op in ("min", "max", "mean", "std"):
+        assert told[op] == pytest.approx(float(getattr(np, op)(values.astype("f8"))), rel=1e-6), op
+
+
+@pytest.mark.parametrize("op", ["mean", "max", "min"])
+def test_levels_beside_the_image_have_its_dtype_and_its_metadata(tmp_path: Path, op: str):
+    values = np.random.default_rng(0).integers(0, 65535, (2, 3, 40, 33)).astype("u2")
+    ome = {
+        "version": "0.5",
+        "omero": {"channels": []},
+        "multiscales": [{
+            "axes": [{"name": "c", "type": "channel"},
+                     *({"name": n, "type": "space", "unit": "micrometer"} for n in "zyx")],
+            "datasets": [{"path": "0", "coordinateTransformations": [
+                {"type": "scale", "scale": [1.0, 5.0, 0.5, 0.5]}]}],
+        }],
+    }  # fmt: skip
+    path = image(tmp_path / "a", values, (1, 1, 16, 16))
+    zarr.open_group(str(tmp_path / "a")).attrs["ome"] = ome
+    made = pyramid(path, tmp_path / "a", 2, op, statistics=False)
+    paths = check_ome(made)
+    assert paths == ["0", "1", "2"]
+    check_levels(made, paths[1:], values, {2: 2, 3: 2}, op)
+    told: Any = made.attrs["ome"]
+    assert told["omero"] == {"channels": []}
+    (one,) = told["multiscales"]
+    assert one["axes"][3]["unit"] == "micrometer"
+    assert one["datasets"][2]["coordinateTransformations"] == [
+        {"type": "scale", "scale": [1.0, 5.0, 2.0, 2.0]},
+        {"type": "translation", "translation": [0.0, 0.0, 0.75, 0.75]},
+    ]
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["0", "1", "2", "zarr.json"]
+    with pytest.raises(PlanError, match="exists"):
+        pyramid(path, tmp_path / "a", 2, op)
+
+
+def test_sums_that_expansions_lose_are_exact_on_all_levels(tmp_path: Path):
+    rng = np.random.default_rng(1)
+    values = rng.standard_normal((40, 24)) * 2.0 ** rng.integers(-900, 900, (40, 24))
+    values[3] = np.repeat([1e300, 1.0, -1e300], 8)
+    made = pyramid(image(tmp_path / "a", values, (7, 9)), tmp_path / "b", 3, factor=2)
+    check_levels(made, check_ome(made), values, {0: 2, 1: 2}, "mean")
+
+
+def test_chunks_are_read_once_and_what_is_missing_is_fill(tmp_path: Path):
+    path = image(tmp_path / "a", np.zeros((64, 64), "f4"), (16, 16), fill_value=3)
+    array: Any = zarr.open_array(str(path))
+    values = np.full((64, 64), 3, "f4")
+    array[...] = values
+    values[16:32, 16:32] = array[16:32, 16:32] = hard("float32", (16, 16))
+    plan = plan_pyramid(path, tmp_path / "b", 4)
+    made = cf.plan(plan.request)
+    assert made.nbytes <= values.nbytes
+    assert "are decoded" not in str(made)
+    group = pyramid(path, tmp_path / "b", 4)
+    check_levels(group, check_ome(group), values, {0: 2, 1: 2}, "mean")
+
+
+def test_chunks_that_wait_for_others_are_written_where_there_is_no_room(
+    tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr(zarr_tiles, "MOST_OPEN", 600)
+    values = hard("float32", (64, 64))
+    made = pyramid(image(tmp_path / "a", values, (8, 64)), tmp_path / "b", 2)
+    check_levels(made, check_ome(made), values, {0: 2, 1: 2}, "mean")
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_run_that_fails_leaves_nothing(tmp_path: Path, beside: bool):
+    path = image(tmp_path / "a", hard("float32", (64, 64)), (8, 8))
+    file = path / "c" / "7" / "7"
+    file.write_bytes(file.read_bytes()[:-3])
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(cf.ChunkError):
+        pyramid(path, tmp_path / ("a" if beside else "b"), 3)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert "ome" not in zarr.open_group(str(tmp_path / "a")).attrs
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"op": "mode"}, "op='mode' would need to count every label"),
+        ({"op": "argmax"}, "argmax tells positions"),
+        ({"op": "minmax"}, "minmax has axes of its own"),
+        ({"levels": 0}, "levels is 0; a pyramid has 1 or more"),
+        ({"levels": 9}, "level 4 has one element .* give 4 at most"),
+        ({"factor": 1}, "makes nothing coarser"),
+        ({"factor": "2"}, "factor is '2'; give 2"),
+        ({"factor": {"q": 2}}, "has no axis 'q'"),
+        ({"axis": 0}, "pyramid takes no axis"),
+    ],
+)
+def test_what_makes_no_pyramid_is_refused(tmp_path: Path, given: dict[str, Any], said: str):
+    path = image(tmp_path / "a", hard("float32", (12, 10)), (4, 10))
+    with pytest.raises(PlanError, match=said):
+        pyramid(path, tmp_path / "b", **given)
+    assert not (tmp_path / "b").exists()
+
+
+def test_an_image_has_axes_that_ome_zarr_has(tmp_path: Path):
+    path = image(tmp_path / "a", np.ones((4, 4, 4), "u1"), (4, 4, 4), dimension_names="xyt")
+    with pytest.raises(PlanError, match="its axes are 'x', 'y', 't'; OME-Zarr's"):
+        pyramid(path, tmp_path / "b", 1)
+
+
+def test_the_command_writes_one(tmp_path: Path):
+    values = np.random.default_rng(0).integers(0, 255, (3, 20, 30)).astype("u1")
+    image(tmp_path / "a", values, (1, 10, 10), dimension_names=("z", "y", "x"))
+    chunkfold("pyramid", "a/0", "a", "--levels", 2, "--factor", "z=2,y=2,x=2", "-q", cwd=tmp_path)
+    group = zarr.open_group(str(tmp_path / "a"))
+    check_levels(group, check_ome(group)[1:], values, {0: 2, 1: 2, 2: 2}, "mean")
+    told = chunkfold("pyramid", "a/0", "b", "--factor", "two", cwd=tmp_path, code=2)
+    assert "'two' is no number" in told.stderr
+    assert json.loads(json.dumps(group.attrs["chunkfold"]))["statistics"]["max"] == values.max()

@@ -1,0 +1,98 @@
+"""`chunkfold pyramid`: an image at coarser resolutions, from one read, as OME-Zarr."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from chunkfold.errors import PlanError
+from chunkfold.units import integer
+from chunkfold.workflows.cli import options
+from chunkfold.workflows.consoles import err
+from chunkfold.workflows.parsing import windows, words
+from chunkfold.workflows.progress import run_progress
+from chunkfold.workflows.pyramid import Factor, plan_pyramid, write_pyramid
+
+
+@click.command()
+@click.argument("source")
+@click.argument("out")
+@options.absent_status
+@click.option(
+    "--levels", type=click.IntRange(1), default=5, show_default=True,
+    help="Coarser resolutions, beside the image itself.",
+)  # fmt: skip
+@click.option(
+    "--op", default="mean", show_default=True,
+    help="What an element is of those that it stands for: mean, min, max, or another reduction.",
+)  # fmt: skip
+@click.option(
+    "--factor", metavar="N|AXIS=N", multiple=True,
+    help="By how much each level is coarser, along y and x, or the axes named: 'z=2,y=2,x=2'.  "
+    "[default: 2]",
+)  # fmt: skip
+@click.option(
+    "--statistics/--no-statistics", default=True, show_default=True,
+    help="Find minimum, maximum, mean and deviation of the whole image by the way.",
+)  # fmt: skip
+@click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
+@options.mask_and_scale
+@options.memory
+@options.on_bad_chunk
+@options.cluster
+@options.overwrite
+@options.quiet
+def command(
+    source: str,
+    out: str,
+    levels: int,
+    op: str,
+    factor: tuple[str, ...],
+    specs: tuple[str, ...],
+    scheduler: str | None,
+    on_bad_chunk: str,
+    *,
+    statistics: bool,
+    overwrite: bool,
+    quiet: bool,
+    **others: Any,
+) -> None:
+    """Write the image SOURCE at coarser resolutions to OUT, all from one read.
+
+    SOURCE is the path or URL of an array whose last axes are y and x. OUT is a new Zarr, of an
+    array for each level, with OME-Zarr metadata (0.5). If OUT is the group that SOURCE is in, the
+    levels are written beside it, and the metadata name it as the finest. Each element is exact: of
+    all elements of the image that it stands for, rounded once.
+
+    \b
+    Examples:
+      chunkfold pyramid image.zarr/0 image.zarr
+      chunkfold pyramid image.zarr/0 small.zarr --levels 3 --op max --factor z=2,y=2,x=2
+    """
+    made = plan_pyramid(source, out, levels, op, _factor(factor), statistics=statistics,
+                        overwrite=overwrite, on_bad_chunk=on_bad_chunk,
+                        **{name: value for name, value in others.items() if value})  # fmt: skip
+    options.hold(out)
+    request = made.request
+    options.tell_packed(request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet)
+    with (
+        options.client_for(scheduler, specs, quiet=quiet) as client,
+        run_progress(err, quiet=quiet) as watch,
+        options.or_skipped(on_bad_chunk),
+    ):
+        write_pyramid(made, out, overwrite=overwrite, client=client, on_event=watch)
+    if not quiet:
+        err.print(f"wrote {out}", markup=False)
+
+
+def _factor(given: tuple[str, ...]) -> Factor:
+    if not given:
+        return 2
+    each = words(given)
+    if len(each) == 1 and "=" not in each[0]:
+        try:
+            return integer(each[0])
+        except ValueError:
+            raise PlanError(f"factor {each[0]!r} is no number, as 2, nor 'y=2,x=2'") from None
+    return windows(each)

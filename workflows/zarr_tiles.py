@@ -1,0 +1,246 @@
+"""Results written into a Zarr as they come: whole chunks, of which few are kept meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from chunkfold.kernels.accumulator.partial import zero_partial
+from chunkfold.planning.plan import Plan
+from chunkfold.results.results import Results
+from chunkfold.running.streaming import Region
+from chunkfold.workflows.outputs import naming
+
+LEAST_CHUNK = 1 << 20
+"""Bytes of a chunk: smaller tiles share one."""
+MOST_OPEN = 256 << 20
+"""Bytes of chunks that wait for more of their results."""
+_Key = tuple[int, str, tuple[int, ...]]
+
+
+@dataclass
+class _Open:
+    """A chunk of which some results are here."""
+
+    values: np.ndarray
+    left: int
+    """Results that are still to come."""
+
+
+class ZarrTiles:
+    """Writes results into arrays of a group: for each level and op one.
+
+    Parameters
+    ----------
+    folder
+        Of the group.
+    out
+        How messages call it.
+    called
+        What the array of a level and an op is called.
+    chunks
+        Of arrays of a shape; None: so that few tiles share one.
+    dtype
+        Of the arrays; None: that of the results.
+    names
+        Of the arrays' axes; None: those of the source's.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        out: str | Path,
+        called: Callable[[int, str], str] = lambda _, op: op,
+        chunks: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
+        dtype: np.dtype | None = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
+        self._folder, self._out, self._called = folder, out, called
+        self._chunks, self._dtype, self._names = chunks, dtype, names
+        self._arrays: dict[tuple[int, str], zarr.Array[Any]] = {}
+        self._open: OrderedDict[_Key, _Open] = OrderedDict()
+        self._written: dict[_Key, int] = {}
+        """Results that are still to come of chunks that were written before they were whole."""
+        self._farthest: dict[str, Any] = {}
+
+    def begin(self, plan: Plan) -> None:
+        """Make the group, and see what arrays will be like."""
+        self._plan = plan
+        with naming(self._out):
+            self._group = zarr.open_group(str(self._folder), mode="a", zarr_format=3)
+        self._names = Results(plan, {}).dims if self._names is None else self._names
+
+    def write(self, level: int, op: str, region: Region, values: np.ndarray) -> None:
+        """Take some results.
+
+        Raises
+        ------
+        OutputError
+            If there is no room for them.
+        """
+        if level == 0:
+            self._note(op, values)
+        values = values if self._dtype is None else cast(values, self._dtype)
+        array = self._array(level, op, values)
+        with naming(self._out):
+            for number, within, at in _shared(array, region):
+                self._fill((level, op, number), array, within, values[at])
+            while len(self._open) > 1 and self._open_bytes > MOST_OPEN:
+                key, one = self._open.popitem(last=False)
+                self._put(key, one)
+                self._written[key] = one.left
+
+    def end(self) -> Mapping[str, Any]:
+        """Write the last chunks; return an array for each op that is like its results.
+
+        Each element of it is the number that is farthest from 0.
+        """
+        with naming(self._out):
+            while self._open:
+                self._put(*self._open.popitem())
+            for level, op in itertools.product(range(self._plan.request.levels), self._ops):
+                if (level, op) not in self._arrays:
+                    self._empty(level, op)
+        return {
+            op: np.broadcast_to(
+                np.asarray(self._farthest.get(op, 0), self._arrays[0, op].dtype),
+                self._arrays[0, op].shape,
+            )
+            for op in self._ops
+        }
+
+    @property
+    def _ops(self) -> Sequence[str]:
+        return self._plan.request.per_output
+
+    @property
+    def _open_bytes(self) -> int:
+        return sum(one.values.nbytes for one in self._open.values())
+
+    def _note(self, op: str, values: np.ndarray) -> None:
+        """Keep the finite number that is farthest from 0."""
+        if values.dtype.kind not in "iuf" or not values.size:
+            return
+        finite = values[np.isfinite(values)]
+        ends = [finite.min(), finite.max()] if finite.size else []
+        known = [self._farthest[op]] if op in self._farthest else []
+        if ends or known:
+            self._farthest[op] = max([*ends, *known], key=lambda one: abs(float(one)))
+
+    def _array(self, level: int, op: str, values: np.ndarray) -> zarr.Array[Any]:
+        if (level, op) not in self._arrays:
+            outer = result_shape(self._plan, level)
+            own = values.shape[len(outer) :]
+            shape = (*outer, *own)
+            chunks = chunk_shape(values, shape)
+            if self._chunks is not None:
+                chunks = self._chunks(shape)
+            names = None if self._names is None else [*self._names, *[None] * len(own)]
+            with naming(self._out):
+                self._arrays[level, op] = self._group.create_array(
+                    self._called(level, op),
+                    shape=shape,
+                    chunks=tuple(max(1, n) for n in chunks),
+                    dtype=values.dtype,
+                    dimension_names=names,
+                )
+        return self._arrays[level, op]
+
+    def _empty(self, level: int, op: str) -> None:
+        """Make the array of what has no outputs."""
+        (statistic,) = (one for one in self._plan.bound.statistics if one.name == op)
+        layout = self._plan.layout
+        nothing = zero_partial(self._plan.accumulator, 0)
+        done = statistic.finish(nothing, layout.by_window, layout.reduced_by_window)
+        shape = result_shape(self._plan, level)
+        values = np.empty((*(0 for _ in shape), *done.shape[1:]), self._dtype or done.dtype)
+        self._array(level, op, values)
+
+    def _fill(self, key: _Key, array: zarr.Array[Any], within: Region, values: np.ndarray) -> None:
+        one = self._open.get(key)
+        if one is None:
+            place = _place(array, key[2])
+            shape = tuple(along.stop - along.start for along in place)
+            if key in self._written:
+                one = _Open(np.array(array[place]), self._written.pop(key))
+            else:
+                one = _Open(np.empty(shape, array.dtype), math.prod(shape))
+            self._open[key] = one
+        one.values[within] = values
+        one.left -= values.size
+        if one.left <= 0:
+            self._put(key, self._open.pop(key))
+
+    def _put(self, key: _Key, one: _Open) -> None:
+        array = self._arrays[key[:2]]
+        array[_place(array, key[2])] = one.values
+
+
+def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return values in a dtype: floats become the nearest integers, halves the even ones."""
+    if dtype.kind in "iu" and values.dtype.kind == "f":
+        ends = np.iinfo(dtype)
+        nearest: np.ndarray = np.clip(np.rint(values), ends.min, ends.max)
+        return nearest.astype(dtype)
+    return values.astype(dtype, copy=False)
+
+
+def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:
+    """Return the extents of results along axes of the source and groups, at a level."""
+    layout = plan.layout
+    sizes = {n: layout.axes[n].outputs for n in layout.kept}
+    for factors in plan.request.factors(layout.kept)[:level]:
+        sizes = {n: -(-sizes[n] // by) for n, by in zip(layout.kept, factors, strict=True)}
+    alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
+    if not plan.options.keepdims:
+        alive = [n for n in alive if n in sizes]
+    if plan.grouping is None:
+        return tuple(sizes.get(n, 1) for n in alive)
+    first = plan.grouping.first
+    shape = [sizes.get(n, 1) for n in alive if n != first]
+    at = sum(n < first for n in alive)
+    shape[at:at] = plan.grouping.shape
+    return tuple(shape)
+
+
+def chunk_shape(values: np.ndarray, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return chunks of about a tile; larger ones where that is little, along the last axes first.
+
+    So few chunks wait for others of their tiles, which come in C order.
+    """
+    chunks = [max(1, min(a, b)) for a, b in zip(values.shape, shape, strict=True)]
+    for n in range(len(chunks) - 1, -1, -1):
+        while math.prod(chunks) * values.itemsize < LEAST_CHUNK and chunks[n] < shape[n]:
+            chunks[n] = min(2 * chunks[n], shape[n])
+    return tuple(chunks)
+
+
+def _shared(
+    array: zarr.Array[Any], region: Region
+) -> Iterator[tuple[tuple[int, ...], Region, Region]]:
+    """Yield the chunks that a region is in: their numbers, where in them, and what of it."""
+    along = []
+    for cut, chunk in zip(region, array.chunks, strict=True):
+        cuts = []
+        for number in range(cut.start // chunk, -(-cut.stop // chunk)):
+            first, behind = max(cut.start, number * chunk), min(cut.stop, (number + 1) * chunk)
+            within = slice(first - number * chunk, behind - number * chunk)
+            cuts.append((number, within, slice(first - cut.start, behind - cut.start)))
+        along.append(cuts)
+    for each in itertools.product(*along):
+        yield tuple(n for n, _, _ in each), tuple(b for _, b, _ in each), tuple(c for *_, c in each)
+
+
+def _place(array: zarr.Array[Any], number: Sequence[int]) -> Region:
+    return tuple(
+        slice(n * chunk, min((n + 1) * chunk, size))
+        for n, chunk, size in zip(number, array.chunks, array.shape, strict=True)
+    )

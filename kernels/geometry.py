@@ -17,6 +17,9 @@ BY_KEY = ("by_key", "by_key_alone")
 """What stands beside these for kernels that fold by key: into tables that work-items share, where
 they can; into accumulators of each work-item's own."""
 
+CHOOSE = "choose"
+"""What stands beside these for the kernel that chooses among elements that are kept."""
+
 SHORT_RUN = 64
 """Elements of a short run, at most ..."""
 SHORT_RUNS = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from chunkfold.kernels.geometry import BY_KEY, FOLDS, Box
+from chunkfold.kernels.geometry import BY_KEY, CHOOSE, FOLDS, Box
 
 VARIANTS = ("tree", "work_group", "sub_group")
 """How a work-group's items are reduced; the position is CHF_STAGE in kernels/cl/group.clh."""
@@ -137,10 +137,10 @@ class Tuning:
     def folds(self, kernels: Collection[str]) -> tuple[str, ...]:
         """Return those that fold boxes that are for any of `kernels`, in the order of `FOLDS`.
 
-        Behind them those of `BY_KEY`.
+        Behind them those of `BY_KEY`, and `CHOOSE`.
         """
         used = {self.fold(kernel) for kernel in kernels}
-        return tuple(kernel for kernel in (*FOLDS, *BY_KEY) if kernel in used)
+        return tuple(kernel for kernel in (*FOLDS, *BY_KEY, CHOOSE) if kernel in used)
 
     def for_box(self, box: Box) -> Tuning:
         """Return the tuning for a box, whose inputs may have strides of their own."""

@@ -12,7 +12,7 @@ import pyopencl as cl
 from chunkfold.kernels.binding.samples import inputs_of
 from chunkfold.kernels.errors import ChunkfoldError
 from chunkfold.kernels.fold.fold import Fold
-from chunkfold.kernels.geometry import BY_KEY, SHORT_RUN, Box, box
+from chunkfold.kernels.geometry import FOLDS, SHORT_RUN, Box, box
 from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.tuning.trial import Request
 
@@ -38,7 +38,7 @@ def race(opened: DeviceContext, request: Request) -> Sequence[float]:
 
     Of a CPU half of the bytes come from memory, and half from a cache. 0 stands for one that fails.
     """
-    kernels = [name for name in request.kernels if name not in BY_KEY]
+    kernels = [name for name in request.kernels if name in FOLDS]
     if len(request.tunings) == 1 or not kernels:
         return ()
     folds: dict[int, Fold] = {}

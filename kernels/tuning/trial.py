@@ -25,7 +25,7 @@ from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.expressions.nodes import flat
 from chunkfold.kernels.fold.keyed.programs import keyed_programs
-from chunkfold.kernels.geometry import BY_KEY, FOLDS
+from chunkfold.kernels.geometry import BY_KEY, CHOOSE, FOLDS
 from chunkfold.kernels.program.assemble import nameless
 from chunkfold.kernels.program.build_options import build_options
 from chunkfold.kernels.program.device_context import program_source
@@ -40,13 +40,14 @@ processes = TrialProcesses()
 
 
 def kernel_files(kernels: Collection[str]) -> tuple[str, ...]:
-    """Return the files that hold these of `FOLDS` and `BY_KEY`, and what follows them.
+    """Return the files that hold these of `FOLDS`, `BY_KEY` and `CHOOSE`, and what follows them.
 
     >>> kernel_files({"rows"})
     ('rows.cl', 'passes.cl')
     """
     keyed = KEYED if set(BY_KEY).intersection(kernels) else ()
-    return (*(f"{kernel}.cl" for kernel in FOLDS if kernel in kernels), *keyed, "passes.cl")
+    plain = (f"{kernel}.cl" for kernel in (*FOLDS, CHOOSE) if kernel in kernels)
+    return (*plain, *keyed, "passes.cl")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Request:
     accumulator: Accumulator
     tunings: tuple[Tuning, ...]
     kernels: tuple[str, ...] = FOLDS
-    """Those of `FOLDS` and `BY_KEY` that will be launched: others are not tried."""
+    """Those of `FOLDS`, `BY_KEY` and `CHOOSE` that will be launched: others are not tried."""
 
     @property
     def programs(self) -> list[tuple[str, Accumulator]]:

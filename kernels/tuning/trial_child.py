@@ -27,7 +27,8 @@ from chunkfold.kernels.fold.combine import Combiner
 from chunkfold.kernels.fold.fold import Fold
 from chunkfold.kernels.fold.keyed.fold import KeyedFold
 from chunkfold.kernels.fold.keyed.layout import keyed_box
-from chunkfold.kernels.geometry import BY_KEY, Box, box
+from chunkfold.kernels.fold.selection import Selection
+from chunkfold.kernels.geometry import BY_KEY, CHOOSE, Box, box
 from chunkfold.kernels.program.device_context import DeviceContext
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.tuning.autotuning import fastest_first, race
@@ -37,6 +38,8 @@ from chunkfold.kernels.tuning.trial_answers import COUNT, Answers, Rows, samples
 _BY_KEY = (((COUNT,), (0,)), ((206, 5), (0,)), ((5, 206), (1,)))
 """Shapes and what is reduced by key."""
 _KEYS = 3
+_KEPT = (53, 19)
+"""Elements of each output that are kept, and outputs."""
 _GAPS = (8, 1)
 """Index strides that let rows of 7 or fewer not merge: they are folded one after another."""
 _WAYS = {
@@ -155,9 +158,8 @@ def _compare(opened: DeviceContext, request: Request, tuning: Tuning) -> Verdict
     for values, rounds in samples(request.accumulator):
         inputs = inputs_of(request.accumulator, values)
         sample = _Sample(values, [_uploaded(opened, one) for one in inputs], rounds)
-        wrong = _wrong(opened, request, tuning, sample) or _wrong_by_key(
-            opened, request, tuning, sample
-        )
+        ways = (_wrong, _wrong_by_key, _wrong_choice)
+        wrong = next(filter(None, (way(opened, request, tuning, sample) for way in ways)), "")
         if wrong:
             return Verdict(usable=False, reason=wrong)
     return Verdict(usable=True, reason="it built and ran right")
@@ -231,6 +233,25 @@ def _wrong_by_key(opened: DeviceContext, request: Request, tuning: Tuning, sampl
             if wrong:
                 return f"{wrong}, of {shape} by key along {axes}"
     return ""
+
+
+def _wrong_choice(opened: DeviceContext, request: Request, tuning: Tuning, sample: _Sample) -> str:
+    """Choose among elements by their ranks; say what is wrong, if anything is."""
+    if CHOOSE not in request.kernels:
+        return ""
+    depth, outputs = _KEPT
+    part, accumulator, queue = box(_KEPT, ()), request.accumulator, opened.queue()
+    each = Fold(opened, accumulator, tuning, part.outputs, queue)
+    each.add(sample.buffers, part)
+    (keys,) = each.finish().arrays.values()
+    kept = Selection(opened, accumulator, tuning, outputs, depth, queue)
+    kept.add(sample.buffers, part, [(0, 0, depth)])
+    ranks = np.arange(2 * outputs).reshape(outputs, 2) * 7 % depth
+    ordered = np.sort(keys.reshape(_KEPT), axis=0)
+    both = np.stack([ranks, np.minimum(ranks + 1, depth - 1)], axis=2)
+    wanted = ordered[both, np.arange(outputs)[:, None, None]]
+    same = np.array_equal(kept.chosen(ranks), wanted)
+    return "" if same else "elements of some ranks are others than NumPy's"
 
 
 def _folded(

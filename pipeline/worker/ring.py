@@ -16,6 +16,7 @@ from typing import NamedTuple
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
 from chunkfold.kernels.fold.selection import Selection
+from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.planning.group_keys import DeviceKeys
 from chunkfold.planning.keeping import depth_of
@@ -108,7 +109,7 @@ class Ring:
         work, made = self._work, dict[int, Selection]()
         for number in {one.component for one in work.choosers}:
             keys = with_components(work.accumulator, (number,))
-            tuning = self._owned.tuning(keys, work.variant, {"columns"})
+            tuning = self._owned.tuning(keys, work.variant, {"columns", CHOOSE})
             made[number] = Selection(
                 self._owned.opened,
                 keys,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,10 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.cache.entries import read_entry, write_entry
-from chunkfold.kernels.geometry import BY_KEY, FOLDS
+from chunkfold.kernels.catalogue.quantiles import quantile
+from chunkfold.kernels.geometry import BY_KEY, CHOOSE, FOLDS
 from chunkfold.kernels.program import device_context
+from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.kernels.tuning import trial, trial_child, trial_process
 from chunkfold.kernels.tuning.trial import Request, Verdict, verdict_of
 from chunkfold.kernels.tuning.trial_process import ChildEndedError, TrialProcesses
@@ -170,16 +173,17 @@ def verdict_where(
     device: Device, monkeypatch, request: Request, *changes: tuple[str, str]
 ) -> Verdict:
     """Try kernels of which a compiler made something else, in this process."""
-    source, seen = device_context.program_source, set()
+    seen = set()
 
-    def changed(*given) -> str:
+    def changed(source, *given) -> str:
         text = source(*given)
         for old, new in changes:
             seen.update([old] if old in text else [])
             text = text.replace(old, new)
         return text
 
-    monkeypatch.setattr(device_context, "program_source", changed)
+    for name in ("program_source", "library"):
+        monkeypatch.setattr(device_context, name, partial(changed, getattr(device_context, name)))
     monkeypatch.setattr(trial_child, "_opened", DeviceContext)
     verdict = trial_child._verdict(request)
     assert seen == {old for old, _ in changes}
@@ -227,6 +231,23 @@ def test_sums_by_key_are_tried_to_the_last_bit(device: Device, monkeypatch, way:
     verdict = verdict_where(device, monkeypatch, request, lossy)
     assert not verdict.usable
     assert "it is wrong: c" in verdict.reason
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize(
+    "lossy", [("reached > rank;", "reached >= rank;"), ("key <= low", "key < low")]
+)
+def test_what_chooses_among_elements_is_tried(device: Device, monkeypatch, lossy: tuple[str, str]):
+    bound = bind([quantile(0.5)], [np.dtype("float32")], keeping=True)
+    (chooser,) = (one.chooser for one in bound.statistics)
+    assert chooser is not None
+    keys = with_components(bound.accumulator, (chooser.component,))
+    tuning = shaped(device, keys, "tree")
+    assert tuning is not None
+    request = Request(device, keys, (tuning,), ("columns", CHOOSE))
+    assert trial_child._verdict(request).usable
+    verdict = verdict_where(device, monkeypatch, request, lossy)
+    assert "elements of some ranks are others than NumPy's" in verdict.reason
 
 
 @pytest.mark.usefixtures("_private_cache")

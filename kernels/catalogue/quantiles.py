@@ -46,7 +46,7 @@ def quantile(q: float | Sequence[float], *, method: str = "linear") -> Monoid:
 
 
 def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> Monoid:
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise MonoidError(f"method of a quantile is {method!r}; there are: {', '.join(METHODS)}")
     asked = Quantiles(name, q, method, single)
     plain = asked(np.dtype(np.float32), 1)
@@ -55,7 +55,7 @@ def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> 
 
 def _checked(q: Any) -> tuple[float, ...]:
     try:
-        given = tuple(float(one) for one in np.atleast_1d(np.asarray(q)))
+        given = tuple(float(one) for one in np.atleast_1d(np.asarray(q)).tolist())
     except (TypeError, ValueError):
         given = ()
     if not given or np.ndim(q) > 1 or not all(0 <= one <= 1 for one in given):
@@ -95,7 +95,7 @@ class Quantiles:
             lift=radix.first_digit,
             op="add",
             kinds=KINDS,
-            casts=False,
+            casts=self.method in CHOOSE,
             reads=radix.reads,
             finish=search.finish,
             further=search.further if radix.reads > 1 else None,
@@ -110,7 +110,7 @@ class Quantiles:
             lift={"least": rank_high, "most": rank_high, "n": 1},
             op={"least": "min", "most": "max", "n": "add"},
             kinds=KINDS,
-            casts=False,
+            casts=self.method in CHOOSE,
             choice=Choice("least", "n", self._ranks),
             finish=partial(self._chosen, dtype),
         )

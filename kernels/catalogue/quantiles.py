@@ -173,6 +173,8 @@ class _Found:
     """Which outputs are NaN, whatever is found."""
     slot: np.ndarray
     """Which table counts each."""
+    held: np.ndarray
+    """How many elements have those digits."""
 
 
 @dataclass(frozen=True)
@@ -245,15 +247,21 @@ class _Search:
         digits = counts[:, :, : self.radix.entries(self.read)]
         reached = np.cumsum(digits, axis=2)
         below, prefix = np.empty_like(before.below), np.empty_like(before.prefix)
+        held = np.empty_like(before.held)
         rows, most = np.arange(len(counts)), self.radix.entries(self.read) - 1
         for n in range(below.shape[1]):
             own, rank = reached[rows, before.slot[:, n]], before.below[:, n]
+            if self.read and ((own[:, most] != before.held[:, n]) & ~before.nan).any():
+                raise MonoidError(
+                    f"{self.asked.name!r} is found in several reads, and the elements were others "
+                    "in the last one: run it again when nobody writes to them"
+                )
             digit = np.minimum((own <= rank[:, None]).sum(axis=1), most)
             passed = np.where(digit > 0, own[rows, digit - 1], 0)
-            below[:, n] = rank - passed
+            below[:, n], held[:, n] = rank - passed, own[rows, digit] - passed
             width = np.uint64(self.radix.widths[self.read])
             prefix[:, n] = (before.prefix[:, n] << width) | digit.astype(np.uint64)
-        return replace(before, below=below, prefix=prefix)
+        return replace(before, below=below, prefix=prefix, held=held)
 
     def _sought(self, counts: np.ndarray) -> _Found:
         """Return the ranks that are looked for, from the counts of the first read."""
@@ -264,7 +272,7 @@ class _Search:
         upper = np.minimum(lower + 1, np.maximum(n[:, None], 1) - 1)
         below = np.concatenate([lower, upper], axis=1)
         none = np.zeros(below.shape, np.int64)
-        return _Found(below, none.astype(np.uint64), towards, nan, none)
+        return _Found(below, none.astype(np.uint64), towards, nan, none, none)
 
     @staticmethod
     def _slots(found: _Found) -> tuple[np.ndarray, _Found]:

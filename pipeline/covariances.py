@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,8 @@ def cov(
     ChunkfoldError
         If the source cannot be read, is of another kind, or has too many channels.
     """
+    if not isinstance(ddof, Real) or not math.isfinite(ddof):
+        raise PlanError(f"ddof is {ddof!r}; give a finite number")
     gram = _gram(source, axis, selection, storage_options, mask_and_scale=mask_and_scale)
     count, exactly = gram.columns, float(ddof).as_integer_ratio()
     over, under = exactly[1], count * (count * exactly[1] - exactly[0])
@@ -144,7 +147,10 @@ def _gram(
         axis_numbers(named, axis, selection),
         [n for n, along in enumerate(picked) if not along.dropped],
     )
-    (channel,) = (alive[n] for n in normalized_axes(number, len(alive)))
+    channels = [alive[n] for n in normalized_axes(number, len(alive))]
+    if len(channels) != 1:
+        raise PlanError(f"{named.name}: axis is {axis!r}; channels are along one: name it")
+    (channel,) = channels
     if arrays is None:
         assert isinstance(named, Source)
         source, chosen, unpacks = named, list(picked), mask_and_scale

@@ -110,7 +110,7 @@ class Statistic:
     def _has_nan(self, dtype: np.dtype) -> bool:
         return kind_of(dtype) in "fcmM"
 
-    def refuse_unheld(self, nothing: Partial) -> bool:
+    def refuse_unheld(self, accumulator: Accumulator) -> bool:
         """Refuse what results cannot begin with, or cannot be where there are too few elements.
 
         Returns
@@ -123,10 +123,13 @@ class Statistic:
         MonoidError
             In a sentence that says of what.
         """
-        several = self.monoid.further is not None or self.monoid.slots > 0
-        if several or self.monoid.choice is not None:
-            return True  # what is between elements is a float
-        dtype = replace(self, present=None).finish(nothing).dtype
+        if self.monoid.slots > 0:
+            return True  # the first read was asked
+        if self.initial is None:
+            dtype = self._counted_once(accumulator).dtype
+        else:
+            nothing = zero_partial(accumulator, 1)
+            dtype = replace(self, present=None).finish(nothing).dtype
         if self._has_nan(dtype) or not self.monoid.min_count:
             return self._has_nan(dtype)
         if self.monoid.casts:
@@ -144,28 +147,34 @@ class Statistic:
         MonoidError
             If that depends on what is folded.
         """
-        shapes = []
-        for number in (0, 1):  # also as if the counters of tables had counted
-            arrays = dict(zero_partial(accumulator, 1).arrays)
-            counters = [one.name for one in accumulator.tables if one.field.limbs is None]
-            counts = (self.present, None if self.chooser is None else self.chooser.count)
-            present = [name for name in counts if name is not None]
-            arrays |= {name: np.full_like(arrays[name], number) for name in counters}
-            arrays |= {name: np.ones_like(arrays[name]) for name in present}
-            part = Partial(arrays, count=1)
-            if (chooser := self.chooser) is not None and self.monoid.choice is not None:
-                keys = arrays[self.slots[self.monoid.choice.key]]
-                found = np.zeros((*chooser.wanted(part).shape, 2), keys.dtype)
-                part = replace(part, chosen={self.name: found})
-            with np.errstate(all="ignore"):
-                shapes.append(self.finish(part))
-        nothing, something = shapes
-        if (nothing.shape, nothing.dtype) != (something.shape, something.dtype):
+        once, something = (
+            self._counted_once(accumulator),
+            self._counted_once(accumulator, every=True),
+        )
+        if (once.shape, once.dtype) != (something.shape, something.dtype):
             raise MonoidError(
                 f"how many values a result of {self.name!r} has depends on the data"
                 + "; give it edges" * ("histogram" in self.name or "density" in self.name)
             )
         return something
+
+    def _counted_once(self, accumulator: Accumulator, *, every: bool = False) -> np.ndarray:
+        """Return the result of one output, as if tables had counted their first value, or all."""
+        arrays = dict(zero_partial(accumulator, 1).arrays)
+        counters = [one.name for one in accumulator.tables if one.field.limbs is None]
+        counts = (self.present, None if self.chooser is None else self.chooser.count)
+        present = [name for name in counts if name is not None]
+        for name in counters:
+            arrays[name] = np.zeros_like(arrays[name])
+            arrays[name][:, slice(None) if every else 0] = 1
+        arrays |= {name: np.ones_like(arrays[name]) for name in present}
+        part = Partial(arrays, count=1)
+        if (chooser := self.chooser) is not None and self.monoid.choice is not None:
+            keys = arrays[self.slots[self.monoid.choice.key]]
+            found = np.zeros((*chooser.wanted(part).shape, 2), keys.dtype)
+            part = replace(part, chosen={self.name: found})
+        with np.errstate(all="ignore"):
+            return self.finish(part)
 
     def further(
         self, partial: Partial, shape: tuple[int, ...] = (), axes: tuple[int, ...] = ()
@@ -225,8 +234,7 @@ def refuse_unheld(statistics: Sequence[Statistic], accumulator: Accumulator) -> 
     MonoidError
         If one cannot, or none can be missing.
     """
-    nothing = zero_partial(accumulator.with_limbs(), 1)
-    able = [one.refuse_unheld(nothing) for one in statistics]
+    able = [one.refuse_unheld(accumulator.with_limbs()) for one in statistics]
     least = max(one.monoid.min_count for one in statistics)
     if least and not any(able):
         names = ", ".join(one.name for one in statistics)

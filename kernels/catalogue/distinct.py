@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def approx_nunique(error: float = 0.01) -> Monoid:
     MonoidError
         If it cannot be had.
     """
-    bits = math.ceil(2 * math.log2(1.04 / error)) if 0 < error < 1 else _BITS.stop
+    able = isinstance(error, Real) and 0 < error < 1
+    bits = math.ceil(2 * math.log2(1.04 / error)) if able else _BITS.stop
     if bits not in _BITS:
         least, most = (1.04 / math.sqrt(1 << n) for n in (_BITS[-1], _BITS[0]))
         raise MonoidError(
@@ -97,6 +99,8 @@ def _estimate(counts: list[int], registers: int) -> int:
     for count in reversed(counts[1:-1]):
         z = 0.5 * (z + count)
     z += registers * _sigma(counts[0] / registers)
+    if z == 0:  # all registers hold the highest rank
+        return np.iinfo(np.int64).max
     return 0 if math.isinf(z) else round(registers**2 / (2 * math.log(2) * z))
 
 

@@ -46,7 +46,7 @@ def quantile(q: float | Sequence[float], *, method: str = "linear") -> Monoid:
 
 
 def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> Monoid:
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise MonoidError(f"method of a quantile is {method!r}; there are: {', '.join(METHODS)}")
     asked = Quantiles(name, q, method, single)
     plain = asked(np.dtype(np.float32), 1)
@@ -55,7 +55,7 @@ def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> 
 
 def _checked(q: Any) -> tuple[float, ...]:
     try:
-        given = tuple(float(one) for one in np.atleast_1d(np.asarray(q)))
+        given = tuple(float(one) for one in np.atleast_1d(np.asarray(q)).tolist())
     except (TypeError, ValueError):
         given = ()
     if not given or np.ndim(q) > 1 or not all(0 <= one <= 1 for one in given):
@@ -95,7 +95,7 @@ class Quantiles:
             lift=radix.first_digit,
             op="add",
             kinds=KINDS,
-            casts=False,
+            casts=self.method in CHOOSE,
             reads=radix.reads,
             finish=search.finish,
             further=search.further if radix.reads > 1 else None,
@@ -110,7 +110,7 @@ class Quantiles:
             lift={"least": rank_high, "most": rank_high, "n": 1},
             op={"least": "min", "most": "max", "n": "add"},
             kinds=KINDS,
-            casts=False,
+            casts=self.method in CHOOSE,
             choice=Choice("least", "n", self._ranks),
             finish=partial(self._chosen, dtype),
         )
@@ -173,6 +173,8 @@ class _Found:
     """Which outputs are NaN, whatever is found."""
     slot: np.ndarray
     """Which table counts each."""
+    held: np.ndarray
+    """How many elements have those digits."""
 
 
 @dataclass(frozen=True)
@@ -245,15 +247,21 @@ class _Search:
         digits = counts[:, :, : self.radix.entries(self.read)]
         reached = np.cumsum(digits, axis=2)
         below, prefix = np.empty_like(before.below), np.empty_like(before.prefix)
+        held = np.empty_like(before.held)
         rows, most = np.arange(len(counts)), self.radix.entries(self.read) - 1
         for n in range(below.shape[1]):
             own, rank = reached[rows, before.slot[:, n]], before.below[:, n]
+            if self.read and ((own[:, most] != before.held[:, n]) & ~before.nan).any():
+                raise MonoidError(
+                    f"{self.asked.name!r} is found in several reads, and the elements were others "
+                    "in the last one: run it again when nobody writes to them"
+                )
             digit = np.minimum((own <= rank[:, None]).sum(axis=1), most)
             passed = np.where(digit > 0, own[rows, digit - 1], 0)
-            below[:, n] = rank - passed
+            below[:, n], held[:, n] = rank - passed, own[rows, digit] - passed
             width = np.uint64(self.radix.widths[self.read])
             prefix[:, n] = (before.prefix[:, n] << width) | digit.astype(np.uint64)
-        return replace(before, below=below, prefix=prefix)
+        return replace(before, below=below, prefix=prefix, held=held)
 
     def _sought(self, counts: np.ndarray) -> _Found:
         """Return the ranks that are looked for, from the counts of the first read."""
@@ -264,7 +272,7 @@ class _Search:
         upper = np.minimum(lower + 1, np.maximum(n[:, None], 1) - 1)
         below = np.concatenate([lower, upper], axis=1)
         none = np.zeros(below.shape, np.int64)
-        return _Found(below, none.astype(np.uint64), towards, nan, none)
+        return _Found(below, none.astype(np.uint64), towards, nan, none, none)
 
     @staticmethod
     def _slots(found: _Found) -> tuple[np.ndarray, _Found]:

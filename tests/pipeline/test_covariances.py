@@ -142,3 +142,13 @@ def test_dataarrays_have_the_values_that_xarray_gives_them(tmp_path: Path):
 def test_what_has_no_matrix_is_refused(given: np.ndarray, axis: Any, told: str):
     with pytest.raises(cf.ChunkfoldError, match=told):
         cf.cov(given, axis)
+
+
+def test_one_axis_and_a_finite_ddof_are_asked_for():
+    x = np.zeros((2, 3, 4))
+    for axis in (None, (0, 1)):
+        with pytest.raises(cf.ChunkfoldError, match="channels are along one"):
+            cf.corrcoef(x, axis)
+    for ddof in (np.nan, np.inf, "1"):
+        with pytest.raises(cf.ChunkfoldError, match=r"ddof is .*; give a finite number"):
+            cf.cov(x, ddof=ddof)

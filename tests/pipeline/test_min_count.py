@@ -151,3 +151,13 @@ def test_the_shell_and_job_files_say_it(tmp_path: Path):
     """
     options = Job.model_validate(tomllib.loads(text)).options
     assert (options.min_count, options.initial) == (2, -1)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i4", "u8"])
+def test_quantiles_that_are_elements_have_no_nan_of_integers(dtype: str):
+    values, op = np.arange(12, dtype=dtype).reshape(3, 4), cf.quantile(0.5, method="lower")
+    for ops in (op, ["mean", op]):
+        with pytest.raises(cf.ChunkfoldError, match=r"'median' of .*int.*, which has no NaN"):
+            cf.reduce(values, ops, axis=0, min_count=2)
+    assert np.isnan(cf.reduce(values, op, axis=0, min_count=4, dtype="float64")).all()
+    assert np.isnan(cf.reduce(values, "median", axis=0, min_count=4)).all()

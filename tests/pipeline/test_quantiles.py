@@ -165,3 +165,31 @@ def test_what_is_too_large_is_refused(monkeypatch, way: str):
             cf.plan(x, "median", axis=0)
     with pytest.raises(PlanError, match="takes no weights"):
         cf.reduce(x, "median", weights=np.ones(9))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "zarr"])
+def test_elements_that_are_others_in_a_later_read_end_it(kind: str, way: str):
+    x, heard = elements("f4", SHAPE, odd=False), list[RunStarted]()
+    source, want = x if kind == "numpy" else stored(x), wanted(x, 0.5, (0, 1, 2), "linear")
+
+    def change(event: object) -> None:
+        if isinstance(event, RunStarted):
+            heard.append(event)
+            if len(heard) == 2:
+                source[...] = x + 100
+
+    if way == "kept":
+        assert cf.reduce(source, "median", on_event=change) == want
+    else:
+        with pytest.raises(cf.ChunkfoldError, match=r"'median'.* others in the last one: run it"):
+            cf.reduce(source, "median", on_event=change)
+
+
+def test_outputs_with_nan_are_no_change(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(radix, "TABLE_BYTES", 1 << 17)  # the first digits of NaN are an infinity's
+    x = elements("f4", SHAPE)
+    x[:, 2], x[3:, 4] = np.nan, np.inf
+    x[3, 4] = np.nan
+    np.testing.assert_array_equal(
+        cf.reduce(stored(x), "p97", axis=0), wanted(x, 0.97, (0,), "linear")
+    )

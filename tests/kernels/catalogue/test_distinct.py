@@ -54,3 +54,5 @@ def test_what_cannot_be_counted_is_refused():
         as_monoid("mode").evaluate(np.ones(3, "f4"))
     with pytest.raises(MonoidError, match=r"error of approx_nunique is 0\.001"):
         approx_nunique(0.001)
+    with pytest.raises(MonoidError, match="error of approx_nunique is 'a'"):
+        approx_nunique("a")

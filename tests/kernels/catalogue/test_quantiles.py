@@ -151,11 +151,13 @@ def test_percentiles_have_names(name: str, q: float):
 
 
 def test_what_is_no_quantile_is_refused():
-    for q in [1.5, -0.1, float("nan"), [], [[0.5]], "half", None]:
+    for q in [1.5, -0.1, float("nan"), [], [[0.5]], "half", None, 0.5j]:
         with pytest.raises(MonoidError, match="from 0 to 1"):
             quantile(q)
     with pytest.raises(MonoidError, match=r"'spline'.*linear"):
         quantile(0.5, method="spline")
+    with pytest.raises(MonoidError, match=r"method of a quantile is \['linear'\]"):
+        quantile(0.5, method=["linear"])
     with pytest.raises(MonoidError, match="from 0 to 1"):
         as_monoid("p101")
     with pytest.raises(MonoidError, match="not defined for complex128"):

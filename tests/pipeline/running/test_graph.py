@@ -317,3 +317,11 @@ def test_what_saw_too_little_is_no_result(path: str):
     root = graph_tasks.Root((0, 1), 2)
     with pytest.raises(cf.IncompleteError, match="saw 1 elements of 2"):
         graph_tasks.graph_chunk(ending.value, (), [0], [root], folded)
+
+
+def test_results_that_are_elements_and_estimates_are_given_later():
+    x = np.arange(12, dtype="i1").reshape(3, 4)
+    ops = [cf.quantile(0.5, method="lower"), "nunique", "approx_nunique"]
+    eager = cf.reduce(x, ops, axis=0)
+    for name, lazy in cf.reduce(x, ops, axis=0, compute=False).items():
+        same(lazy, eager[name])

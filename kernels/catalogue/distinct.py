@@ -97,6 +97,8 @@ def _estimate(counts: list[int], registers: int) -> int:
     for count in reversed(counts[1:-1]):
         z = 0.5 * (z + count)
     z += registers * _sigma(counts[0] / registers)
+    if not z:  # all registers are full, as of no hashes that can be told apart
+        return int(np.iinfo(np.int64).max)
     return 0 if math.isinf(z) else round(registers**2 / (2 * math.log(2) * z))
 
 

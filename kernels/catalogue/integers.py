@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -152,7 +151,11 @@ def together(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
 def by_dtype(make: Callable[[np.dtype], Monoid]) -> Monoid:
     """Return a monoid that `make` adapts to its elements, once for each dtype."""
-    adapt = cache(make)
+    made: dict[np.dtype, Monoid] = {}
+
+    def adapt(dtype: np.dtype) -> Monoid:  # a function, which pickles: functools.cache's do not
+        return made[dtype] if dtype in made else made.setdefault(dtype, make(dtype))
+
     return adapt(np.dtype(np.int64)).adapting(adapt)
 
 

@@ -334,6 +334,9 @@ def _check_mapping(name: str, given: Any) -> None:
 
 def _check_sel(sel: Any, method: Any, tolerance: Any) -> None:
     _check_mapping("sel", sel)
+    unnamed = next((dim for dim in sel or () if not isinstance(dim, str)), None)
+    if unnamed is not None:
+        raise PlanError(f"sel has {unnamed!r} for an axis; give its name, as in {{'lat': 30}}")
     if method is not None:
         _check_one_of("sel_method", method, METHODS)
     for name, given in (("sel_method", method), ("sel_tolerance", tolerance)):

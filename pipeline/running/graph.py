@@ -79,7 +79,7 @@ def lazily(
     if plan.reads > 1:
         raise PlanError(
             f"{', '.join(plan.ops)}: the data are read up to {plan.reads} times, each time for "
-            "what was found before, but with compute=False they are read once: leave one out"
+            "what was found before, but with compute=False they are read once: leave that out"
         )
     return _given(plan, Graph(plan, resources).arrays(), labels=labels)
 

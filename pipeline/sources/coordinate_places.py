@@ -12,6 +12,7 @@ from chunkfold.errors import PlanError
 from chunkfold.positions import as_range, index_of
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray
 
 METHODS = ("nearest", "pad", "ffill", "backfill", "bfill")
@@ -61,8 +62,13 @@ def places_of(
         )
     wanted = _typed(label, coordinate, name, exact=method is not None)
     by = {} if sliced or method is None else {"method": method, "tolerance": tolerance}
+    turned = sliced and index.dtype.kind == "M" and _descends(index, wanted.step)
+    if turned:  # pandas takes months and open ends of ascending dates alone
+        numbers, every = numbers[::-1], slice(None, None, wanted.step)
+        wanted = slice(wanted.stop, wanted.start)
     try:
         found = numbers.sel({dim: wanted}, **by).values
+        found = found[::-1][every] if turned else found
     except KeyError:
         raise _not_there(coordinate, wanted, name, method, tolerance) from None
     except Exception as error:  # noqa: BLE001 # pandas has many for what it cannot compare
@@ -74,6 +80,13 @@ def places_of(
     if found.ndim > 1:
         raise PlanError(f"{name}: sel of {dim!r} has {found.ndim} axes; give a list of values")
     return int(found) if found.ndim == 0 else index_of(as_range(found))
+
+
+def _descends(index: pd.Index, step: Any) -> bool:
+    """Tell whether a slice that goes forwards has its later end first."""
+    return not index.is_monotonic_increasing and (
+        step is None or (isinstance(step, int) and step > 0)
+    )
 
 
 def _typed(label: Any, coordinate: xarray.DataArray, name: str, *, exact: bool) -> Any:
@@ -128,6 +141,11 @@ def _not_there(
         within = "" if tolerance is None else f" within {tolerance!r}"
         by = f"and none by method {method!r}{within}"
         return PlanError(f"{said}, {by}; it is {_some(coordinate)}")
+    if isinstance(label, slice):
+        return PlanError(
+            f"{name}: {dim!r} has no {_text(label)}; it is {_some(coordinate)}: give ends that it "
+            "has, or select by positions"
+        )
     near = ", ".join(map(_value, _nearest(held, lacking)))
     there = f"nearest are {near}" if near else f"it is {_some(coordinate)}"
     return PlanError(f"{said}; {there}: give values that it has, or sel_method='nearest'")

@@ -73,6 +73,10 @@ def named_labels(name: str, data: Named) -> Given | None:
 
 
 def _labels(found: Coordinate, name: str, axis: str) -> Given:
+    if not found.dims:
+        raise PlanError(
+            f"by {name!r}: labels have at least one axis, but {found.name!r} is one value"
+        )
     values, missing = plain_labels(found.values, name, fractions=True)
     fractions = values.dtype.kind == "f" and bool((values[~missing] % 1 != 0).any())
     measured = found.of_axis or fractions or axis != found.name

@@ -13,6 +13,9 @@ from chunkfold.sources.axis_names import Named
 from chunkfold.sources.labels import Given
 from chunkfold.sources.named_labels import coordinate_of, known_names
 
+_MOST_SPANS = 2**24
+"""That an axis is resampled by: each has accumulators."""
+
 
 @dataclass(frozen=True, eq=False)
 class Resampling:
@@ -65,6 +68,7 @@ class Resampling:
         if not values.size:
             raise PlanError(f"{self.name}: nothing is selected along {self.dim!r}")
         times = xr.DataArray(values, {self.dim: values}, [self.dim], self.dim)
+        self._refuse_many(getattr(frequency, "freq", frequency), values)
         try:
             found = grouper.reset().factorize(times[self.dim])
         except (ValueError, TypeError, AttributeError) as error:
@@ -72,6 +76,23 @@ class Resampling:
             raise PlanError(f"{self.name}: {why}") from None
         codes = np.asarray(found.codes.values, np.int64)
         return codes, np.asarray(found.full_index)
+
+    def _refuse_many(self, frequency: Any, values: np.ndarray) -> None:
+        """Refuse spans of no time, or so many as fill memory where they are made."""
+        import pandas as pd
+
+        try:
+            one = pd.tseries.frequencies.to_offset(frequency).nanos / 1e9
+            apart = values.max() - values.min()
+        except (ValueError, TypeError, AttributeError):  # of no fixed length, or none at all
+            return
+        whole = (
+            apart / np.timedelta64(1, "s") if values.dtype.kind == "M" else apart.total_seconds()
+        )
+        if one <= 0 or whole / one > _MOST_SPANS:
+            many = "no time" if one <= 0 else f"{one:g} s are {whole / one:.3g} of them"
+            hint = ": months are 'MS'" if str(frequency).endswith("ms") else ""
+            raise PlanError(f"{self.name}: spans of {many}; give longer ones{hint}")
 
 
 def resamplings(given: Any) -> list[Resampling]:

@@ -367,6 +367,8 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"resample": {"lat": "1MS"}}, PlanError, "of dates is resampled, but this is float"),
     ({"resample": {"day": "1MS"}}, PlanError, "but there is none"),
     ({"resample": {"time": "1XY"}}, PlanError, "resample time=1XY: .*1XY|Invalid frequency"),
+    ({"resample": {"time": "0D"}}, PlanError, "resample time=0D: spans of no time"),
+    ({"resample": {"time": "1ms"}}, PlanError, "time=1ms: spans of 0.001 s .* months are 'MS'"),
     ({"resample": "1MS"}, PlanError, "resample is a mapping"),
 ]  # fmt: skip
 
@@ -375,6 +377,14 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
 def test_what_is_wrong_is_told_in_a_sentence(stored: Path, given: dict, error: type, says: str):
     with pytest.raises(error, match=says):
         cf.submit(stored / "air", "sum", **given)
+
+
+@pytest.mark.parametrize("by", ["height", "height.month", cf.bins([0, 3], of="height")])
+def test_a_coordinate_of_one_value_is_no_label(stored: Path, by: Any):
+    zarr.create_array(stored / "height", data=np.array(2.0), overwrite=True)
+    for source in (stored / "air", xr.DataArray(np.arange(3), {"height": 2.0}, ["x"])):
+        with pytest.raises(PlanError, match=r"'height' (is one value|of .* no times)"):
+            cf.submit(source, "sum", by=by)
 
 
 @pytest.mark.parametrize(

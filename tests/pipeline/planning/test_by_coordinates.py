@@ -153,6 +153,7 @@ def test_dates_of_other_calendars_are_those_of_xarray(calendar: str, tmp_path: P
         ({}, {"sel_method": "nearest"}, "no values are named"),
         ({"lat": 20}, {"sel_tolerance": 2}, "it needs a sel_method"),
         ([("lat", 20)], {}, "sel is a mapping of names, not list"),
+        ({1: 20}, {}, "sel has 1 for an axis; give its name"),
     ],
 )
 @pytest.mark.parametrize("kind", ["format 3", "a lazy DataArray"])
@@ -160,6 +161,21 @@ def test_what_selects_nothing_is_told_in_one_sentence(kind, sel, given, told, fo
     with pytest.raises(cf.PlanError, match=told) as error:
         cf.plan(SOURCES[kind](folder), sel=sel, **given)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("ends", [
+    ("2002-03", "2001-12"), ("2002", "2002-05-05"), ("2001-04-05", None), (None, "2001-04"),
+    (None, None), ("2001-02", "2001-05"), ("2005", "1999"), (np.datetime64("2002-02-02"), "2001"),
+])  # fmt: skip
+@pytest.mark.parametrize("step", [None, 3])
+def test_slices_of_dates_that_descend_go_the_same_way(ends, step, tmp_path: Path):
+    ds = sample().isel(time=slice(None, None, -1))
+    ds.to_zarr(tmp_path / "a.zarr", consolidated=False)
+    want = sample()["time"].sel(time=slice(*ends[::-1]))[::-1][::step]
+    for source in (tmp_path / "a.zarr" / "a", ds["a"]):
+        request = asked(source, Options("count", sel={"time": slice(*ends, step)}))
+        shown = np.asarray(request.chosen[0].shown, int)
+        np.testing.assert_array_equal(ds["time"].values[shown], want.values)
 
 
 def test_axes_without_names_or_coordinates_are_told(tmp_path: Path):

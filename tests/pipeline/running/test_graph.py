@@ -225,6 +225,15 @@ def test_workers_have_all_that_is_needed(path: str, kind: str, client: Client):
         same(lazy, cf.reduce(source, "max", axis=(0, 2), client=client, **options))
 
 
+@pytest.mark.parametrize("op", ["var", "nanstd", "norm2", "norminf", "approx_nunique"])
+@pytest.mark.parametrize("dtype", ["f4", "i2"])
+def test_reductions_of_every_make_go_to_workers(op: str, dtype: str, client: Client):
+    source = VALUES.astype(dtype)
+    with client.as_current():
+        lazy = cf.reduce(source, op, axis=0, compute=False)
+        same(lazy, cf.reduce(source, op, axis=0))
+
+
 def test_a_worker_without_device_says_so(path: str, client: Client):
     def lose(dask_worker: Any) -> Any:
         plugin = dask_worker.plugins[PLUGIN]

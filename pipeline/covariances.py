@@ -71,7 +71,8 @@ def cov(
     ChunkfoldError
         If the source cannot be read, is of another kind, or has too many channels.
     """
-    if not isinstance(ddof, Real) or not math.isfinite(ddof):
+    given: Any = ddof
+    if not isinstance(given, Real) or not math.isfinite(given):
         raise PlanError(f"ddof is {ddof!r}; give a finite number")
     gram = _gram(source, axis, selection, storage_options, mask_and_scale=mask_and_scale)
     count, exactly = gram.columns, float(ddof).as_integer_ratio()

@@ -42,7 +42,8 @@ def approx_nunique(error: float = 0.01) -> Monoid:
     MonoidError
         If it cannot be had.
     """
-    able = isinstance(error, Real) and 0 < error < 1
+    given: Any = error
+    able = isinstance(given, Real) and 0 < given < 1
     bits = math.ceil(2 * math.log2(1.04 / error)) if able else _BITS.stop
     if bits not in _BITS:
         least, most = (1.04 / math.sqrt(1 << n) for n in (_BITS[-1], _BITS[0]))

@@ -220,9 +220,9 @@ class Statistic:
             of = f", as in {none.size:,} of {partial.outputs:,} outputs" if many else ""
             asked = self.monoid.where is not None or self.monoid.masked
             why = "its condition leaves" if asked else "a group has"
+            floats = "; dtype='float64' gives NaN there" if "f" in self.monoid.kinds else ""
             raise MonoidError(
-                f"{self.name!r} of {self.value} has no value where {why} no element{of}; "
-                "dtype='float64' gives NaN there"
+                f"{self.name!r} of {self.value} has no value where {why} no element{of}{floats}"
             )
 
 

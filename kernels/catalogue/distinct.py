@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ def approx_nunique(error: float = 0.01) -> Monoid:
         If it cannot be had.
     """
     given: Any = error
-    able = isinstance(given, Real) and 0 < given < 1
+    able = isinstance(given, (int, float)) and 0 < given < 1
     bits = math.ceil(2 * math.log2(1.04 / error)) if able else _BITS.stop
     if bits not in _BITS:
         least, most = (1.04 / math.sqrt(1 << n) for n in (_BITS[-1], _BITS[0]))

@@ -26,10 +26,13 @@ def choosers_of(request: Request, terms: Terms) -> tuple[Chooser, ...]:
     return tuple(one for one in each if one is not None)
 
 
-def keepable(request: Request, layout: Layout, terms: Terms) -> bool:
-    """Whether the elements of a tile of outputs are worth keeping, and fit a device's buffer."""
+def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = False) -> bool:
+    """Whether the elements of a tile of outputs are worth keeping, and fit a device's buffer.
+
+    `once`: they are worth it, however long that takes.
+    """
     room = terms.buffer_bytes or math.inf
-    return layout.most_outputs >= LEAST_OUTPUTS and all(
+    return (once or layout.most_outputs >= LEAST_OUTPUTS) and all(
         selection_bytes(layout.most_outputs, depth_of(layout), itemsize) <= room
         for itemsize in _itemsizes(request, terms)
     )

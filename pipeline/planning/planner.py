@@ -47,6 +47,8 @@ def make_plan(
     request: Request,
     listings: Sequence[Listing | None] | None = None,
     terms: Terms = _ANY,
+    *,
+    once: bool = False,
 ) -> Plan:
     """Plan a reduction for workers.
 
@@ -59,6 +61,8 @@ def make_plan(
         For each input what is stored of it, or None if that is not known.
     terms
         What is known of the workers.
+    once
+        Whether the data are to be read once only, if there is memory for what that takes.
 
     Raises
     ------
@@ -79,7 +83,7 @@ def make_plan(
     if (
         not windows
         and saves_reads(request, terms)
-        and (plan := _fitting(keeping, known, terms, most))
+        and (plan := _fitting(keeping, known, terms, most, once=once))
     ):
         return plan
     refuse_large_slots(request)
@@ -100,7 +104,12 @@ def make_plan(
 
 
 def _fitting(
-    request: Request, listings: tuple[Listing | None, ...], terms: Terms, most: float
+    request: Request,
+    listings: tuple[Listing | None, ...],
+    terms: Terms,
+    most: float,
+    *,
+    once: bool = False,
 ) -> Plan | None:
     """Return the best plan that takes no more than so many bytes of a worker; None if none does."""
     ways, staged = partial(_layouts, request), partial(_staged, request.sources)
@@ -110,7 +119,7 @@ def _fitting(
         (one for one in ways() if staged(one) <= most < 2 * staged(one)),
     )
     for layout in likely:
-        if request.keeping and not keepable(request, layout, terms):
+        if request.keeping and not keepable(request, layout, terms, once=once):
             continue
         plan = _planned(layout, request, listings, terms, most)
         if plan.memory.total <= most:
@@ -268,11 +277,11 @@ def _flights(sources: tuple[Source, ...]) -> list[int]:
 
 def _hint(plan: Plan) -> str:
     """Say what else helps where accumulators are most of it."""
-    tables = any(slot.field.limbs is None for slot in plan.accumulator.tables)
+    histograms = any(op.endswith("histogram") for op in plan.ops)
     helps = ["make fewer groups"] * (plan.groups > 1)
     helps += ["keep fewer outputs"] * (plan.layout.outputs > 1) + [
         "give a histogram edges"
-    ] * tables
+    ] * histograms
     if 2 * plan.memory.accumulators < plan.memory.total or not helps:
         return ""
     return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"

@@ -75,7 +75,7 @@ def lazily(
     if isinstance(asked, Plan):
         plan = fitted(asked, terms)
     else:
-        plan = make_plan(asked, asked.listings(), terms)
+        plan = make_plan(asked, asked.listings(), terms, once=True)
     if plan.reads > 1:
         raise PlanError(
             f"{', '.join(plan.ops)}: the data are read up to {plan.reads} times, each time for "

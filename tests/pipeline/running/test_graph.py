@@ -107,9 +107,15 @@ def test_whatever_is_in_this_process_goes_into_the_graph(path: str, kind: str):
 def test_elements_are_chosen_where_one_read_is_enough(dtype: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(planner, "LEAF_BYTES", 16 << 20)
     values = (VALUES * 100).astype(dtype)
-    for options in ({}, {"by": MONTHS}):
-        lazy = cf.reduce(values, "median", axis=0, compute=False, **options)
-        same(lazy, cf.reduce(values, "median", axis=0, **options))
+    for options in ({"axis": 0}, {"axis": 0, "by": MONTHS}, {}):
+        lazy = cf.reduce(values, "median", compute=False, **options)
+        same(lazy, cf.reduce(values, "median", **options))
+
+
+def test_several_reads_are_refused(path: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(planner, "keepable", lambda *_, **__: False)
+    with pytest.raises(cf.ChunkfoldError, match="median: the data are read up to 2 times"):
+        cf.reduce(path, "median", compute=False)
 
 
 def test_the_order_that_is_asked_for_is_that_of_axes_behind_several_labels(path: str):
@@ -297,7 +303,6 @@ ODD = cf.Monoid("odd", fields={"s": "float64"}, zero=0, lift=cf.real, op="add", 
         ("sum", {"on_event": print}, "on_event hears of a run, but with compute=False"),
         ("sum", {"on_bad_chunk": "skip"}, "nobody would hear what was left out"),
         ("histogram", {}, "depends on the data; give it edges, or leave compute=False out"),
-        ("median", {}, "median: the data are read up to"),
         ("sum", {"axis": 3}, "axis 3"),
     ],
 )

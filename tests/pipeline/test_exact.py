@@ -15,8 +15,7 @@ from chunkfold.errors import DeviceError
 from chunkfold.kernels.accumulator.partial import Partial, assembled
 from chunkfold.kernels.device import host
 from chunkfold.planning import blocks, planner
-from chunkfold.running import run
-from chunkfold.worker import fold_tile, worker_device
+from chunkfold.worker import finishing, fold_tile, worker_device
 from tests.conftest import DEVICES, workers_of
 from tests.exactly import expected
 from tests.kernels.catalogue.test_exact_sums import bits
@@ -50,7 +49,7 @@ def roots(monkeypatch) -> list[Partial]:
         seen.append(assembled(*given))
         return seen[-1]
 
-    monkeypatch.setattr(run, "assembled", kept)
+    monkeypatch.setattr(finishing, "assembled", kept)
     return seen
 
 

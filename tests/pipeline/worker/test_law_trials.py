@@ -12,6 +12,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import LawsWarning
+from chunkfold.grid import Cells, Piece
 from chunkfold.kernels.binding.law_samples import MOST
 from chunkfold.worker.law_trials import _extents, _spread
 
@@ -89,8 +90,9 @@ def test_samples_are_few_and_spread_over_one_chunk(axes: int):
     extents = _extents(axes)
     assert len(extents) == axes
     assert np.prod(extents) == (MOST if axes else 1)
-    assert _spread(slice(5, 1000, 3), 100, 8) == slice(5, 5 + 7 * 12 + 1, 12)
-    assert _spread(slice(0, 4, 1), 100, 8) == slice(0, 4, 1)
+    assert _spread(Piece(slice(5, 1000, 3), 0, 332), Cells(2000, 100), 8) == range(0, 32, 4)
+    assert _spread(Piece(slice(0, 4, 1), 0, 4), Cells(2000, 100), 8) == range(4)
+    assert _spread(Piece(np.array([7, 9, 130]), 2, 3), Cells(2000, 100), 8) == range(2)
 
 
 def test_nan_in_the_data_is_no_matter_but_where_results_depend_on_its_place(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -50,7 +51,10 @@ class Clusters:
             or self._started_with != (devices, *_inherited())
         ):
             self.close()
+            levels = {one: one.level for one in logging.getLogger("distributed").handlers}
             self._made = cf.LocalOpenCLCluster(devices, silence_logs=QUIET)
+            for handler, level in levels.items():  # pytest hears by these, too
+                handler.setLevel(level)
             self._started_with = (devices, *_inherited())  # Dask adds to it as the first one starts
         return self._made
 

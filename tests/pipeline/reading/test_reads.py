@@ -46,7 +46,8 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
     for tile in range(layout.tiles):
         elements = layout.leaf_elements()[tile].tolist()
         parts = [Part(n, many, 4 * many, False, (None,)) for n, many in enumerate(elements)]
-        for one in windows_of(work, tile, parts, buffer_bytes):
+        place = tuple(slice(0, size) for size in layout.tile_shape(tile))
+        for one in windows_of(work, tile, place, parts, buffer_bytes):
             starts = [data.draw(st.integers(0, extent - 1)) for extent in one.shape]
             inner = tuple(slice(start, start + 1) for start in starts)
             window = one.within(inner) if data.draw(st.booleans()) else one

@@ -12,6 +12,7 @@ import numpy as np
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import Work
+from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
 
 AHEAD = 2
@@ -36,7 +37,7 @@ class Streaming:
     """Passes the results of roots on to a sink, in a thread of its own."""
 
     def __init__(self, plan: Plan, work: Work, sink: Sink) -> None:
-        self._plan, self._work, self._sink = plan, work, sink
+        self._work, self._sink, self._finishing = work, sink, Finishing.of(plan)
         self._writer = ThreadPoolExecutor(1, "chunkfold-write")
         self._writing: list[Future[None]] = []
         self.nan: dict[str, bool | None] = {}
@@ -107,23 +108,9 @@ class Streaming:
         self, firsts: Sequence[int], shape: Sequence[int], done: np.ndarray
     ) -> tuple[Region, np.ndarray]:
         """Return where results of a tile stand among all, and they in their shape there."""
-        plan, layout = self._plan, self._plan.layout
-        kept = {
-            n: slice(at, at + size) for n, at, size in zip(layout.kept, firsts, shape, strict=True)
-        }
-        alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
-        if not plan.options.keepdims:
-            alive = [n for n in alive if n in kept]
-        region = [kept.get(n, slice(0, 1)) for n in alive]
-        sizes = [along.stop - along.start for along in region]
-        extra = [slice(0, n) for n in done.shape[1:]]
-        if plan.grouping is None:
-            return (*region, *extra), done.reshape((*sizes, *done.shape[1:]))
-        groups, first = plan.grouping.shape, plan.grouping.first
-        left = [(n, along) for n, along in zip(alive, region, strict=True) if n != first]
-        sizes = [along.stop - along.start for _, along in left]
-        at, region = sum(n < first for n in alive), [along for _, along in left]
-        region[at:at] = [slice(0, n) for n in groups]
-        grouped, axes = done.reshape((*groups, *sizes, *done.shape[1:])), range(len(groups))
-        placed = np.moveaxis(grouped, list(axes), [at + n for n in axes])
-        return (*region, *extra), placed
+        finishing = self._finishing
+        box = tuple(slice(at, at + size) for at, size in zip(firsts, shape, strict=True))
+        groups = [slice(0, size) for size in finishing.groups or ()]
+        extra = [slice(0, size) for size in done.shape[1:]]
+        region = finishing.by_axis(box, groups, slice(0, 1))
+        return (*region, *extra), finishing.shaped(done, box)

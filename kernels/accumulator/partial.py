@@ -125,7 +125,7 @@ def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
     )
 
 
-def chosen(accumulator: Accumulator, partial: Partial, outputs: np.ndarray) -> Partial:
+def taken(accumulator: Accumulator, partial: Partial, outputs: np.ndarray) -> Partial:
     """Return some outputs of a partial, by their numbers; that behind the last one is of nothing.
 
     `outputs` are int64, (outputs,); none but that one is there twice.
@@ -139,11 +139,12 @@ def chosen(accumulator: Accumulator, partial: Partial, outputs: np.ndarray) -> P
         if inner is not outputs:
             arrays[name][beyond] = nothing[name]
     wide = {}
+    order = np.argsort(outputs, kind="stable") if partial.wide else outputs
+    ascending = outputs[order] if partial.wide else outputs
     for name, rows in partial.wide.items():
-        order = np.argsort(outputs, kind="stable")
-        found = np.searchsorted(outputs[order], rows.at)
+        found = np.searchsorted(ascending, rows.at)
         there = found < len(outputs)
-        there[there] = outputs[order][found[there]] == rows.at[there]
+        there[there] = ascending[found[there]] == rows.at[there]
         if there.any():
             at = order[found[there]]
             wide[name] = joined([Wide(at, rows.tables[there])])

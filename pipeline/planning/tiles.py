@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunkfold.kernels import Accumulator, Partial
-from chunkfold.kernels.accumulator.partial import chosen
+from chunkfold.kernels.accumulator.partial import taken
 from chunkfold.kernels.binding.statistic import Statistic
 from chunkfold.planning.nans import since_elements_are
 
@@ -133,7 +133,7 @@ def coarser(
     numbers = np.full(padded, partial.outputs)
     numbers[tuple(map(slice, shape))] = np.arange(partial.outputs).reshape(shape)
     parts = [
-        chosen(accumulator, partial, numbers[window].reshape(-1)) for window in _strided(factors)
+        taken(accumulator, partial, numbers[window].reshape(-1)) for window in _strided(factors)
     ]
     return combine(accumulator, parts), made
 

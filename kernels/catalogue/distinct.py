@@ -9,13 +9,13 @@ for HyperLogLog sketches", arXiv:1702.01284, which needs no corrections of its b
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from chunkfold.kernels.catalogue.radix import Radix
-from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high, signed_bits, where
 from chunkfold.kernels.expressions.symbols import Symbol
@@ -129,6 +129,10 @@ class OfEachValue:
     """Makes what counts how often each value is there, of a dtype and a number of outputs."""
 
     name: str
+    kinds: str
+    on_empty: Literal["finish", "error"]
+    finish: Callable[[Radix, np.ndarray], np.ndarray]
+    """From how often each value is there, (outputs, values), to the results."""
     otherwise: str
     """What to do where elements have too many bits."""
 
@@ -146,30 +150,37 @@ class OfEachValue:
                 f"{self.name!r} counts each value, which {dtype} has too many of for "
                 f"{outputs:,} output(s): {self.otherwise}"
             )
-        modes = self.name == "mode"
-        return Monoid(
+        return radix.counting(
             self.name,
-            fields={"counts": f"int64[{radix.entries(0) + (kind_of(dtype) == 'f')}]"},
-            zero=0,
-            lift=radix.first_digit,
-            op="add",
-            kinds="iu" if modes else "iuf",
+            kinds=self.kinds,
             casts=False,
-            on_empty="error" if modes else "finish",
-            finish=lambda fields, _: self._finished(radix, fields["counts"]),
+            on_empty=self.on_empty,
+            finish=lambda fields, _: self.finish(radix, fields["counts"][:, : radix.entries(0)]),
         )
 
-    def _finished(self, radix: Radix, counts: np.ndarray) -> np.ndarray:
-        each = counts[:, : radix.entries(0)]
-        if self.name == "nunique":
-            return np.asarray(np.count_nonzero(each, axis=1), np.int64)
-        return radix.values(np.argmax(each, axis=1).astype(np.uint64), 1)
+
+def _commonest(radix: Radix, counts: np.ndarray) -> np.ndarray:
+    """Return the value that is there most often, the least of several."""
+    return radix.values(np.argmax(counts, axis=1).astype(np.uint64), 1)
 
 
-def _counting(name: str, otherwise: str) -> Monoid:
-    asked = OfEachValue(name, otherwise)
+def _how_many(radix: Radix, counts: np.ndarray) -> np.ndarray:
+    """Return how many values are there."""
+    del radix
+    return np.asarray(np.count_nonzero(counts, axis=1), np.int64)
+
+
+def _counting(asked: OfEachValue) -> Monoid:
     return replace(asked(np.dtype(np.int16), 1), sized=asked)
 
 
-MODE = _counting("mode", "cast it, if its values fit int16, or select less")
-NUNIQUE = _counting("nunique", "approx_nunique estimates how many there are")
+MODE = _counting(
+    OfEachValue(
+        "mode", "iu", "error", _commonest, "cast it, if its values fit int16, or select less"
+    )
+)
+NUNIQUE = _counting(
+    OfEachValue(
+        "nunique", "iuf", "finish", _how_many, "approx_nunique estimates how many there are"
+    )
+)

@@ -88,12 +88,8 @@ class Quantiles:
         """Return what the first read folds."""
         radix = Radix.of(dtype, outputs)
         search = _Search(self, radix)
-        return Monoid(
+        return radix.counting(
             self.name,
-            fields={"counts": f"int64[{radix.entries(0) + (kind_of(dtype) == 'f')}]"},
-            zero=0,
-            lift=radix.first_digit,
-            op="add",
             kinds=KINDS,
             casts=self.method in CHOOSE,
             reads=radix.reads,

@@ -17,6 +17,7 @@ import numpy as np
 from chunkfold.kernels.dtypes import from_order, kind_of
 from chunkfold.kernels.expressions.library import rank_high, where
 from chunkfold.kernels.expressions.symbols import Symbol
+from chunkfold.kernels.monoid.monoid import Monoid
 
 TABLE_BYTES = 128 << 20
 """Of the counters of all outputs, at most."""
@@ -53,6 +54,17 @@ class Radix:
     def entries(self, read: int) -> int:
         """Return the values of a read's digit."""
         return 1 << self.widths[read]
+
+    def counting(self, name: str, **others: Any) -> Monoid:
+        """Return a monoid that counts elements by their highest digit, and NaN behind those."""
+        return Monoid(
+            name,
+            fields={"counts": f"int64[{self.entries(0) + (kind_of(self.dtype) == 'f')}]"},
+            zero=0,
+            lift=self.first_digit,
+            op="add",
+            **others,
+        )
 
     def first_digit(self, x: Symbol) -> Symbol:
         """Return an element's highest digit; NaN has a number of its own, behind all digits."""

@@ -29,10 +29,12 @@ def choosers_of(request: Request, terms: Terms) -> tuple[Chooser, ...]:
 def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = False) -> bool:
     """Whether the elements of a tile of outputs are worth keeping, and fit a device's buffer.
 
-    `once`: they are worth it, however long that takes.
+    `once`: they are worth it, however long that takes. Those of windows are not kept.
     """
+    if layout.coarsened or not (once or layout.most_outputs >= LEAST_OUTPUTS):
+        return False
     room = terms.buffer_bytes or math.inf
-    return (once or layout.most_outputs >= LEAST_OUTPUTS) and all(
+    return all(
         selection_bytes(layout.most_outputs, depth_of(layout), itemsize) <= room
         for itemsize in _itemsizes(request, terms)
     )

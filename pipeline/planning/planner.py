@@ -79,12 +79,7 @@ def make_plan(
     if request.options.wants_all:
         refuse_missing(request.sources, known, request.chosen)
     keeping, request = replace(request, keeping=True), replace(request, keeping=False)
-    windows = any(axis.window for axis in request.chosen)  # whose elements are not kept
-    if (
-        not windows
-        and saves_reads(request, terms)
-        and (plan := _fitting(keeping, known, terms, most, once=once))
-    ):
+    if saves_reads(request, terms) and (plan := _fitting(keeping, known, terms, most, once=once)):
         return plan
     refuse_large_slots(request)
     if plan := _fitting(request, known, terms, most):

@@ -22,6 +22,18 @@ _SUMMED = 1 << 20
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """What the boxes of a reduction depend on beside their place."""
+
+    indexed: bool = False
+    """Whether it reads indices; if not, axes may merge freely."""
+    staged: int = 1
+    """Inputs that stand in buffers as the first one does."""
+    held: tuple[HeldInput, ...] = ()
+    """Those behind them, which lack axes."""
+
+
+@dataclass(frozen=True)
 class Layout:
     """How the leaves of a selection are numbered: by tile of outputs, then by part of a tile.
 
@@ -334,16 +346,9 @@ class Layout:
         self,
         pieces: Sequence[Piece],
         within: Sequence[slice],
-        *,
-        indexed: bool,
-        staged: int = 1,
-        held: Sequence[HeldInput] = (),
+        inputs: Inputs,
     ) -> Box:
-        """Describe a part of a leaf that stands C-contiguous in a buffer of its own.
-
-        `indexed` tells whether the reduction reads indices; if not, axes may merge freely. So many
-        inputs are `staged` as the first one is; behind them are those that are held.
-        """
+        """Describe a part of a leaf that stands C-contiguous in a buffer of its own."""
         shape = tuple(cut.stop - cut.start for cut in within)
         if self.coarsened:
             shape = self._by_window(
@@ -351,17 +356,17 @@ class Layout:
                 [min(n, axis.window) for n, axis in zip(shape, self.axes, strict=True)],
             )
         reduced = self.reduced_by_window
-        if not indexed and not held:
+        if not inputs.indexed and not inputs.held:
             return _box(shape, reduced)
-        if not indexed:
-            strided = self._strided(pieces, within, staged, held)
+        if not inputs.indexed:
+            strided = self._strided(pieces, within, inputs)
             others, firsts = tuple(strided["others"]), tuple(strided["other_offsets"])
             return replace(_strided_box(shape, reduced, others), others=firsts)
         return box(
             shape,
             reduced,
-            **self._indices(pieces, within, indexed=indexed),
-            **self._strided(pieces, within, staged, held),
+            **self._indices(pieces, within, inputs),
+            **self._strided(pieces, within, inputs),
         )
 
     def keyed_leaf_box(
@@ -369,41 +374,34 @@ class Layout:
         pieces: Sequence[Piece],
         within: Sequence[slice],
         along: Sequence[int],
-        *,
-        indexed: bool,
-        staged: int = 1,
-        held: Sequence[HeldInput] = (),
+        inputs: Inputs,
     ) -> KeyedBox:
         """Describe one whose elements have keys along some axes; as `leaf_box`."""
         shape = tuple(cut.stop - cut.start for cut in within)
-        if not indexed and not held:
+        if not inputs.indexed and not inputs.held:
             return _keyed_box(shape, self.reduced, tuple(along))
         return keyed_box(
             shape,
             self.reduced,
             along,
-            **self._indices(pieces, within, indexed=indexed),
-            **self._strided(pieces, within, staged, held),
+            **self._indices(pieces, within, inputs),
+            **self._strided(pieces, within, inputs),
         )
 
     def kept_leaf_box(
         self,
         pieces: Sequence[Piece],
         within: Sequence[slice],
-        *,
-        indexed: bool,
-        staged: int = 1,
-        held: Sequence[HeldInput] = (),
+        inputs: Inputs,
     ) -> tuple[Box, list[Run]]:
         """Describe one whose elements are all kept, as `leaf_box`: rows of outputs.
 
         A row is one element of each output; the runs say which of the rows of the box follow each
         other among those of the tile.
         """
-        del indexed
         order = (*self.reduced, *self.kept)
         shape = [within[n].stop - within[n].start for n in range(len(within))]
-        own, given = c_strides(shape), self._strided(pieces, within, staged, held)
+        own, given = c_strides(shape), self._strided(pieces, within, inputs)
         if given:
             each = given["others"]
             given["others"] = [one and [one[n] for n in order] for one in each]
@@ -413,10 +411,10 @@ class Layout:
         return made, runs_within(extents, firsts, [shape[n] for n in self.reduced])
 
     def _indices(
-        self, pieces: Sequence[Piece], within: Sequence[slice], *, indexed: bool
+        self, pieces: Sequence[Piece], within: Sequence[slice], inputs: Inputs
     ) -> dict[str, Any]:
         """Return what boxes are told of indices in the whole selection."""
-        if not indexed:
+        if not inputs.indexed:
             return {}
         strides = c_strides(self.by_window)
         places = [piece.position + cut.start for piece, cut in zip(pieces, within, strict=True)]
@@ -432,10 +430,10 @@ class Layout:
         self,
         pieces: Sequence[Piece],
         within: Sequence[slice],
-        staged: int,
-        held: Sequence[HeldInput],
+        inputs: Inputs,
     ) -> dict[str, Any]:
         """Return what boxes are told of inputs that are not as the first is."""
+        staged, held = inputs.staged, inputs.held
         if not held:
             return {}
         own = [one.strides(len(within)) for one in held]

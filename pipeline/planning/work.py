@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from dask.sizeof import sizeof
@@ -18,7 +18,7 @@ from chunkfold.kernels.fold.fold import Run
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.held_inputs import HeldInput
-from chunkfold.planning.layout import Layout
+from chunkfold.planning.layout import Inputs, Layout
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import TileFinishing
@@ -119,18 +119,18 @@ class Work:
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
-        return self.layout.leaf_box(pieces, within, **self._inputs)
+        return self.layout.leaf_box(pieces, within, self._inputs)
 
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
         """Describe one whose elements have keys."""
         assert self.keys is not None
-        return self.layout.keyed_leaf_box(pieces, within, self.keys.axes, **self._inputs)
+        return self.layout.keyed_leaf_box(pieces, within, self.keys.axes, self._inputs)
 
     def kept_box(
         self, pieces: Sequence[Piece], within: Sequence[slice]
     ) -> tuple[Box, list[Run]] | None:
         """Describe one whose elements are all kept; None where none are."""
-        return self.layout.kept_leaf_box(pieces, within, **self._inputs) if self.choosers else None
+        return self.layout.kept_leaf_box(pieces, within, self._inputs) if self.choosers else None
 
     @property
     def groups_of_rows(self) -> np.ndarray | None:
@@ -142,11 +142,9 @@ class Work:
         every = [shape[n] for n in reduced]
         return np.broadcast_to(self.keys.whole().reshape(own), every).reshape(-1)
 
-    @property
-    def _inputs(self) -> dict[str, Any]:
-        """What boxes depend on beside their place."""
-        indexed, staged = self.accumulator.uses_index, len(self.sources)
-        return {"indexed": indexed, "staged": staged, "held": self.held}
+    @cached_property
+    def _inputs(self) -> Inputs:
+        return Inputs(self.accumulator.uses_index, len(self.sources), self.held)
 
     @property
     def groups(self) -> int:

@@ -155,9 +155,7 @@ def _gram(
         source, chosen, unpacks = named, list(picked), mask_and_scale
     else:
         source, unpacks = arrays.sources[0], arrays.unpacked(ask=mask_and_scale)[0]
-        chosen = list(select(source.grid, arrays.selection))
-        for n, along in zip(arrays.axes, picked, strict=True):
-            chosen[n] = chosen[n].within(along)
+        chosen = arrays.stored(picked)
         channel = arrays.axes[channel]
     if any(along.picked is not None or along.step < 0 for along in chosen):
         raise PlanError(

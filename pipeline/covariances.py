@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import normalized_axes
+from chunkfold.grid import Axis, Piece, Taken, normalized_axes
 from chunkfold.kernels.exact.gram import Gram
 from chunkfold.kernels.exact.rounding import ratio, root
 from chunkfold.planning.staffing import readers_each
@@ -144,10 +144,8 @@ def _gram(
     arrays = data_arrays(given)
     named: Named = open_source(given, options or NO_OPTIONS) if arrays is None else arrays
     picked = select(named.grid, selection)
-    number, alive = (
-        axis_numbers(named, axis, selection),
-        [n for n, along in enumerate(picked) if not along.dropped],
-    )
+    alive = [n for n, along in enumerate(picked) if not along.dropped]
+    number = axis_numbers(named, axis, selection)
     channels = [alive[n] for n in normalized_axes(number, len(alive))]
     if len(channels) != 1:
         raise PlanError(f"{named.name}: axis is {axis!r}; channels are along one: name it")
@@ -157,9 +155,7 @@ def _gram(
         source, chosen, unpacks = named, list(picked), mask_and_scale
     else:
         source, unpacks = arrays.sources[0], arrays.unpacked(ask=mask_and_scale)[0]
-        chosen = list(select(source.grid, arrays.selection))
-        for n, along in zip(arrays.axes, picked, strict=True):
-            chosen[n] = chosen[n].within(along)
+        chosen = arrays.stored(picked)
         channel = arrays.axes[channel]
     if any(along.picked is not None or along.step < 0 for along in chosen):
         raise PlanError(
@@ -175,10 +171,8 @@ def _gram(
     rows = chosen[channel].length
     _refuse(named.name, source.dtype, rows, packed=packing is not None)
 
-    def read(region: Sequence[slice]) -> np.ndarray:
-        shape = [len(range(cut.start, cut.stop, cut.step or 1)) for cut in region]
-        values = np.empty(shape, source.dtype)
-        source.read(region, values)
+    def read(region: Sequence[Taken]) -> np.ndarray:
+        values = source.part(region)  # type: ignore[arg-type] # all are slices
         unpacked = values if packing is None else packing.values(values)
         return np.moveaxis(unpacked, channel, 0).reshape(rows, -1)
 
@@ -205,26 +199,16 @@ def _refuse(name: str, dtype: np.dtype, channels: int, *, packed: bool) -> None:
         )
 
 
-def _regions(source: Source, chosen: Sequence[Any], channel: int) -> Iterator[tuple[slice, ...]]:
+def _regions(source: Source, chosen: Sequence[Axis], channel: int) -> Iterator[tuple[Taken, ...]]:
     """Yield regions of all channels, cut where chunks meet, or smaller; none of no elements."""
     if not all(along.length for along in chosen):
         return
-    pieces = [[along.piece(n) for n in range(along.pieces)] for along in chosen]
-    whole = [slice(0, along.length) for along in chosen]
-    cuts: list[list[slice]] = []
-    for n, each in enumerate(pieces):
-        ends = [slice(piece.position, piece.position + piece.length) for piece in each]
-        cuts.append([whole[n]] if n == channel else ends)
+    every = [Piece(along.index, 0, along.length) for along in chosen]
     order = [n for n in range(len(chosen)) if n != channel]
+    cuts = [every[n].cut([chosen[n].cells]) for n in order]
     row_bytes = max(1, chosen[channel].length) * source.dtype.itemsize
-    for slab in slabs_of_cells([cuts[n] for n in order], row_bytes, READ_BYTES):
-        within = list(whole)
+    for slab in slabs_of_cells(cuts, row_bytes, READ_BYTES):
+        within = [slice(0, along.length) for along in chosen]
         for n, cut in zip(order, slab, strict=True):
             within[n] = cut
-        yield tuple(_in_array(along, cut) for along, cut in zip(chosen, within, strict=True))
-
-
-def _in_array(along: Any, cut: slice) -> slice:
-    """Return where elements of a selection stand in the array."""
-    first = along.start + cut.start * along.step
-    return slice(first, first + (cut.stop - cut.start - 1) * along.step + 1, along.step)
+        yield tuple(each.taken(cut) for each, cut in zip(every, within, strict=True))

@@ -150,7 +150,7 @@ class Axis:
     def within(self, other: Axis) -> Axis:
         """Return what is left of it by a selection among its elements."""
         made = Axis.at(self.cells, chosen_of(self.places, other.index))
-        return replace(made, dropped=other.dropped)
+        return replace(made, dropped=other.dropped, window=other.window)
 
     @property
     def ascends(self) -> bool:

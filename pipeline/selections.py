@@ -80,13 +80,22 @@ def shown(selection: Selection) -> str:
 
 def _entry_text(entry: Any) -> str:
     if isinstance(entry, slice):
-        parts = [entry.start, entry.stop, *([] if entry.step is None else [entry.step])]
-        return ":".join("" if part is None else str(part) for part in parts)
+        return slice_text(entry)
     if entry is Ellipsis:
         return "..."
     if isinstance(entry, (list, np.ndarray)):
         return reprlib.repr(entry if isinstance(entry, list) else entry.tolist())
     return str(entry) if isinstance(entry, (int, np.integer)) else reprlib.repr(entry)
+
+
+def slice_text(entry: slice) -> str:
+    """Write a slice as it stands in brackets.
+
+    >>> slice_text(slice("2001-01", None)), slice_text(slice(2, 5, 2))
+    ('2001-01:', '2:5:2')
+    """
+    parts = [entry.start, entry.stop, *([] if entry.step is None else [entry.step])]
+    return ":".join("" if part is None else str(part) for part in parts)
 
 
 def _axis(number: int, cells: Cells, entry: Index) -> Axis:

@@ -90,9 +90,7 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     _refuse_other_places(options, arrays)
     options = by_positions(options, arrays)
     made, axes = _of(arrays.sources, options, arrays), arrays.axes
-    chosen = list(select(arrays.sources[0].grid, arrays.selection))
-    for n, along in zip(axes, made.chosen, strict=True):
-        chosen[n] = replace(chosen[n].within(along), window=along.window)
+    chosen = arrays.stored(made.chosen)
     dropped = {n for n, entry in enumerate(chosen) if entry.dropped}
     each = zip(arrays.sources, arrays.decoded, strict=True)
     told = arrays.selection if options.selection is None else options.selection

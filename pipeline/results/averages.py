@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_NUMBERS = "biufmM"
+NUMBERS = "biufmM"
+"""Kinds of dtypes that have means."""
 _COARSE = ("D", "h", "m", "s", "ms", "us")
 
 
 def has_means(values: np.ndarray) -> bool:
     """Whether there are means of values: of numbers and dates, not of texts."""
-    return values.dtype.kind in _NUMBERS or all(
+    return values.dtype.kind in NUMBERS or all(
         one is None or hasattr(one, "calendar") or isinstance(one, dt.date) for one in values.flat
     )
 
@@ -66,12 +67,9 @@ def _fit(times: np.ndarray) -> bool:
     return bool((finer == extremes).all())
 
 
-def _starts(length: int, window: int) -> np.ndarray:
-    return np.arange(0, length, window or 1)
-
-
 def _sums(values: np.ndarray, windows: Sequence[int]) -> np.ndarray:
     for axis, window in enumerate(windows):
         if window and values.shape[axis]:
-            values = np.add.reduceat(values, _starts(values.shape[axis], window), axis=axis)
+            starts = np.arange(0, values.shape[axis], window)
+            values = np.add.reduceat(values, starts, axis=axis)
     return values

@@ -16,15 +16,13 @@ from chunkfold.grid import Axis
 from chunkfold.planning.request import Request
 from chunkfold.positions import crossed, index_of
 from chunkfold.results.attributes import of_a_part
-from chunkfold.results.averages import averaged
+from chunkfold.results.averages import NUMBERS, averaged
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.cf_packing import MISSING
 from chunkfold.sources.neighbours import Neighbour, neighbour
 from chunkfold.sources.source import Source
 from chunkfold.stores.remote import message_of
 
-_NUMBERS = "biufmM"
-"""Kinds of dtypes that have means."""
 _OF_INTEGERS = (*MISSING, "_Unsigned", "valid_range", "valid_min", "valid_max")
 """Attributes of stored numbers that say nothing of their means."""
 _PLAIN = re.compile(r"(?!\.)(?:(?!::)[^/?#])+")
@@ -126,7 +124,7 @@ def beside(kept: Kept, name: str, *, more: bool = False, averages: bool = False)
         whole &= isinstance(shown, range) and shown == range(length)
         windows.append(0 if n is None else kept.axes[n].window)
         cuts.append(index_of(shown))
-    if any(windows) and not (averages and found.dtype.kind in _NUMBERS):
+    if any(windows) and not (averages and found.dtype.kind in NUMBERS):
         return None
     attributes = of_a_part(found.attributes, whole=whole and not any(windows))
     along = tuple(map(str, axes))

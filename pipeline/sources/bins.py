@@ -42,7 +42,8 @@ class Intervals:
 class Bins:
     """Groups that are intervals of labels; made by `bins`."""
 
-    edges: Any
+    edges: np.ndarray
+    """As those of `Intervals`."""
     of: Any
     right: bool
 
@@ -59,8 +60,7 @@ class Bins:
         PlanError
             If values are of another kind than the edges.
         """
-        intervals = Intervals(_edges(self.edges), self.right)
-        edges = intervals.edges
+        intervals, edges = Intervals(self.edges, self.right), self.edges
         if edges.dtype.kind == "M" and values.dtype.kind == "O":
             raise PlanError(f"{name}: dates of another calendar than NumPy's are in no bins")
         numbers = edges.dtype.kind in "iuf" and values.dtype.kind in "iufb"

@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.positions import as_range, index_of
+from chunkfold.selections import slice_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,8 +200,7 @@ def _text(label: Any) -> str:
     ('2001-01:', '[1, 2]')
     """
     if isinstance(label, slice):
-        parts = [label.start, label.stop, *([] if label.step is None else [label.step])]
-        return ":".join("" if part is None else str(part) for part in parts)
+        return slice_text(label)
     return str(label) if isinstance(label, str) else repr(label)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.grid import Axis, Cells
-from chunkfold.selections import Selection
+from chunkfold.selections import Selection, select
 from chunkfold.sources.array_source import ArraySource, cells_of_chunks
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.dask_selections import read_by
@@ -69,6 +69,13 @@ class DataArrays:
             for dim, axis in zip(self.arrays[0].dims, chosen, strict=True)
         }
         return replace(self, arrays=tuple(one.isel(index) for one in self.arrays), axes=tuple(left))
+
+    def stored(self, chosen: Sequence[Axis]) -> list[Axis]:
+        """Return the axes of the stored array, by what is selected along each of its own."""
+        axes = list(select(self.sources[0].grid, self.selection))
+        for n, along in zip(self.axes, chosen, strict=True):
+            axes[n] = axes[n].within(along)
+        return axes
 
     def unpacked(self, *, ask: bool) -> tuple[bool, ...]:
         """Return of which the values are reduced that stored numbers stand for: as xarray has them.

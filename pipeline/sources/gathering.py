@@ -70,10 +70,7 @@ def read_region(
         return
     along = [gathered(places, cells) for places, cells in zip(region, source.grid, strict=True)]
     for cell in itertools.product(*along):
-        cover = [one.cover for one in cell]
-        held = np.empty([len(range(cut.start, cut.stop, cut.step)) for cut in cover], source.dtype)
-        source.read(cover, held, known)
-        _place(out, cell, held)
+        _place(out, cell, source.part([one.cover for one in cell], known))
 
 
 def _place(out: np.ndarray, cell: Sequence[Gathered], held: np.ndarray) -> None:

@@ -63,12 +63,12 @@ class Source(ABC):
         """Read all of it; raises as `read`."""
         return self.part([slice(0, size, 1) for size in self.shape])
 
-    def part(self, region: Sequence[slice]) -> np.ndarray:
+    def part(self, region: Sequence[slice], known: Expected | None = None) -> np.ndarray:
         """Read a region of it; raises as `read`."""
         shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
         values = np.empty(shape, self.dtype)
         if values.size:
-            self.read(region, values)
+            self.read(region, values, known)
         return values
 
     @property

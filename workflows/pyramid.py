@@ -285,7 +285,7 @@ def _windows(source: Source, factor: Factor) -> dict[int | str, int]:
         raise PlanError(
             f"factor is {factor!r}; give 2, or one for each axis, as {{'y': 2, 'x': 2}}"
         )
-    if not windows or (any(by == 1 for by in windows.values()) and set(windows.values()) == {1}):
+    if all(by == 1 for by in windows.values()):
         raise PlanError(f"factor is {factor!r}, which makes nothing coarser: give 2 or more")
     return windows
 

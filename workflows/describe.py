@@ -105,8 +105,8 @@ def described(member: Source | Unopened, *, alone: bool = False, **given: Any) -
         member = member.reopened()
         return describe_array(member, **given)
     except (SourceError, PlanError, MonoidError, RangeError) as error:
-        stops = isinstance(error, MissingError) or not options.skips
-        if alone or (isinstance(error, (ChunkError, MissingError)) and stops):
+        bad = isinstance(error, ChunkError) and not options.skips
+        if alone or bad or isinstance(error, MissingError):
             raise
         return _of(member, reason=_reason(member.name, error), bad=True)
 

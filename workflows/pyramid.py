@@ -29,7 +29,14 @@ from chunkfold.sources.opening import open_node, open_source
 from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.ome import VERSION, Image, image_of, multiscales
-from chunkfold.workflows.outputs import check_output, check_writable, refuse_sources, shown, staged
+from chunkfold.workflows.outputs import (
+    check_output,
+    check_writable,
+    is_remote,
+    refuse_sources,
+    shown,
+    staged,
+)
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 SUMMARY = ("min", "max", "mean", "std")
@@ -278,7 +285,7 @@ def _windows(source: Source, factor: Factor) -> dict[int | str, int]:
         raise PlanError(
             f"factor is {factor!r}; give 2, or one for each axis, as {{'y': 2, 'x': 2}}"
         )
-    if not windows or (any(by == 1 for by in windows.values()) and set(windows.values()) == {1}):
+    if all(by == 1 for by in windows.values()):
         raise PlanError(f"factor is {factor!r}, which makes nothing coarser: give 2 or more")
     return windows
 
@@ -326,9 +333,7 @@ def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:
 
 
 def _same(folder: Path, out: str | Path) -> bool:
-    if isinstance(out, str) and "://" in out:
-        return False
-    return os.path.realpath(folder) == os.path.realpath(out)
+    return not is_remote(out) and os.path.realpath(folder) == os.path.realpath(out)
 
 
 def _move(made: Path, path: Path) -> None:

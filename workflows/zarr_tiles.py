@@ -195,19 +195,16 @@ def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:
     """Return the extents of results along axes of the source and groups, at a level."""
-    layout = plan.layout
+    layout, grouping = plan.layout, plan.grouping
     sizes = {n: layout.axes[n].outputs for n in layout.kept}
     for factors in plan.request.factors(layout.kept)[:level]:
         sizes = {n: -(-sizes[n] // by) for n, by in zip(layout.kept, factors, strict=True)}
-    alive = [n for n, axis in enumerate(layout.axes) if not axis.dropped]
-    if not plan.options.keepdims:
-        alive = [n for n in alive if n in sizes]
-    if plan.grouping is None:
-        return tuple(sizes.get(n, 1) for n in alive)
-    first = plan.grouping.first
-    shape = [sizes.get(n, 1) for n in alive if n != first]
-    at = sum(n < first for n in alive)
-    shape[at:at] = plan.grouping.shape
+    shape: list[int] = []
+    for n in Results(plan, {}).axes:
+        if grouping is not None and n == grouping.first:
+            shape += grouping.shape
+        else:
+            shape.append(sizes.get(n, 1))
     return tuple(shape)
 
 

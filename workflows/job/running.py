@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from distributed import Client
@@ -64,10 +64,10 @@ def check_job(job: Job) -> dict[str, Request]:
         If anything is.
     """
     sources = job_sources(job.sources, job.exclude or (), job.output.path)
-    wrong, requests = [], {}
+    options, wrong, requests = job.options, [], {}
     for key, source in sources.items():
         try:
-            requests[key] = asked(source, job.options)
+            requests[key] = asked(source, options)
         except PlanError as error:
             name = "" if source.name in str(error) else f"{source.name}: "
             wrong.append(f"{name}{error}; or leave it out: exclude = [{key!r}]")
@@ -79,9 +79,9 @@ def check_job(job: Job) -> dict[str, Request]:
     for out in beside:
         refuse_sources(out, sources.values())
     refuse_equal(*beside)
-    _refuse_clashes(job, sources)
+    _refuse_clashes(options.names, sources)
     check_cluster(job.cluster)
-    check_writing(job.output.path, job.options, overwrite=job.output.overwrite)
+    check_writing(job.output.path, options, overwrite=job.output.overwrite)
     for request in requests.values():
         refuse_taken_names(job.output.path, request)
     check_output(manifest_path(job), (".json",), overwrite=True)
@@ -90,7 +90,7 @@ def check_job(job: Job) -> dict[str, Request]:
     return requests
 
 
-def _refuse_clashes(job: Job, sources: Mapping[str, Source]) -> None:
+def _refuse_clashes(ops: Sequence[str], sources: Mapping[str, Source]) -> None:
     """Refuse results that would stand where those of another source do, in a Zarr."""
     below: dict[str, str] = {}
     for key in sources:
@@ -98,7 +98,7 @@ def _refuse_clashes(job: Job, sources: Mapping[str, Source]) -> None:
         for depth in range(1, len(parts) + 1):
             below.setdefault("/".join(parts[:depth]), key)
     for key in sources:
-        for op in job.options.names:
+        for op in ops:
             other = below.get(f"{key}/{op}")
             if other is not None:
                 raise JobError(

@@ -22,12 +22,12 @@ from chunkfold.reading import parts
 from chunkfold.worker import per_thread
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.project import project
+from tests.pipeline.test_by import SHAPE, hard, stored
 from tests.pipeline.test_skipping import damaged, removed
 from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 OPS = ["sum", "mean", "std", "count", "min", "max", "any", "argmax"]
-SHAPE = (23, 8, 9)
 DIMS = ("t", "y", "x")
 
 
@@ -37,19 +37,6 @@ def _small_leaves(monkeypatch):
     monkeypatch.setattr(planner, "LEAF_BYTES", 1024)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (2048, 4096))
     monkeypatch.setattr(parts, "READ_BYTES", 100)
-
-
-def hard(dtype: str, shape: Sequence[int] = SHAPE, seed: int = 0) -> np.ndarray:
-    """Floats over many powers of two, or integers."""
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal(shape)
-    if np.dtype(dtype).kind == "f":
-        return (values * 2.0 ** rng.uniform(-12, 12, shape)).astype(dtype)
-    return np.round(values * 50).astype(dtype)
-
-
-def stored(array: np.ndarray, chunks: Sequence[int] = (5, 3, 4), **given: Any) -> zarr.Array:
-    return zarr.create_array(store={}, data=array, chunks=tuple(chunks), **given)
 
 
 def cuts(length: int, window: int, boundary: str) -> list[slice]:

@@ -57,8 +57,8 @@ def windowed(
     many = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
     shape, monoid = many[0].shape, as_monoid(op)
     along = [
-        cuts(n, windows[axis], boundary) if axis in windows else [slice(0, n)]
-        for axis, n in enumerate(shape)
+        cuts(size, windows[n], boundary) if n in windows else [slice(0, size)]
+        for n, size in enumerate(shape)
     ]
     done = np.empty([len(each) for each in along], object)
     for number in np.ndindex(done.shape):
@@ -69,12 +69,9 @@ def windowed(
             reduced += [len(apart) + 1] if n in windows else [len(apart)] if n in axis else []
             apart += [size // window, window] if n in windows else [size]
         rows = [each[cut].reshape(apart) for each in many]
-        done[number] = monoid.evaluate(*rows, axis=tuple(reduced))
-        for n in sorted(axis):
-            kept = n - 0
-            done[number] = np.expand_dims(done[number], kept)
-    found = np.block(done.tolist())
-    return found.reshape([n for axis_, n in enumerate(found.shape) if axis_ not in axis])
+        own = monoid.evaluate(*rows, axis=tuple(reduced))
+        done[number] = np.expand_dims(own, tuple(axis))
+    return np.block(done.tolist()).squeeze(tuple(axis))
 
 
 def same(got: Any, want: np.ndarray, what: object = "") -> None:
@@ -116,11 +113,8 @@ def test_each_window_is_what_numpy_says_of_it(windows, chunks, boundary, dtype, 
         same(got[op], want, (op, options))
 
 
-PLACES = {"t": 4, "x": 2}
-"""Windows of 23 and 9 elements: both have some left."""
-
-
 def reduced(array: Any, op: Any = "mean", **given: Any) -> Any:
+    """Reduce windows of axes of 23 and 9 elements: both have some left."""
     return cf.reduce(array, op, **{"coarsen": {0: 4, 2: 2}, "boundary": "pad", **given})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import dask.array as da
@@ -17,20 +16,11 @@ import chunkfold as cf
 from chunkfold.events import BlockProgress, Event
 from chunkfold.planning import blocks, combine_tree, planner
 from chunkfold.running import on_cluster, sending
-from tests.conftest import DEVICES
 from tests.pipeline.running.test_engine import Rows
 from tests.pipeline.running.test_shared_tasks import left
 
 pytestmark = pytest.mark.unoptimised
 VALUES = np.random.default_rng(0).integers(-1000, 1000, (30, 500))
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """Return a client of two workers, which come again."""
-    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
-    with made as cluster, Client(cluster, set_as_default=False) as connected:
-        yield connected
 
 
 @pytest.fixture(autouse=True)

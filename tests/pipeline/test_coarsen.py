@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.kernels import as_monoid
+from chunkfold.kernels.catalogue import radix
 from chunkfold.planning import blocks, planner
 from chunkfold.reading import parts
 from chunkfold.worker import per_thread
@@ -297,7 +298,10 @@ def test_windows_on_the_command_line_and_in_job_files(path: Path):
                    boundary="pad"), want)  # fmt: skip
 
 
-def test_medians_of_windows_are_read_as_often_as_it_takes(tmp_path: Path):
+def test_medians_of_windows_are_read_as_often_as_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(radix, "TABLE_BYTES", 4 << 20)  # each leaf clears and adds a table
     array = hard("float32")
     windows = {0: 5, 2: 2}
     got = reduced(stored(array), ["median", "max"], coarsen=windows)

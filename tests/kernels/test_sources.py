@@ -18,9 +18,10 @@ from chunkfold.kernels.program.header import header
 from chunkfold.kernels.tuning.trial import kernel_files
 
 FOLDER = Path(str(resources.files("chunkfold.kernels") / "cl"))
+FILES = kernel_files((*FOLDS, CHOOSE))
 
 
-@pytest.mark.parametrize("file", kernel_files((*FOLDS, CHOOSE)))
+@pytest.mark.parametrize("file", FILES)
 def test_a_kernel_file_compiles_alone(opened: DeviceContext, file: str):
     source = (FOLDER / file).read_text()
     options = [*language_options(opened.device), "-I", str(FOLDER)]
@@ -28,10 +29,10 @@ def test_a_kernel_file_compiles_alone(opened: DeviceContext, file: str):
 
 
 def test_every_kernel_file_is_tried():
-    assert {path.name for path in FOLDER.glob("*.cl")} == set(kernel_files((*FOLDS, CHOOSE)))
+    assert {path.name for path in FOLDER.glob("*.cl")} == set(FILES)
 
 
-@pytest.mark.parametrize("file", kernel_files((*FOLDS, CHOOSE)))
+@pytest.mark.parametrize("file", FILES)
 def test_lines_after_an_include_keep_their_numbers(file: str):
     accumulator = bind([as_monoid("min"), as_monoid("mean")], [np.dtype("f4")]).accumulator
     lines = (FOLDER / file).read_text().split("\n")
@@ -46,7 +47,7 @@ def test_lines_after_an_include_keep_their_numbers(file: str):
         number += 1
 
 
-@pytest.mark.parametrize("file", kernel_files((*FOLDS, CHOOSE)))
+@pytest.mark.parametrize("file", FILES)
 def test_physical_lines_lead_back_to_their_files(file: str):
     accumulator = bind([as_monoid("min"), as_monoid("prod")], [np.dtype("f4")]).accumulator
     source = assemble(file, accumulator)

@@ -17,17 +17,18 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.kernels import as_monoid
+from chunkfold.kernels.catalogue import radix
 from chunkfold.planning import blocks, planner
 from chunkfold.reading import parts
 from chunkfold.worker import per_thread
 from chunkfold.workflows.job.schema import Job
 from chunkfold.workflows.project import project
+from tests.pipeline.test_by import SHAPE, hard, stored
 from tests.pipeline.test_skipping import damaged, removed
 from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised
 OPS = ["sum", "mean", "std", "count", "min", "max", "any", "argmax"]
-SHAPE = (23, 8, 9)
 DIMS = ("t", "y", "x")
 
 
@@ -37,19 +38,6 @@ def _small_leaves(monkeypatch):
     monkeypatch.setattr(planner, "LEAF_BYTES", 1024)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (2048, 4096))
     monkeypatch.setattr(parts, "READ_BYTES", 100)
-
-
-def hard(dtype: str, shape: Sequence[int] = SHAPE, seed: int = 0) -> np.ndarray:
-    """Floats over many powers of two, or integers."""
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal(shape)
-    if np.dtype(dtype).kind == "f":
-        return (values * 2.0 ** rng.uniform(-12, 12, shape)).astype(dtype)
-    return np.round(values * 50).astype(dtype)
-
-
-def stored(array: np.ndarray, chunks: Sequence[int] = (5, 3, 4), **given: Any) -> zarr.Array:
-    return zarr.create_array(store={}, data=array, chunks=tuple(chunks), **given)
 
 
 def cuts(length: int, window: int, boundary: str) -> list[slice]:
@@ -70,8 +58,8 @@ def windowed(
     many = [arrays] if isinstance(arrays, np.ndarray) else list(arrays)
     shape, monoid = many[0].shape, as_monoid(op)
     along = [
-        cuts(n, windows[axis], boundary) if axis in windows else [slice(0, n)]
-        for axis, n in enumerate(shape)
+        cuts(size, windows[n], boundary) if n in windows else [slice(0, size)]
+        for n, size in enumerate(shape)
     ]
     done = np.empty([len(each) for each in along], object)
     for number in np.ndindex(done.shape):
@@ -82,12 +70,9 @@ def windowed(
             reduced += [len(apart) + 1] if n in windows else [len(apart)] if n in axis else []
             apart += [size // window, window] if n in windows else [size]
         rows = [each[cut].reshape(apart) for each in many]
-        done[number] = monoid.evaluate(*rows, axis=tuple(reduced))
-        for n in sorted(axis):
-            kept = n - 0
-            done[number] = np.expand_dims(done[number], kept)
-    found = np.block(done.tolist())
-    return found.reshape([n for axis_, n in enumerate(found.shape) if axis_ not in axis])
+        own = monoid.evaluate(*rows, axis=tuple(reduced))
+        done[number] = np.expand_dims(own, tuple(axis))
+    return np.block(done.tolist()).squeeze(tuple(axis))
 
 
 def same(got: Any, want: np.ndarray, what: object = "") -> None:
@@ -129,11 +114,8 @@ def test_each_window_is_what_numpy_says_of_it(windows, chunks, boundary, dtype, 
         same(got[op], want, (op, options))
 
 
-PLACES = {"t": 4, "x": 2}
-"""Windows of 23 and 9 elements: both have some left."""
-
-
 def reduced(array: Any, op: Any = "mean", **given: Any) -> Any:
+    """Reduce windows of axes of 23 and 9 elements: both have some left."""
     return cf.reduce(array, op, **{"coarsen": {0: 4, 2: 2}, "boundary": "pad", **given})
 
 
@@ -316,7 +298,10 @@ def test_windows_on_the_command_line_and_in_job_files(path: Path):
                    boundary="pad"), want)  # fmt: skip
 
 
-def test_medians_of_windows_are_read_as_often_as_it_takes(tmp_path: Path):
+def test_medians_of_windows_are_read_as_often_as_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(radix, "TABLE_BYTES", 4 << 20)  # each leaf clears and adds a table
     array = hard("float32")
     windows = {0: 5, 2: 2}
     got = reduced(stored(array), ["median", "max"], coarsen=windows)

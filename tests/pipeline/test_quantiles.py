@@ -18,11 +18,9 @@ from chunkfold.kernels.catalogue import radix
 from chunkfold.planning import blocks, keeping, planner, slots
 from tests.conftest import DEVICES, workers_of
 from tests.kernels.catalogue.test_quantiles import elements, wanted
+from tests.pipeline.test_by import SHAPE, stored
 
 pytestmark = pytest.mark.unoptimised
-SHAPE = (23, 8, 9)
-
-
 WAYS = {"digit by digit": 10**9, "kept": 1}
 
 
@@ -37,10 +35,6 @@ def way(request, monkeypatch) -> str:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(radix, "TABLE_BYTES", 4 << 20)
     return request.param
-
-
-def stored(array: np.ndarray, chunks: tuple[int, ...] = (5, 3, 4), **given) -> zarr.Array:
-    return zarr.create_array(store={}, data=array, chunks=chunks, **given)
 
 
 @settings(max_examples=10, deadline=None, phases=[Phase.generate])

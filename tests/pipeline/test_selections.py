@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.positions import crossed
 from tests.pipeline.sources.test_contract import entries
+from tests.pipeline.test_reduce import selected
 
 pytestmark = pytest.mark.unoptimised
 
@@ -36,21 +36,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def taken(values: np.ndarray, selection: tuple[Any, ...]) -> np.ndarray:
-    """What NumPy takes along each axis by itself."""
-    return crossed(values, [_plain(entry) for entry in selection])
-
-
-def _plain(entry: Any) -> Any:
-    return np.asarray(entry, None if entry else int) if isinstance(entry, list) else entry
-
-
 @pytest.mark.parametrize("axis", [None, 0, 1, (0, 2)])
 @settings(max_examples=8)
 @given(data=st.data())
 def test_values_and_positions_are_those_of_numpy(axis: Any, data: st.DataObject, store: Path):
     selection = tuple(data.draw(entries(size)) for size in SHAPE)
-    want = taken(DATA, selection)
+    want = selected(DATA, selection)
     if not want.size:
         return
     ops = ["sum", "max"] if isinstance(axis, tuple) else ["sum", "max", "argmin", "argmax"]
@@ -75,7 +66,7 @@ def test_what_goes_along_the_data_is_of_the_places_before_a_selection(selection,
     rng = np.random.default_rng(1)
     weights, mask = rng.integers(1, 5, (9, 10)), rng.random(SHAPE) < 0.7
     held = xr.open_zarr(store, chunks=None)["data"]
-    x, kept, w = (taken(a, selection) for a in (DATA, mask, np.broadcast_to(weights, SHAPE)))
+    x, kept, w = (selected(a, selection) for a in (DATA, mask, np.broadcast_to(weights, SHAPE)))
     given = {"selection": selection, "where": mask, "weights": weights}
     wanted = (x * w * kept).sum()
     assert cf.reduce(store / "data", **given) == wanted
@@ -89,7 +80,7 @@ def test_groups_are_of_the_places_before_a_selection(store: Path):
     selection = (places, slice(None, None, -1))
     given = {"by": by, "by_axis": "time", "groups": [0, 1, 2], "selection": selection}
     found = cf.reduce(store / "data", ["sum", "argmax"], axis="time", **given)
-    x, labels = taken(DATA, selection), by[places]
+    x, labels = selected(DATA, selection), by[places]
     for n in range(3):
         np.testing.assert_array_equal(found["sum"].values[n], x[labels == n].sum(0))
     there = np.flatnonzero(labels == labels[2])
@@ -107,7 +98,7 @@ def test_labels_are_those_selected_in_the_order_of_the_selection(kind: str, stor
     found = found.as_xarray() if isinstance(found, cf.Result) else found
     xr.testing.assert_equal(found.drop_vars("height", errors="ignore"), want)
     with_height = cf.reduce(store / "data", "max", axis="time", selection=selection, labels=True)
-    height = taken(np.arange(90.0).reshape(9, 10), selection[1:])
+    height = selected(np.arange(90.0).reshape(9, 10), selection[1:])
     np.testing.assert_array_equal(with_height.as_xarray()["height"], height)
 
 
@@ -124,7 +115,7 @@ def test_what_xarray_picked_is_read_from_the_store_and_selected_again(isel, stor
     again = tuple([0, 0, -1] if size > 1 else slice(None) for size in array.shape)
     plan = cf.plan(array, selection=again)
     assert plan.sources[0].kind == "decoded in place"
-    want = taken(array.values, again)
+    want = selected(array.values, again)
     np.testing.assert_array_equal(cf.reduce(array, "sum", axis=0, selection=again), want.sum(0))
     assert cf.reduce(array, "argmin", selection=again).item() == want.argmin()
 
@@ -144,7 +135,7 @@ def test_chunks_that_are_not_selected_are_neither_read_nor_counted(
 ):
     made = zarr.create_array(tmp_path / "a", shape=SHAPE, chunks=CHUNKS, dtype="i4")
     made[...] = DATA
-    want = taken(DATA, (selection,)).sum((1, 2))
+    want = selected(DATA, (selection,)).sum((1, 2))
     for row in {0, 1, 2} - rows:
         for damaged in (tmp_path / "a" / "c" / str(row)).glob("**/0"):
             if damaged.is_file():
@@ -182,7 +173,7 @@ def test_a_shuffled_axis_is_read_once_and_repeats_are_within_the_bound():
 
 def test_what_is_kept_or_read_again_is_of_the_same_elements(store: Path):
     selection = ([9, 0, 4, 4, 11], slice(None, None, -1), [3, 3, 8])
-    x = taken(DATA, selection)
+    x = selected(DATA, selection)
     for axis in (0, None):
         found = cf.reduce(store / "data", ["median", "argmin"], axis=axis, selection=selection)
         np.testing.assert_array_equal(found["median"], np.median(x, axis))

@@ -19,7 +19,8 @@ from chunkfold.planning import blocks, planner
 from chunkfold.workflows import zarr_tiles
 from chunkfold.workflows.pyramid import plan_pyramid, pyramid
 from chunkfold.workflows.zarr_tiles import cast
-from tests.pipeline.test_coarsen import hard, windowed
+from tests.pipeline.test_by import hard
+from tests.pipeline.test_coarsen import windowed
 from tests.workflows.test_cli import chunkfold
 
 pytestmark = pytest.mark.unoptimised

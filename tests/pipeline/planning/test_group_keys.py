@@ -42,8 +42,7 @@ def test_keys_of_a_place_are_the_combinations_of_labels_there(labels: list[Facto
     axes = keys.axes
     assert axes == tuple(sorted({n for one in labels for n in one.axes}))
     place = tuple(slice(start[n], EXTENTS[n]) for n in axes)
-    lacking = tuple(0 for _ in range(3))
-    cut = tuple(place[axes.index(n)] if n in axes else lacking[n] for n in range(3))
+    cut = tuple(place[axes.index(n)] if n in axes else 0 for n in range(3))
     want = everywhere(labels)[cut]
     for held in (keys, keys.packed().unpacked()):
         got = held.at(place)

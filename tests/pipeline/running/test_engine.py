@@ -95,7 +95,7 @@ class Rows:
 
     def __init__(self, values: np.ndarray) -> None:
         self._values, self.shape, self.dtype = values, values.shape, values.dtype
-        self.chunks = (1, 100)
+        self.chunks = (1, values.shape[1])
 
     def __getitem__(self, region: object) -> np.ndarray:
         return self._values[region]

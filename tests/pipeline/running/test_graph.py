@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from chunkfold.worker import graph_tasks
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import Report
 from chunkfold.worker.worker_device import PLUGIN
-from tests.conftest import DEVICES
 from tests.pipeline.running.test_shared_tasks import Counted, left
 
 pytestmark = pytest.mark.unoptimised
@@ -40,14 +38,6 @@ def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 400)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (640, 640))
     monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """Return a client of two workers."""
-    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
-    with made as cluster, Client(cluster, set_as_default=False) as connected:
-        yield connected
 
 
 @pytest.fixture(scope="module")

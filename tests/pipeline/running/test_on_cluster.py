@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import dask.array as da
@@ -17,19 +16,11 @@ import chunkfold as cf
 from chunkfold.events import BlockProgress, Event
 from chunkfold.planning import blocks, combine_tree, planner
 from chunkfold.running import on_cluster, sending
-from tests.conftest import DEVICES
+from tests.pipeline.running.test_engine import Rows
 from tests.pipeline.running.test_shared_tasks import left
 
 pytestmark = pytest.mark.unoptimised
 VALUES = np.random.default_rng(0).integers(-1000, 1000, (30, 500))
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """Return a client of two workers, which come again."""
-    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
-    with made as cluster, Client(cluster, set_as_default=False) as connected:
-        yield connected
 
 
 @pytest.fixture(autouse=True)
@@ -42,20 +33,11 @@ def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "WITHIN_BYTES", 100)
 
 
-class Rows:
-    """An array of chunks of a row."""
-
-    shape, dtype, chunks = VALUES.shape, VALUES.dtype, (1, 500)
-
-    def __getitem__(self, region: Any) -> np.ndarray:
-        return VALUES[region]
-
-
 @pytest.mark.parametrize("made", ["by the client", "by Dask"])
 def test_partials_of_data_that_the_client_brought_are_made_again(made: str, client: Client):
     lazy = da.from_array(VALUES, chunks=(1, 500))
     source, wanted = (
-        (Rows(), VALUES.max())
+        (Rows(VALUES), VALUES.max())
         if made == "by the client"
         else (lazy - lazy.min(), VALUES.max() - VALUES.min())
     )
@@ -92,7 +74,7 @@ def test_a_root_that_is_lost_as_it_is_fetched_is_made_again(
         return gather(self, handle)
 
     monkeypatch.setattr(on_cluster.OnCluster, "gather", lose)
-    run = cf.submit(Rows(), "max", client=client)
+    run = cf.submit(Rows(VALUES), "max", client=client)
     assert run.result(120) == VALUES.max()
     assert lost
     assert run.attempts.again >= 30

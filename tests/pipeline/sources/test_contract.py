@@ -24,10 +24,10 @@ from zarr.storage import ZipStore
 
 import chunkfold as cf
 from chunkfold.errors import PlaceWarning
-from chunkfold.positions import crossed
 from chunkfold.sources.array_source import ArraySource, PartsSource, cells_of_chunks
 from chunkfold.sources.opening import open_source
 from tests.conftest import DEVICES
+from tests.pipeline.test_reduce import selected
 
 pytestmark = pytest.mark.unoptimised
 
@@ -238,7 +238,7 @@ def test_the_same_bits_from_every_kind(kind: str, data: st.DataObject, tmp_path_
     axis = data.draw(st.sampled_from([None, *range(len(shape))]))
     selection = tuple(data.draw(entries(size)) for size in shape)
     values = values_of(dtype, shape)
-    chosen = crossed(values, [np.asarray(e) if isinstance(e, list) else e for e in selection])
+    chosen = selected(values, selection)
     if not chosen.size:
         return
     source = KINDS[kind](values, chunks, tmp_path_factory.mktemp("a"))

@@ -187,15 +187,30 @@ def _cpu_runtime(request: pytest.FixtureRequest) -> None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(told)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _build_of_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Do as `_build` before workers start that all tests of a marked module share."""
+    with _built(request.node):
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _build(request: pytest.FixtureRequest) -> Iterator[None]:
     """What many kernels of all shapes answer is tested without optimising them, where it is marked.
 
     Compiling is most of the suite's time. What users run is optimised: the same kernels are in all
     other tests, and in all of them with `make test-shapes`.
     """
-    if request.node.get_closest_marker("unoptimised") and not ALL_SHAPES:
-        monkeypatch.setenv("CHUNKFOLD_BUILD_OPTIONS", "-cl-opt-disable")
+    with _built(request.node):
+        yield
+
+
+@contextlib.contextmanager
+def _built(node: pytest.Item | pytest.Collector) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if node.get_closest_marker("unoptimised") and not ALL_SHAPES:
+            patch.setenv("CHUNKFOLD_BUILD_OPTIONS", "-cl-opt-disable")
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -71,8 +71,7 @@ def dataset_of(results: Results) -> xarray.Dataset:
             for called, values in _known(name.replace("/", "_"), np.asarray(part)):
                 made[called] = (part.dims, values, attributes)
     coords: dict[Any, Any] = dict(results.as_xarray().coords)
-    grouping = results.plan.grouping
-    for label in () if grouping is None else grouping.labels:
+    for label in results.plan.labels:
         if label.intervals is not None:  # which NetCDF has no type for
             coords[label.axis] = (label.axis, label.groups, dict(label.attrs))
     return xarray.Dataset(made, coords)

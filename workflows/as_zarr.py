@@ -65,8 +65,7 @@ def _write(into: zarr.Group, results: Results) -> None:
     records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
     for holding in [into, *records]:
         _write_companions(holding, along)
-        grouping = results.plan.grouping
-        for label in () if grouping is None else grouping.labels:
+        for label in results.plan.labels:
             write_groups(holding, label)
 
 

@@ -107,7 +107,7 @@ class _Part:
 def _columns(key: str, one: Results) -> _Part:
     layout, kept = one.plan.layout, one.stored.kept
     shape, at = [layout.axes[n].outputs for n in kept.kept], _place_of_groups(one)
-    labels = () if one.plan.grouping is None else one.plan.grouping.labels
+    labels = one.plan.labels
     shape[at:at] = [len(label.groups) for label in labels]
     rows = math.prod(shape)
     places = list(np.indices(shape).reshape(len(shape), rows))

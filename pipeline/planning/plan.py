@@ -25,6 +25,7 @@ from chunkfold.planning.request import Request
 from chunkfold.planning.telling import html_of, lines_of
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.absent_objects import NOTHING, Missed, count
+from chunkfold.sources.any_labels import Label
 from chunkfold.sources.cf_packing import unapplied
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
@@ -91,6 +92,11 @@ class Plan:
     def grouping(self) -> Grouping | None:
         """The groups of elements that have the same label, where there are some."""
         return self.request.grouping
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """What elements are grouped by, in the order of the results' axes; empty if by nothing."""
+        return () if self.grouping is None else self.grouping.labels
 
     @property
     def groups(self) -> int:

@@ -96,13 +96,12 @@ def of_xarray(plan: Plan) -> OfXarray | None:
         return None
     layout = plan.layout
     gone = (held.dims[held.axes.index(n)] for n in layout.reduced if n in held.axes)
-    groups = () if plan.grouping is None else plan.grouping.labels
     windows = {}
     for n in layout.coarsened:
         axis = layout.axes[n]
         ends = "pad" if axis.length % axis.window else "trim"
         windows[held.dims[held.axes.index(n)]] = axis.window, ends
-    return OfXarray(held, frozenset(gone), groups, windows)
+    return OfXarray(held, frozenset(gone), plan.labels, windows)
 
 
 def _coordinate(xr: Any, label: Label) -> Any:

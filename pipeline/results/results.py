@@ -141,9 +141,8 @@ class Results(Mapping[str, Result]):
     @cached_property
     def _coordinates(self) -> Mapping[str, Coordinate]:
         """Everything that comes along, and the labels of groups."""
-        grouping = self.plan.grouping
         along = dict(self.labels.coordinates())
-        for label in () if grouping is None else grouping.labels:
+        for label in self.plan.labels:
             along[label.axis] = Coordinate(
                 label.axis, (label.axis,), label.groups, dict(label.attrs), label.intervals
             )
@@ -196,8 +195,7 @@ class Results(Mapping[str, Result]):
 
     def _names(self, op: str, value: np.ndarray, *, own: bool = False) -> list[str | None] | None:
         names: list[str | None] | None = [] if own else self.dims
-        grouping = self.plan.grouping
-        left = len(self.axes) + (0 if grouping is None else len(grouping.labels) - 1)
+        left = len(self.axes) + max(0, len(self.plan.labels) - 1)
         more = value.ndim - (0 if own else left)
         return None if names is None or more < 0 else [*names, *[OWN_AXES.get(op)] * more]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from chunkfold.errors import PlanError
 from chunkfold.grid import Axis, Piece, Taken, normalized_axes
 from chunkfold.kernels.exact.gram import Gram
 from chunkfold.kernels.exact.rounding import ratio, root
+from chunkfold.planning.by_coordinates import by_positions, with_lists
+from chunkfold.planning.options import Options
 from chunkfold.planning.staffing import readers_each
 from chunkfold.reading.slabs import slabs_of_cells
 from chunkfold.selections import Selection, select, shown
@@ -41,6 +44,9 @@ def cov(
     *,
     ddof: float = 1,
     selection: Selection = None,
+    sel: Mapping[str, Any] | None = None,
+    sel_method: str | None = None,
+    sel_tolerance: Any = None,
     mask_and_scale: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> np.ndarray:
@@ -59,8 +65,8 @@ def cov(
         observations.
     ddof
         Sums of products are divided by the number of observations minus this.
-    selection, mask_and_scale, storage_options
-        As `chunkfold.reduce`.
+    selection, sel, sel_method, sel_tolerance, mask_and_scale, storage_options
+        As `chunkfold.reduce`; but lists have elements at equal distances, in ascending order.
 
     Returns
     -------
@@ -74,7 +80,11 @@ def cov(
     given: Any = ddof
     if not isinstance(given, Real) or not math.isfinite(given):
         raise PlanError(f"ddof is {ddof!r}; give a finite number")
-    gram = _gram(source, axis, selection, storage_options, mask_and_scale=mask_and_scale)
+    options = Options(
+        axis=axis, selection=selection, sel=sel, sel_method=sel_method,
+        sel_tolerance=sel_tolerance, mask_and_scale=mask_and_scale, storage_options=storage_options,
+    )  # fmt: skip
+    gram = _gram(source, options)
     count, exactly = gram.columns, float(ddof).as_integer_ratio()
     over, under = exactly[1], count * (count * exactly[1] - exactly[0])
 
@@ -92,6 +102,9 @@ def corrcoef(
     axis: int | str = 0,
     *,
     selection: Selection = None,
+    sel: Mapping[str, Any] | None = None,
+    sel_method: str | None = None,
+    sel_tolerance: Any = None,
     mask_and_scale: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> np.ndarray:
@@ -103,7 +116,11 @@ def corrcoef(
     -------
     float64 of shape (channels, channels), each rounded once; NaN of channels that do not vary.
     """
-    gram = _gram(source, axis, selection, storage_options, mask_and_scale=mask_and_scale)
+    options = Options(
+        axis=axis, selection=selection, sel=sel, sel_method=sel_method,
+        sel_tolerance=sel_tolerance, mask_and_scale=mask_and_scale, storage_options=storage_options,
+    )  # fmt: skip
+    gram = _gram(source, options)
 
     def value(product: int, variances: tuple[int, int], unit: int) -> float:
         del unit
@@ -132,29 +149,25 @@ def _sign(product: int) -> int:
     return (product > 0) - (product < 0)
 
 
-def _gram(
-    given: Any,
-    axis: int | str,
-    selection: Selection,
-    options: StorageOptions | None,
-    *,
-    mask_and_scale: bool,
-) -> Gram:
+def _gram(given: Any, options: Options) -> Gram:
     """Add up products of channels, as threads read them."""
     arrays = data_arrays(given)
-    named: Named = open_source(given, options or NO_OPTIONS) if arrays is None else arrays
+    data = open_source(given, options.storage_options or NO_OPTIONS) if arrays is None else arrays
+    options = replace(options, selection=with_lists(options.selection))
+    named, selection = cast("Named", data), by_positions(options, data).selection
     picked = select(named.grid, selection)
     alive = [n for n, along in enumerate(picked) if not along.dropped]
-    number = axis_numbers(named, axis, selection)
+    number = axis_numbers(named, options.axis, selection)
     channels = [alive[n] for n in normalized_axes(number, len(alive))]
     if len(channels) != 1:
-        raise PlanError(f"{named.name}: axis is {axis!r}; channels are along one: name it")
+        raise PlanError(f"{named.name}: axis is {options.axis!r}; channels are along one: name it")
     (channel,) = channels
     if arrays is None:
-        assert isinstance(named, Source)
-        source, chosen, unpacks = named, list(picked), mask_and_scale
+        assert isinstance(data, Source)
+        source, chosen, unpacks = data, list(picked), bool(options.mask_and_scale)
     else:
-        source, unpacks = arrays.sources[0], arrays.unpacked(ask=mask_and_scale)[0]
+        unpacks = arrays.unpacked(ask=bool(options.mask_and_scale))[0]
+        source = arrays.sources[0]
         chosen = arrays.stored(picked)
         channel = arrays.axes[channel]
     if any(along.picked is not None or along.step < 0 for along in chosen):

@@ -125,6 +125,21 @@ def test_dataarrays_have_the_values_that_xarray_gives_them(tmp_path: Path):
     np.testing.assert_allclose(got, want, rtol=1e-9)
 
 
+def test_channels_and_observations_are_selected_as_everywhere(tmp_path: Path):
+    values, years = np.random.default_rng(3).normal(size=(9, 5)), np.arange(2000, 2009)
+    held = xarray.DataArray(values, {"year": years, "band": list("abcde")}, ("year", "band"), "a")
+    held.to_dataset().to_zarr(tmp_path / "a.zarr")
+    np.save(tmp_path / "bands.npy", [1, 3])
+    want = np.cov(values[2:6, 1:4:2].T)
+    for source in (tmp_path / "a.zarr" / "a", held):
+        got = cf.cov(source, "band", sel={"year": slice(2002, 2005), "band": ["b", "d"]})
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+        picked = (slice(2, 6), tmp_path / "bands.npy")
+        assert cf.cov(source, "band", selection=picked).tolist() == got.tolist()
+        near = cf.corrcoef(source, "band", sel={"year": [1, 2004]}, sel_method="nearest")
+        np.testing.assert_allclose(near, np.corrcoef(values[[0, 4]].T), rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("given", "axis", "told"),
     [

@@ -63,6 +63,12 @@ def places_of(
         )
     wanted = _typed(label, coordinate, name, exact=method is not None)
     by = {} if sliced or method is None else {"method": method, "tolerance": tolerance}
+    if not index.is_unique and (by or np.ndim(wanted)):
+        raise PlanError(
+            f"{name}: {dim!r} has {_value(coordinate.values[index.duplicated()][0])} more than "
+            f"once, so that {_text(label)} does not say which: select by a value or a slice, which "
+            "take all, or by positions"
+        )
     turned = sliced and index.dtype.kind == "M" and _descends(index, wanted.step)
     if turned:  # pandas takes months and open ends of ascending dates alone
         numbers, every = numbers[::-1], slice(None, None, wanted.step)
@@ -72,11 +78,10 @@ def places_of(
         found = found[::-1][every] if turned else found
     except KeyError:
         raise _not_there(coordinate, wanted, name, method, tolerance) from None
-    except Exception as error:  # noqa: BLE001 # pandas has many for what it cannot compare
-        why = str(error).partition("\n")[0]
+    except Exception:  # noqa: BLE001 # pandas has many for what it cannot compare
         raise PlanError(
             f"{name}: {_text(label)} selects nothing of {dim!r}, whose values are "
-            f"{_kind(coordinate)}, {_some(coordinate)}: {why}"
+            f"{_kind(coordinate)}, {_some(coordinate)}: give values of their kind"
         ) from None
     if found.ndim > 1:
         raise PlanError(f"{name}: sel of {dim!r} has {found.ndim} axes; give a list of values")

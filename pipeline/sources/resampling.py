@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ class Resampling:
         PlanError
             If times do not ascend, or the frequency is none.
         """
+        import pandas as pd
         import xarray as xr
         from xarray.groupers import TimeResampler
 
@@ -68,6 +70,11 @@ class Resampling:
         if not values.size:
             raise PlanError(f"{self.name}: nothing is selected along {self.dim!r}")
         times = xr.DataArray(values, {self.dim: values}, [self.dim], self.dim)
+        if not pd.Index(values).is_monotonic_increasing:
+            raise PlanError(
+                f"{self.name}: times along {self.dim!r} do not ascend, as those of spans that "
+                "follow each other do: select them in ascending order"
+            )
         self._refuse_many(getattr(frequency, "freq", frequency), values)
         try:
             found = grouper.reset().factorize(times[self.dim])
@@ -107,4 +114,17 @@ def resamplings(given: Any) -> list[Resampling]:
         return []
     if not isinstance(given, Mapping) or not all(isinstance(dim, str) for dim in given):
         raise PlanError(f"resample is {given!r}; name an axis and a span, as {{'time': '1MS'}}")
+    other = next((one for one in given.values() if not _is_frequency(one)), "")
+    if other != "":
+        raise PlanError(
+            f"resample has a span of {other!r}; give a text as pandas has it, such as '1MS' or "
+            "'6h', or a TimeResampler of xarray's"
+        )
     return [Resampling(dim, frequency) for dim, frequency in given.items()]
+
+
+def _is_frequency(given: Any) -> bool:
+    """Whether it is a text or a time, or of a class of pandas' or xarray's for such."""
+    return (
+        isinstance(given, (str, timedelta)) or hasattr(given, "freq") or hasattr(given, "freqstr")
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,7 @@ def test_several_labels_make_groups_of_all_combinations(opened: xr.Dataset, by, 
     assert list(got.dims) == ([*kept, *names] if kept == ["time"] else [*names, *kept])
 
 
-FREQUENCIES = ["1MS", "QS-DEC", "YE", "40h"]
+FREQUENCIES: list[Any] = ["1MS", "QS-DEC", "YE", "40h", timedelta(hours=40)]
 
 
 @pytest.mark.parametrize("frequency", FREQUENCIES)
@@ -202,6 +203,11 @@ def test_resampling_is_of_what_is_selected_and_goes_with_other_labels(stored: Pa
     closed = TimeResampler("YS", closed="right", label="right")
     want = opened.air.compute().resample(time="YS", closed="right", label="right").sum()
     alike(opened.air.chunkfold.sum("time", resample={"time": closed}), want)
+
+
+def test_times_of_spans_ascend(opened: xr.Dataset):
+    with pytest.raises(PlanError, match="resample time=1MS: times along 'time' do not ascend"):
+        opened.air[::-1].chunkfold.sum("time", resample={"time": "1MS"})
 
 
 def test_sums_of_spans_without_elements_are_those_of_nothing(opened: xr.Dataset):
@@ -370,6 +376,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"resample": {"time": "0D"}}, PlanError, "resample time=0D: spans of no time"),
     ({"resample": {"time": "1ms"}}, PlanError, "time=1ms: spans of 0.001 s .* months are 'MS'"),
     ({"resample": "1MS"}, PlanError, "resample is a mapping"),
+    ({"resample": {"time": None}}, PlanError, "a span of None; give a text .* '1MS'"),
 ]  # fmt: skip
 
 

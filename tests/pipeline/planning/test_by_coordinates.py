@@ -186,3 +186,10 @@ def test_axes_without_names_or_coordinates_are_told(tmp_path: Path):
             cf.plan(source, sel={"x": 0})
     with pytest.raises(cf.PlanError, match="axes have no names"):
         cf.plan(np.zeros((2, 3)), sel={"x": 0})
+
+
+@pytest.mark.parametrize(("label", "method"), [([1, 2], None), (1, "nearest")])
+def test_values_that_a_coordinate_has_twice_are_no_place(label, method):
+    twice = xr.DataArray(np.zeros((2, 3)), {"y": [1, 2, 1]}, ("x", "y"))
+    with pytest.raises(cf.PlanError, match=r"'y' has 1 more than once, so that .* by positions"):
+        cf.plan(twice, sel={"y": label}, sel_method=method)

@@ -17,6 +17,7 @@
 #include "pre_rounding.clh"
 #include "run.clh"
 #include "place.clh"
+#include "column_rows.clh"
 
 #define CHF_COLUMNS (CHF_TILE * CHF_LANES)
 /* Rows that are folded of one vector before the next: as many as may be, where there is no other. */
@@ -27,60 +28,6 @@
 #else
 #define CHF_ROWS ULONG_MAX
 #endif
-
-/* Whether memory is asked for where the rows that are folded next begin: a CPU does not see it by
- * itself. */
-#define CHF_ASKS (CHF_CPU && CHF_TILE > 1)
-#if CHF_ASKS
-/* Ask for as much of `rows` rows, which begin at k. */
-static void chf_ask_rows(CHF_INPUTS, ulong k, ulong rows, ulong stride)
-{
-    for (ulong u = 0; u < rows; u++)
-        for (ulong e = 0; e < CHF_LANES; e += CHF_LINE)
-            chf_ask(CHF_INPUT_NAMES, k + u * stride + e);
-}
-#endif
-
-/* Some rows of a tile, each `stride` elements and `di_row` indices behind the one before: `vectors`
- * times CHF_LANES columns, then `rest` single ones. Those that are folded next begin `on` elements
- * further on. A vector's states stay in registers meanwhile, but for those that are summed on a grid. */
-static void chf_fold_rows(CHF_INPUTS, ulong rows, ulong at, ulong stride, ulong on, ulong index,
-                          ulong di_row, ulong di, uint vectors, uint rest, states_t *lanes,
-                          state_t *single)
-{
-    for (uint n = 0; n < vectors; n++) {
-        const ulong column = n * CHF_LANES;
-#if CHF_GRID
-        states_t *s = &lanes[n]; /* of which a batch on the grid needs half */
-#else
-        states_t copy = lanes[n], *s = &copy;
-#endif
-        chf_look_first(CHF_INPUT_NAMES, at + column, index + column * di, di, s);
-#if CHF_ASKS
-        const ulong next = at + chf_ahead(column, vectors * CHF_LANES, on);
-        for (ulong u = 0; u < rows; u += CHF_UNROLL) {
-            const ulong some = min(rows - u, (ulong)CHF_UNROLL);
-            if (column % CHF_LINE == 0)
-                chf_ask_rows(CHF_INPUT_NAMES, next + u * stride, some, stride);
-            chf_fold_loads(CHF_INPUTS_AT(u), at + column + u * stride, some, 1, stride,
-                           index + column * di + u * di_row, di_row, di, s);
-        }
-#else
-        chf_fold_loads(CHF_INPUT_NAMES, at + column, rows, 1, stride, index + column * di, di_row, di,
-                       s);
-#endif
-        chf_carries(s);
-#if !CHF_GRID
-        lanes[n] = copy;
-#endif
-    }
-    for (uint e = 0; e < rest; e++) {
-        const ulong column = vectors * CHF_LANES + e;
-        for (ulong u = 0; u < rows; u++)
-            chf_step(&single[e], chf_value(CHF_INPUTS_AT(u), at + u * stride + column),
-                     index + u * di_row + column * di);
-    }
-}
 
 /* Accumulator of column j, counted from that of the block's first one in the output's row. */
 static ulong chf_at(ulong j, ulong columns, ulong outputs, ulong output_stride)

@@ -97,7 +97,7 @@ class Tuning:
         passes = kernel_file == "passes.cl"  # which load no elements
         # Where no work-group reduces what its items have.
         alone = kernel_file in ("columns.cl", "short_rows.cl", *KEYED)
-        columns, keyed = kernel_file == "columns.cl", kernel_file in KEYED
+        columns, keyed = kernel_file.endswith("columns.cl"), kernel_file in KEYED
         loads = {
             "rows.cl": self.rows,
             "columns.cl": replace(self.columns, local_size=1),

@@ -1,24 +1,35 @@
 /* Fold by key boxes whose fastest axis is kept, where neighbours have the same key: labels along time,
  * say, and a map of outputs.
  *
- * A work-item folds a tile of neighbouring outputs, CHF_KEYED_TILE vectors, or a span of their rows, in
- * order. It keeps the states of the key at hand, and goes on with others where the key changes.
+ * A work-item folds a tile of neighbouring outputs, CHF_TILE vectors, or a span of their rows, in
+ * order. Rows that follow each other and have the same key are folded together, as without keys. Where
+ * the key changes it leaves the accumulators, and goes on with those of the next key.
  * Accumulators stand as in kernels/cl/keyed/private.cl. Rows whose key is not in [0, keys) are left out.
  */
 #define CHF_AHEAD_BYTES 0
 #include "tuning.clh"
 #include "monoid.clh"
+#undef CHF_POSITIONS
+#undef CHF_PLACES
+#define CHF_POSITIONS 0 /* lanes are outputs of their own, as in kernels/cl/columns.cl */
+#define CHF_PLACES 0
+#include "loads.clh"
+#include "trials.clh"
+#include "pre_rounding.clh"
+#include "run.clh"
 #include "place.clh"
+#include "column_rows.clh"
 
-#define CHF_KEYED_CPU_TILE 4
-#if CHF_CPU
-#define CHF_KEYED_TILE CHF_KEYED_CPU_TILE
+#define CHF_COLUMNS (CHF_TILE * CHF_LANES)
+
+/* Most rows of a key that are folded together: as many as carries have room for. */
+#if CHF_CARRY_AFTER
+#define CHF_KEYED_ROWS ((ulong)CHF_CARRY_AFTER)
 #else
-#define CHF_KEYED_TILE 1
+#define CHF_KEYED_ROWS ULONG_MAX
 #endif
-#define CHF_KEYED_COLUMNS (CHF_KEYED_TILE * CHF_LANES)
 
-typedef struct { states_t vectors[CHF_KEYED_TILE]; state_t singles[CHF_LANES]; } tile_t;
+typedef struct { states_t vectors[CHF_TILE]; state_t singles[CHF_LANES]; } tile_t;
 
 /* Begin with the first row of a key, whose accumulators are `at` and behind. */
 static void chf_begin_tile(tile_t *s, uint vectors, uint rest, __global uchar *acc, ulong acc_n,
@@ -68,8 +79,10 @@ void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global
 {
     __global const ulong *column = geo + 2 + 4 * (geo[0] - 1);
     __global const ulong *reduced = geo + 2 + 4 * geo[0], *key_reduced = key_geo + 2 + 4 * geo[0];
+    __global const ulong *row = reduced + 4 * (geo[1] - 1);
+    const ulong tall = row[0], key_row = key_reduced[4 * (geo[1] - 1) + 1];
     const ulong width = column[0], outer = outputs / width, di = column[2];
-    const ulong tiles = (width + CHF_KEYED_COLUMNS - 1) / CHF_KEYED_COLUMNS;
+    const ulong tiles = (width + CHF_COLUMNS - 1) / CHF_COLUMNS;
 #define CHF_FIRST(n) \
     const ulong first##n = o##n; \
     s##n = chf_stride(geo, n, geo[0] - 1);
@@ -78,51 +91,37 @@ void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global
         const ulong tile = job % tiles, row_of = job / tiles % outer, split = job / (tiles * outer);
         const place_t output = chf_place(geo + 2, geo[0] - 1, row_of);
         const ulong key_at = chf_place(key_geo + 2, geo[0] - 1, row_of).at;
-        const ulong first = tile * CHF_KEYED_COLUMNS;
-        const uint some = min(width - first, (ulong)CHF_KEYED_COLUMNS);
+        const ulong first = tile * CHF_COLUMNS;
+        const uint some = min(width - first, (ulong)CHF_COLUMNS);
         const uint vectors = some / CHF_LANES, rest = some % CHF_LANES;
         const ulong base = split * keys * outputs + output.output + first;
         const ulong from = min(split * span, reduces), to = min(from + span, reduces);
         long now = -1;
-        uint taken = 0;
         tile_t s;
-        for (ulong r = from; r < to; r++) {
-            const long one = key[key_at + chf_place(key_reduced, geo[1], r).at];
+        for (ulong r = from, run; r < to; r += run) {
+            const ulong row_keys = key_at + chf_place(key_reduced, geo[1] - 1, r / tall).at;
+            const ulong t = r % tall, most = min(min(tall - t, to - r), CHF_KEYED_ROWS);
+            const long one = key[row_keys + t * key_row];
+            for (run = 1; run < most && key[row_keys + (t + run) * key_row] == one;)
+                run++;
             if (one < 0 || one >= (long)keys)
                 continue;
             if (one != now) {
                 if (now >= 0)
                     chf_leave_tile(&s, vectors, rest, acc, acc_n, base + now * outputs);
                 now = one;
-                taken = 0;
                 chf_begin_tile(&s, vectors, rest, acc, acc_n, tables, base + now * outputs);
             }
-            const place_t row = chf_place(reduced, geo[1], r);
-            const ulong at = offset + output.at + row.at + first;
-            const ulong i = index + output.index + row.index + first * di;
+            const place_t start = chf_place(reduced, geo[1], r);
+            const ulong at = offset + output.at + start.at + first;
 #define CHF_AT_ROW(n) \
     o##n = first##n + chf_along(geo, n, 0, geo[0] - 1, row_of) + chf_along(geo, n, geo[0], geo[1], r) \
-           + (first - at) * s##n;
+           + (first - at) * s##n; \
+    d##n = chf_stride(geo, n, geo[0] + geo[1] - 1) - row[1] * s##n;
             CHF_EACH_OTHER(CHF_AT_ROW)
-            for (uint n = 0; n < vectors; n++) {
-                values_t v;
-                chf_load(CHF_INPUT_NAMES, at + n * CHF_LANES, &v);
-#if CHF_FIRSTS
-                if (!s.vectors[n].begun)
-                    chf_firsts(&s.vectors[n], &v, i + n * CHF_LANES * di, di);
-#endif
-                chf_steps(&s.vectors[n], &v, i + n * CHF_LANES * di, di);
-            }
-            for (uint e = vectors * CHF_LANES; e < some; e++)
-                chf_step(&s.singles[e - vectors * CHF_LANES], chf_value(CHF_INPUT_NAMES, at + e),
-                         i + e * di);
-#if CHF_CARRY_AFTER
-            if (++taken == CHF_CARRY_AFTER) {
-                for (uint n = 0; n < vectors; n++)
-                    chf_carries(&s.vectors[n]);
-                taken = 0;
-            }
-#endif
+            chf_fold_rows(CHF_INPUT_NAMES, run, at, row[1], row[1] * run,
+                          index + output.index + start.index + first * di, row[2], di, vectors, rest,
+                          s.vectors, s.singles);
         }
         if (now >= 0)
             chf_leave_tile(&s, vectors, rest, acc, acc_n, base + now * outputs);

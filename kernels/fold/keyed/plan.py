@@ -24,8 +24,6 @@ _CROWDED = 16 << 10
 GPU has few work-groups at a time."""
 _SPARE = 1 << 10
 """Bytes of local memory that are left to the compiler."""
-_CPU_TILE = defined("keyed/columns.cl", "CHF_KEYED_CPU_TILE")
-"""Vectors of neighbouring outputs that a CPU's work-item folds; 1 on others."""
 _PRIVATE_BYTES = 256 << 20
 """Bytes of the accumulators that work-items have of their own."""
 MOST_OUTPUTS = 256
@@ -104,7 +102,7 @@ def private_plan(keys: int, reduces: int, splits: int) -> tuple[int, int]:
     return -(-reduces // span), span
 
 
-def column_jobs(device: Device, tuning: Tuning, layout: KeyedBox) -> int | None:
+def column_jobs(tuning: Tuning, layout: KeyedBox) -> int | None:
     """Return in how many tiles neighbouring outputs are folded; None if they have no vectors.
 
     Those of a vector must be neighbours in memory and among the outputs, and have the same key.
@@ -114,5 +112,5 @@ def column_jobs(device: Device, tuning: Tuning, layout: KeyedBox) -> int | None:
         return None
     if not in_vectors(tuning, layout.elements):
         return None
-    tile = tuning.columns.lanes * (_CPU_TILE if device.kind == "cpu" else 1)
+    tile = tuning.columns.lanes * tuning.tile
     return layout.outputs // kept[-1].size * -(-kept[-1].size // tile)

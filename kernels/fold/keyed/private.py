@@ -33,7 +33,7 @@ class PrivateAccumulators:
         of, fold, box = self._of, self.fold, layout.elements
         splits, span = private_plan(of.keys, box.reduces, fold.splits)
         fold.zeroed(splits)
-        tiles = column_jobs(of.opened.device, fold.tuning, layout)
+        tiles = column_jobs(fold.tuning, layout)
         if tiles is None:
             where, jobs = ("keyed/private.cl", "fold_private"), box.outputs
         else:

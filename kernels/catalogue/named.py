@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.distinct import OfEachValue
 from chunkfold.kernels.catalogue.quantiles import Quantiles, quantile
+from chunkfold.kernels.catalogue.sketches import Sketch
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -32,7 +33,7 @@ _PERCENTILE = re.compile(r"(nan)?p(\d{1,3}(?:[._]\d+)?)")
 
 def is_known(monoid: Monoid) -> bool:
     """Whether a monoid is one that comes with chunkfold, under whatever name."""
-    if isinstance(monoid.sized, (Quantiles, OfEachValue)):
+    if isinstance(monoid.sized, (Quantiles, OfEachValue)) or isinstance(monoid.adapt, Sketch):
         return True
     return any(_declared(monoid) == _declared(one) for one in CATALOGUE.values())
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from chunkfold.kernels.catalogue.quantile_methods import CHOOSE, METHODS, interpolated, ranks
 from chunkfold.kernels.catalogue.radix import Radix, values_of
+from chunkfold.kernels.catalogue.sketches import Sketch, checked_rtol
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high
@@ -24,8 +25,10 @@ KINDS = "iuf"
 """Of elements that have quantiles: numbers."""
 
 
-def quantile(q: float | Sequence[float], *, method: str = "linear") -> Monoid:
-    """Return the reduction that gives quantiles of the elements, exact ones.
+def quantile(
+    q: float | Sequence[float], *, method: str = "linear", rtol: float | None = None
+) -> Monoid:
+    """Return the reduction that gives quantiles of the elements, exact ones or within `rtol`.
 
     It reads the data once where elements have up to 16 bits (and there are few outputs), else as
     often as a plan says: twice of float32 and four times of float64, more for many outputs.
@@ -35,19 +38,30 @@ def quantile(q: float | Sequence[float], *, method: str = "linear") -> Monoid:
     q
         From 0 to 1: a number, or several, which make a last axis of the results.
     method
-        Any of NumPy's. Those that interpolate do so in float64, and round once.
+        Any of NumPy's. Those that interpolate do so in float64, and round once. Or "sketch": one
+        read, which gives what is within `rtol` of "lower", and the least and the greatest exactly.
+    rtol
+        Relative tolerance of a sketch, between 0 and 1.
 
     Raises
     ------
     MonoidError
-        If a quantile is not from 0 to 1, or there is no such method.
+        If a quantile is not from 0 to 1, there is no such method, or `rtol` is not for it.
     """
+    if method == "sketch":
+        return Sketch(_name(q), _checked(q), checked_rtol(rtol), np.ndim(q) == 0).declared()
+    if rtol is not None:
+        raise MonoidError(
+            f"rtol={rtol!r} is for method='sketch', and method {method!r} is exact: leave one out"
+        )
     return _declared(_name(q), _checked(q), method, single=np.ndim(q) == 0)
 
 
 def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> Monoid:
     if not isinstance(method, str) or method not in METHODS:
-        raise MonoidError(f"method of a quantile is {method!r}; there are: {', '.join(METHODS)}")
+        raise MonoidError(
+            f"method of a quantile is {method!r}; there are: {', '.join([*METHODS, 'sketch'])}"
+        )
     asked = Quantiles(name, q, method, single)
     plain = asked(np.dtype(np.float32), 1)
     return replace(plain, sized=asked, choosing=asked.choosing, labels=() if single else q)

@@ -187,3 +187,30 @@ def test_outputs_with_nan_are_no_change(monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_array_equal(
         cf.reduce(stored(x), "p97", axis=0), wanted(x, 0.97, (0,), "linear")
     )
+
+
+def test_sketches_take_one_read_and_the_same_bits_in_any_chunks():
+    """With groups, conditions and NaN; exact ones next to them take their own reads."""
+    x = elements("f4", SHAPE, odd=False)
+    x[::4, 2] = np.nan
+    sketch = cf.quantile([0.1, 0.5, 1], method="sketch", rtol=0.02)
+    labels = np.arange(SHAPE[0]) % 3
+    given = {"axis": (0, 1), "by": labels, "by_axis": 0, "skipna": True}
+    one, other = (
+        cf.reduce(stored(x, chunks), sketch, where=lambda x: x > -100, **given)
+        for chunks in (SHAPE, (5, 2, 4))
+    )
+    assert one.dims[-1] == "quantile"
+    np.testing.assert_array_equal(one.values, other.values)
+    held = np.where(x > -100, x, np.nan)
+    for group in range(3):
+        want = np.nanquantile(held[labels == group], [0.1, 0.5, 1], axis=(0, 1), method="lower")
+        np.testing.assert_allclose(one.values[group], want.T, rtol=0.02)
+        np.testing.assert_array_equal(one.values[group, :, 2], want[2])
+    assert cf.plan(stored(x), sketch).reads == 1
+    plain = cf.quantile([0.1, 0.5, 1], method="sketch", rtol=0.02).called("sketched")
+    both = cf.reduce(stored(x), [plain, "median"], skipna=True)
+    np.testing.assert_array_equal(both["median"], np.nanmedian(x.astype("f8")).astype("f4"))
+    np.testing.assert_allclose(
+        both["sketched"], np.nanquantile(x, [0.1, 0.5, 1], method="lower"), rtol=0.02
+    )

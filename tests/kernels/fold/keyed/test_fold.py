@@ -223,6 +223,7 @@ def test_one_op_alone_needs_nothing_of_others(opened: DeviceContext, dtype: str)
     [
         ("float32", (20, 3, 35), (0, 1)),
         ("float64", (12, 67), (0,)),
+        ("float32", (200, 70), (0,)),  # long runs of a key
         ("int16", (12, 2, 40), (0,)),
         ("uint64", (9, 33), (0,)),
     ],

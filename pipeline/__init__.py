@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         wide,
     )
     from chunkfold.planning.plan import Plan
+    from chunkfold.planning.questions import ask
     from chunkfold.results.result import Result
     from chunkfold.results.results import Results
     from chunkfold.running.run import Run
@@ -110,6 +111,7 @@ _HOMES = {
         "wide",
     ),
     "chunkfold.planning.plan": ("Plan",),
+    "chunkfold.planning.questions": ("ask",),
     "chunkfold.api": ("plan", "reduce", "submit"),
     "chunkfold.covariances": ("corrcoef", "cov"),
     "chunkfold.results.result": ("Result",),
@@ -143,6 +145,7 @@ __all__ = [
     "SourceError",
     "TimeLimitError",
     "approx_nunique",
+    "ask",
     "bins",
     "bits",
     "concatenate",

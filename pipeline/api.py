@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -19,6 +20,7 @@ from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_opti
 from chunkfold.planning.options import Op
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
+from chunkfold.planning.questions import Questions, options_of_each
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import THREADS
 from chunkfold.planning.workers import Terms
@@ -34,7 +36,7 @@ from chunkfold.sources.data_arrays import is_held
 @with_options
 def reduce(
     source: Any,
-    op: Op | Sequence[Op] = DEFAULT,
+    op: Op | Sequence[Op] | Questions = DEFAULT,
     *,
     labels: bool = False,
     compute: bool = True,
@@ -53,7 +55,9 @@ def reduce(
         DataArray or a Dataset of xarray's; a pair of equal shape for reductions of two inputs. Or a
         `Plan`, which has its options.
     op, options
-        The fields of `chunkfold.planning.options.Options`.
+        The fields of `chunkfold.planning.options.Options`. Instead of an op a mapping of names to
+        questions (`ask`): one read answers all of them, each with axes, weights, labels of its
+        own.
     labels
         Return a `Result`: values with the names of their axes, coordinates, attributes and units.
         Results of groups are such anyway.
@@ -71,7 +75,8 @@ def reduce(
     Returns
     -------
     What the source is: a NumPy scalar or array, or a DataArray or Dataset of xarray's; with
-    `labels`, or of groups, a `Result`. With a list of ops, a mapping of them by name.
+    `labels`, or of groups, a `Result`. With a list of ops, a mapping of them by name. Of questions
+    a mapping of all that by their names.
 
     Raises
     ------
@@ -81,6 +86,10 @@ def reduce(
     if is_held(source, "Dataset"):
         from chunkfold.xarray import reduce_dataset
 
+        if isinstance(op, Mapping):
+            raise PlanError(
+                "several questions are asked of one array: name one of the Dataset, as in ds['t2m']"
+            )
         given: dict[str, Any] = {"client": client, "on_event": on_event, **options}
         return reduce_dataset(source, op, compute=compute, **given)
     asked = _told(source, op, options)
@@ -93,7 +102,7 @@ def reduce(
 @with_options
 def submit(
     source: Any,
-    op: Op | Sequence[Op] = DEFAULT,
+    op: Op | Sequence[Op] | Questions = DEFAULT,
     *,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -122,7 +131,7 @@ def submit(
 @with_options
 def plan(
     source: Any,
-    op: Op | Sequence[Op] = DEFAULT,
+    op: Op | Sequence[Op] | Questions = DEFAULT,
     *,
     workers: int = 1,
     threads: int = THREADS,
@@ -175,9 +184,11 @@ def _first(device: str | None) -> list[Device]:
     return devices(device)[:1] if device is not None or all_devices() else []
 
 
-def _asked(source: Any, op: Op | Sequence[Op], options: Keywords) -> Request | Plan:
+def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) -> Request | Plan:
     """Return what is asked for: of a plan, or what is to become one, what it was made of."""
     if not isinstance(source, (Request, Plan)):
+        if isinstance(op, Mapping):
+            return asking.asked(source, options_of_each(op, options))
         return asking.asked(source, options_of(op, options))
     given = [*(["op"] if op is not DEFAULT else []), *options]
     if given:
@@ -195,17 +206,17 @@ def stream(
     return start(_told(replace(request, streams=True), DEFAULT, {}), client, on_event, sink)
 
 
-def _told(source: Any, op: Op | Sequence[Op], options: Keywords) -> Request | Plan:
+def _told(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) -> Request | Plan:
     """Return what is asked for, once it was said what results will not show."""
     found = _asked(source, op, options)
     request = request_of(found)
-    unpacks = bool(request.options.mask_and_scale)
+    unpacks = all(one.options.mask_and_scale for one in request.together)
     # What xarray holds has the values that it was opened to have.
     stored = request.sources if request.data_arrays is None else ()
     for told in not_applied(stored, "mask_and_scale=True", mask_and_scale=unpacks):
         warnings.warn(told, PackedWarning, stacklevel=3)
-    folded = request.bound().accumulator
-    for told in (depends_on_order_of(folded, value) for value in (np.nan, -0.0)):
-        if told:
+    folded = [one.bound().accumulator for one in request.together]
+    for each, value in itertools.product(folded, (np.nan, -0.0)):
+        if told := depends_on_order_of(each, value):
             warnings.warn(told, LawsWarning, stacklevel=3)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,19 +13,24 @@ from chunkfold.positions import crossed
 Index = slice | np.ndarray
 
 
-def arranged(request: Request) -> Request:
-    """Return a reduction that reads every chunk once, whatever the order of what is selected.
+def arranged(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """Return reductions that read every chunk once, whatever the order of what is selected.
 
-    Results are put in the order that was asked for when they are there. Along an axis that is
-    reduced the order counts for those alone that read indices: that stays as it is.
+    All are of one selection. Results are put in the order that was asked for when they are there.
+    Along an axis that is reduced the order counts for those alone that read indices: for all it
+    stays as it is then.
     """
     # Windows are of elements that follow each other in the order that was asked for.
-    turned = [n for n, axis in enumerate(request.chosen) if not (axis.window or axis.ascends)]
-    if turned and any(n in request.reduced for n in turned):
-        indexed = request.bound().accumulator.uses_index
-        turned = [n for n in turned if not (indexed and n in request.reduced)]
-    if not turned:
-        return request
+    chosen = requests[0].chosen
+    turned = [n for n, axis in enumerate(chosen) if not (axis.window or axis.ascends)]
+    for request in requests if turned else ():
+        if any(n in request.reduced for n in turned) and request.bound().accumulator.uses_index:
+            turned = [n for n in turned if n not in request.reduced]
+    return tuple(_turned(request, turned) if turned else request for request in requests)
+
+
+def _turned(request: Request, turned: Sequence[int]) -> Request:
+    """Return a reduction that takes what is selected in the order of its axes."""
     chosen, orders = list(request.chosen), dict[int, Index]()
     for n in turned:
         axis, orders[n] = chosen[n].ascending()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,31 +32,42 @@ from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 
 
-def asked(source: Any, options: Options) -> Request:
+def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
     """Return a reduction that can be planned; labels are read, data are not, nor are stores listed.
 
-    `source` is what `chunkfold.reduce` takes. What memory is enough depends on who works: that is
-    found out by planning.
+    `source` is what `chunkfold.reduce` takes, and options are those of one question, or of several
+    by their names. What memory is enough depends on who works: that is found out by planning.
 
     Raises
     ------
     ChunkfoldError
         Whatever is wrong with it.
     """
-    options = replace(options, selection=with_lists(options.selection))
+    alone = isinstance(options, Options)
+    each = {"": options} if isinstance(options, Options) else options
+    requests = arranged(tuple(_opened(source, each)))
+    for request in requests:
+        _refuse_undefined(request)
+        _refuse_empty(request)
+    refuse_many_leaves(requests[0])
+    if not alone:
+        requests = tuple(replace(one, questions=tuple(each)) for one in requests)
+    return replace(requests[0], beside=requests[1:])
+
+
+def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:
+    """Yield what is asked of a source, which is opened once."""
     arrays = data_arrays(source)
-    if arrays is None:
-        sources = _sources(source, options.storage_options)
-        _refuse_other_places(options, sources[0])
-        options = by_positions(options, sources[0])
-        request = _of(sources, options)
-    else:
-        request = _of_arrays(arrays, _for_arrays(options, arrays))
-    request = arranged(request)
-    _refuse_undefined(request)
-    refuse_many_leaves(request)
-    _refuse_empty(request)
-    return request
+    sources: tuple[Source, ...] = ()
+    for name, given in each.items():
+        options = replace(given, selection=with_lists(given.selection))
+        if arrays is None:
+            sources = sources or _sources(source, options.storage_options)
+            _refuse_other_places(options, sources[0])
+            request = _of(sources, by_positions(options, sources[0]))
+        else:
+            request = _of_arrays(arrays, _for_arrays(options, arrays))
+        yield replace(request, question=name)
 
 
 def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None) -> Request:

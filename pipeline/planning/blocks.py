@@ -44,6 +44,18 @@ class Block:
         at = (tile - self.tiles[0]) * (last - first)
         return bits[at : at + last - first]
 
+    def of_leaf(self, leaf: tuple[int, int], called: tuple[int, int]) -> Block:
+        """Return a block of one of its leaves, by tile and part, which is called by others then."""
+        tile, part = leaf
+        absent = b"\x80" if self.absent_parts(tile)[part - self.parts[0]] else b""
+        objects = {
+            (*called, number): known
+            for (*at, number), known in self.objects.items()
+            if (*at,) == leaf
+        }
+        tiles, parts = ((n, n + 1) for n in called)
+        return Block(self.number, tiles, parts, absent, objects)
+
 
 def cut_blocks(
     costs: np.ndarray,

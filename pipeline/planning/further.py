@@ -13,19 +13,30 @@ from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
+from chunkfold.planning.request import Request
 
 Pending = Sequence[tuple[Monoid, Further]]
 """What was folded, and what is needed further of each."""
 
 
-def further_plan(plan: Plan, pending: Pending) -> Plan:
+def further_plan(waiting: Sequence[tuple[Plan, Pending]]) -> Plan:
     """Return the plan of the next read, for the same workers: nothing is opened or listed anew.
+
+    It is for all questions that need one: each with its plan, and what its results wait for.
 
     Raises
     ------
     PlanError
         If it takes more memory than they have.
     """
+    first, *others = (_further(plan, pending) for plan, pending in waiting)
+    plan = waiting[0][0]
+    again = make_plan(replace(first, beside=tuple(others)), plan.listings, plan.terms)
+    return replace(again, device=plan.device)
+
+
+def _further(plan: Plan, pending: Pending) -> Request:
+    """Return what is asked of the next read for a question."""
     request, ops, slots = plan.request, list[Monoid](), list[np.ndarray]()
     total = sum(len(more.slots) for _, more in pending)
     for monoid, more in pending:
@@ -34,8 +45,7 @@ def further_plan(plan: Plan, pending: Pending) -> Plan:
     masks = request.held[len(request.held) - (request.options.mask is not None) :]
     inputs = (_laid_out(one, plan) for one in slots)
     asked = replace(request.options, op=tuple(ops), weights=None)
-    again = replace(request, options=asked, held=(*inputs, *masks))
-    return replace(make_plan(again, plan.listings, plan.terms), device=plan.device)
+    return replace(request, options=asked, held=(*inputs, *masks), beside=())
 
 
 def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:

@@ -132,6 +132,24 @@ class Layout:
         """Number of elements selected."""
         return math.prod(self.shape)
 
+    def numbers(self, tile: int, part: int) -> tuple[int, ...]:
+        """Return the number of a leaf's piece along each axis."""
+        return tuple(map(int, self._by_axis(tile, part)))
+
+    def tile_and_part(self, numbers: Sequence[int]) -> tuple[int, int]:
+        """Return of which tile which part a leaf is, by the numbers of its pieces.
+
+        >>> from chunkfold.grid import Cells
+        >>> axes = tuple(Axis(Cells(6, 2), 0, 6, 1) for _ in "yx")
+        >>> [Layout(axes, reduced).tile_and_part((2, 1)) for reduced in ((0,), (1,), (0, 1))]
+        [(1, 2), (2, 1), (0, 7)]
+        """
+        both = [divmod(n, parts) for n, parts in zip(numbers, self._part_grid, strict=True)]
+        tile, part = 0, 0
+        for (a, b), tiles, parts in zip(both, self._tile_grid, self._part_grid, strict=True):
+            tile, part = tile * tiles + a, part * parts + b
+        return tile, part
+
     def leaf(self, tile: int, part: int) -> tuple[Piece, ...]:
         """Return the pieces of one leaf, axis by axis."""
         numbers = self._by_axis(tile, part)

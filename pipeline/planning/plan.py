@@ -67,6 +67,9 @@ class Plan:
     """For each input what is stored of it, or None if its store cannot be listed."""
     device: Device | None = None
     """The first that would fold it."""
+    beside: tuple[Plan, ...] = ()
+    """Of other questions, which are answered by the same read: their leaves are the same, and they
+    have no blocks of their own."""
 
     @property
     def options(self) -> Options:
@@ -124,8 +127,28 @@ class Plan:
         return choosers_of(self.request, self.terms)
 
     @property
+    def together(self) -> tuple[Plan, ...]:
+        """The plans of all questions that one read answers, this one first."""
+        return (self, *self.beside)
+
+    @property
+    def asked(self) -> tuple[Plan, ...]:
+        """The same in the order in which they were asked."""
+        names = self.request.questions
+        return tuple(
+            sorted(
+                self.together, key=lambda plan: names.index(plan.request.question) if names else 0
+            )
+        )
+
+    @property
     def reads(self) -> int:
         """How often the data are read, at most: more than once for order statistics."""
+        return max(plan.own_reads for plan in self.together)
+
+    @property
+    def own_reads(self) -> int:
+        """How often this question needs them."""
         return max(statistic.monoid.reads for statistic in self.bound.statistics)
 
     @property

@@ -24,6 +24,13 @@ from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.slots import refuse_large_slots
 from chunkfold.planning.staffing import READERS
+from chunkfold.planning.together import (
+    accumulator_of,
+    bytes_beside,
+    first_of,
+    layout_beside,
+    refuse_large_leaves,
+)
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
@@ -78,10 +85,12 @@ def make_plan(
     known, most = tuple(listings or [None] * len(request.sources)), min(limits)
     if request.options.wants_all:
         refuse_missing(request.sources, known, request.chosen)
+    request = first_of(request, terms, _layouts)
     keeping, request = replace(request, keeping=True), replace(request, keeping=False)
     if saves_reads(request, terms) and (plan := _fitting(keeping, known, terms, most, once=once)):
         return plan
-    refuse_large_slots(request)
+    for one in request.together:
+        refuse_large_slots(one)
     if plan := _fitting(request, known, terms, most):
         return plan
     least = min(_layouts(request), key=leaf_elements)
@@ -188,10 +197,10 @@ def _planned(
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     sources, grouping, groups = request.sources, request.grouping, request.groups
     keys = grouping.keys if grouping else None
-    bound = request.bound(fp64=terms.fp64)
-    accumulator = bound.accumulator.for_outputs(groups * layout.outputs)
+    accumulator = accumulator_of(request, terms)
     leaf_bytes = _leaf_bytes(sources, layout)
     _refuse_many(request, layout)
+    refuse_large_leaves(request, leaf_bytes, terms)
     stored = StoredLeaves.of(layout, sources, listings)
     remote = any(source.remote for source in sources)
     readers = READERS[1] if remote else terms.readers
@@ -212,8 +221,8 @@ def _planned(
         if layout.elements
         else ()
     )
-    shared = max(Counter(block.tiles for block in blocks).values(), default=1)
-    tree = Tree(shared, fan_in(partial_bytes))
+    runs = Counter(block.tiles for block in blocks)
+    tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
     ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1))
     flights = _flights(sources)
@@ -233,9 +242,11 @@ def _planned(
             leaving,
             kept_bytes(request, layout, terms),
         )
+        beside = bytes_beside(request, layout, terms, leaf_bytes, at_once, reading, tree, len(runs))
+        needed = replace(needed, accumulators=needed.accumulators + beside)
         if needed.total <= most:
             break
-    return Plan(
+    plan = Plan(
         request=request,
         terms=terms,
         accumulator=accumulator,
@@ -249,6 +260,18 @@ def _planned(
         readers=reading,
         tree=tree,
         listings=listings,
+    )
+    return replace(plan, beside=tuple(_planned_beside(one, plan) for one in request.beside))
+
+
+def _planned_beside(request: Request, first: Plan) -> Plan:
+    """Return the plan of a question that the blocks of another's answer."""
+    return replace(
+        first,
+        request=request,
+        accumulator=accumulator_of(request, first.terms),
+        layout=layout_beside(request, first.layout),
+        blocks=(),
     )
 
 

@@ -48,6 +48,12 @@ class Request:
     """Ops of which there is a result of all elements."""
     of_all_alone: tuple[str, ...] = ()
     """Those of them of which outputs have none."""
+    question: str = ""
+    """What it goes by, if several were asked together."""
+    questions: tuple[str, ...] = ()
+    """What those go by that were asked together, in their order; empty if one was asked alone."""
+    beside: tuple[Request, ...] = ()
+    """The others of them: each has the same sources and the same selection."""
 
     @property
     def name(self) -> str:
@@ -58,6 +64,11 @@ class Request:
     def groups(self) -> int:
         """Results of each output."""
         return 1 if self.grouping is None else self.grouping.count
+
+    @property
+    def together(self) -> tuple[Request, ...]:
+        """All that were asked together, this one first."""
+        return (self, *self.beside)
 
     @property
     def reads_again(self) -> bool:

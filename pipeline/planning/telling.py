@@ -27,14 +27,11 @@ def lines_of(plan: Plan) -> list[str]:
     """Say what a plan is: lines of a heading, or of none, and what stands beside it."""
     told = itertools.chain(
         *_described(plan),
-        _reduced(plan),
-        _held(plan),
-        _grouped(plan),
+        *(_asked(one, alone=not plan.beside) for one in plan.asked),
         _cut(plan),
         _beside(_one_by_one(plan)),
         _beside(plan.remarks()),
         _beside(_repeated(plan)),
-        _results(plan),
         _work(plan),
     )
     return list(map(printable, told))
@@ -84,6 +81,17 @@ def _described(plan: Plan) -> Iterator[list[str]]:
         yield [*source.described(), *_beside(iter(told))]
 
 
+def _asked(plan: Plan, *, alone: bool) -> Iterator[str]:
+    """Say what is asked, and what comes of it."""
+    if not alone:
+        yield f"question  {plan.request.question}"
+    yield from _reduced(plan)
+    yield from _held(plan)
+    yield from _grouped(plan)
+    yield f"answer    {plan.answer}"
+    yield from _results(plan)
+
+
 def _reduced(plan: Plan) -> Iterator[str]:
     """Say what is made of how much."""
     layout = plan.layout
@@ -98,18 +106,17 @@ def _reduced(plan: Plan) -> Iterator[str]:
     if plan.choosers:
         names = ", ".join(one.name for one in plan.choosers)
         yield f"reads     1: for {names} a block keeps all elements of its outputs"
-    if plan.reads > 1:
-        several = [one.name for one in plan.bound.statistics if one.monoid.reads > 1]
+    several = [one.name for one in plan.bound.statistics if one.monoid.reads > 1]
+    if several:
         yield (
-            f"reads     {plan.reads} at most, for {', '.join(several)}: "
-            f"{size_text(plan.reads * plan.nbytes)} in all"
+            f"reads     {plan.own_reads} at most, for {', '.join(several)}: "
+            f"{size_text(plan.own_reads * plan.nbytes)} in all"
         )
 
 
 def _cut(plan: Plan) -> Iterator[str]:
-    """Say what may be expected of the answer, and into what the work is cut."""
+    """Say into what the work is cut."""
     absent = f"; nothing is stored of {plan.absent:,}" if plan.absent else ""
-    yield f"answer    {plan.answer}"
     yield f"leaves    {plan.layout.leaves:,} of at most {size_text(plan.leaf_bytes)}{absent}"
 
 

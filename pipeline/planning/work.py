@@ -16,7 +16,7 @@ from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.fold import Run
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.group_keys import Keys, PackedKeys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Inputs, Layout
 from chunkfold.planning.missing_chunks import ListingTerms
@@ -34,12 +34,33 @@ class Constants(NamedTuple):
 
     keys: Keys | None = None
     held: tuple[HeldInput, ...] = ()
+    beside: tuple[Constants, ...] = ()
+    """Of other questions that the same read answers."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of all that."""
         keys = 0 if self.keys is None else self.keys.nbytes
-        return keys + sum(one.values.nbytes for one in self.held)
+        others = sum(one.nbytes for one in self.beside)
+        return keys + sum(one.values.nbytes for one in self.held) + others
+
+    def packed(self) -> PackedConstants:
+        """Return what travels for it."""
+        keys = None if self.keys is None else self.keys.packed()
+        return PackedConstants(keys, self.held, tuple(one.packed() for one in self.beside))
+
+
+class PackedConstants(NamedTuple):
+    """Constants as they travel: keys are packed."""
+
+    keys: PackedKeys | None
+    held: tuple[HeldInput, ...]
+    beside: tuple[PackedConstants, ...]
+
+    def unpacked(self) -> Constants:
+        """Return what was packed."""
+        keys = None if self.keys is None else self.keys.unpacked()
+        return Constants(keys, self.held, tuple(one.unpacked() for one in self.beside))
 
 
 @dataclass(frozen=True)
@@ -116,6 +137,8 @@ class Work:
     """Dask's, which make chunks of the sources; they do not travel."""
     finishing: TileFinishing | None = None
     """How tiles are finished where they are whole, if results leave one by one."""
+    beside: tuple[Work, ...] = ()
+    """Of other questions that are answered by what is read: they have the same leaves."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -155,7 +178,8 @@ class Work:
     def fills_implicitly(self) -> bool:
         """Whether of what is not stored it is enough to know how many elements it has."""
         # Elements that are alike may be weighed unlike, and those that are kept are all brought.
-        if self.held or self.choosers:
+        # Leaves that are not read would be missed by other questions.
+        if self.held or self.choosers or self.beside:
             return False
         accumulator = self.accumulator
         # Of each group the first would have to be given to what reads indices.
@@ -164,16 +188,20 @@ class Work:
     @property
     def constants(self) -> Constants:
         """What is the same for all blocks, and may be large."""
-        return Constants(self.keys, self.held)
+        return Constants(self.keys, self.held, tuple(one.constants for one in self.beside))
 
     def with_constants(self, constants: Constants) -> Work:
         """Return it with these."""
-        return replace(self, keys=constants.keys, held=constants.held)
+        each = constants.beside or (Constants(),) * len(self.beside)
+        beside = (one.with_constants(own) for one, own in zip(self.beside, each, strict=True))
+        return replace(self, keys=constants.keys, held=constants.held, beside=tuple(beside))
 
     def common(self, brings: Brings = to_workers) -> Work:
         """Return what all blocks have: nothing of sources that these bring."""
-        sources = (one.parted(()) if brings(one) else one for one in self.sources)
-        return replace(self, sources=tuple(sources), tasks=None)
+        return replace(
+            self._reading([one.parted(()) if brings(one) else one for one in self.sources]),
+            tasks=None,
+        )
 
     def data_of(self, block: Block, brings: Brings = to_workers) -> BlockData | None:
         """Return what a block brings; None if that is nothing."""
@@ -186,7 +214,12 @@ class Work:
 
     def with_sources(self, sources: Mapping[int, Source]) -> Work:
         """Return it with sources that a block brought, by their numbers."""
-        return replace(self, sources=tuple(sources.get(n, s) for n, s in enumerate(self.sources)))
+        return self._reading([sources.get(n, s) for n, s in enumerate(self.sources)])
+
+    def _reading(self, sources: Sequence[Source]) -> Work:
+        """Return it with other sources, for every question."""
+        beside = tuple(replace(one, sources=tuple(sources)) for one in self.beside)
+        return replace(self, sources=tuple(sources), beside=beside)
 
     def outputs_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the extents of accumulators of some outputs: groups come first."""
@@ -229,6 +262,10 @@ class Work:
             plan.choosers,
             tasks,
             TileFinishing.of(plan) if plan.request.streams else None,
+            tuple(
+                cls._of(f"{run}-{number}", one, sources, None)
+                for number, one in enumerate(plan.beside, 1)
+            ),
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

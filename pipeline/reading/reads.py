@@ -45,6 +45,8 @@ class Read:
     """Where keys are, where elements have some: to the kernels, and among those of the run."""
     kept: tuple[Box, list[Run]] | None = None
     """Where elements are that are all kept, to the kernels, and in which rows of the tile."""
+    leaf: tuple[int, int] = (0, 0)
+    """Of which tile it is, and of which part."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def reads_of(
     layout, found = work.layout, itertools.count()
     cut_axes = _cut_axes(work, window)
     indexed = work.accumulator.uses_index
-    placed = indexed or work.keys or work.held or work.choosers
+    placed = indexed or work.keys or work.held or work.choosers or work.beside
     whole_run = window.outputs == 1 and not placed
     in_turn = whole_run and all_in_turn(work)
     for part in window.parts:
@@ -172,6 +174,7 @@ def reads_of(
                     in_turn=in_turn,
                     keyed=_keyed(work, pieces, within),
                     kept=work.kept_box(pieces, within),
+                    leaf=(window.tile, part.number),
                 )
 
 

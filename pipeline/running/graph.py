@@ -64,6 +64,11 @@ def lazily(
             "on_bad_chunk is 'skip', but with compute=False nobody would hear what was left out: "
             "leave one of them out"
         )
+    if request.questions:
+        raise PlanError(
+            "several questions are answered by one read of a run, not of a graph: leave "
+            "compute=False out, or ask them one by one"
+        )
     chosen = check_terms(client, request.sources)
     resources: Mapping[str, int] = {}
     if chosen is None:  # a plan is made where there is no device, too
@@ -156,8 +161,7 @@ class Graph:
         held: TaskRef | None = None
         if constants.nbytes:
             held, work = TaskRef((name, "constants")), work.with_constants(Constants())
-            packed = None if constants.keys is None else constants.keys.packed()
-            layer[held.key] = Task(held.key, constants_task, packed, constants.held)
+            layer[held.key] = Task(held.key, constants_task, constants.packed())
         layer[common] = DataNode(common, work.common(to_a_graph))
         left: dict[Run, list[Key]] = {tiles: [] for tiles in self.plan.runs}
         for block in self.plan.blocks:

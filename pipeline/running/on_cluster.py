@@ -122,12 +122,12 @@ class OnCluster:
         self._constants = None
         if work.constants.nbytes > sending.WITHIN_BYTES:
             self._work = self._work.with_constants(Constants())
-            keys = None if work.keys is None else work.keys.packed()
             # A task, not data that is scattered: Dask makes it again where a worker is lost. Dask
             # need not warn of its size: it is bounded.
             with dask.config.set({_LARGE: 1 << 40}):
                 name = f"constants-{work.run}"
-                self._constants = self.submit(_ignored, name, constants_task, keys, work.held)
+                packed = work.constants.packed()
+                self._constants = self.submit(_ignored, name, constants_task, packed)
 
     def fold(self, block: Block, attempt: int, done: Done) -> object:
         """Submit a block."""

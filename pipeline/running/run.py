@@ -8,30 +8,32 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from chunkfold.bad_chunks import Skipped
-from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
+from chunkfold.errors import ChunkError, LawsWarning, MissingWarning, PlanError
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending, further_plan
-from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
-from chunkfold.results.of_xarray import OfXarray
-from chunkfold.results.result import Result
-from chunkfold.results.results import Results, in_order
+from chunkfold.results.results import Results
+from chunkfold.running.answers import (
+    Answer,
+    answer_of,
+    outputs_of_nothing,
+    whole_of_first,
+    whole_of_tiles,
+)
 from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
 from chunkfold.running.streaming import Sink, Streaming
 from chunkfold.settings import wait_seconds
 from chunkfold.stores.requests import Requests
-from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import (
     Attempts,
@@ -69,10 +71,11 @@ class Run:
         self._cancelled = threading.Event()
         self._ended = threading.Event()
         self._error: BaseException | None = None
-        self._values: Mapping[str, Any] = {}
+        self._found: dict[str, Answer] = {}
+        """By question, what reads have found so far."""
+        self._answers: Mapping[str, Answer] = {}
         self._summary: Mapping[str, Any] = {}
         self._summing = itertools.count()
-        self._nan: dict[str, bool | None] = {}
         self._seconds = 0.0
         self._sink, self._streaming = sink, cast("Streaming | None", None)
         threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
@@ -90,13 +93,12 @@ class Run:
             Whatever ended the run.
         """
         self._wait(timeout)
-        found = self._results
-        if isinstance(found.labels, OfXarray):
-            return self._only({op: found.labels.as_held(one) for op, one in found.items()})
-        return self._only(self._values if self.plan.grouping is None else found)
+        return self._each(lambda answer: answer.given)
 
-    def labelled(self, timeout: float | None = None) -> Result | Results:
+    def labelled(self, timeout: float | None = None) -> Any:
         """Wait for the result, and return it with its labels; several by op; otherwise as `result`.
+
+        Of several questions a mapping of that by their names.
 
         Raises
         ------
@@ -106,10 +108,13 @@ class Run:
             Whatever ended the run.
         """
         self._wait(timeout)
-        return cast("Result | Results", self._only(self._results))
+        return self._each(lambda answer: answer.labelled)
 
-    def _only(self, results: Mapping[str, Any]) -> Any:
-        return next(iter(results.values())) if self.plan.options.single else results
+    def _each(self, of: Callable[[Answer], Any]) -> Any:
+        """Return something of the one answer; or of each, by the name of its question."""
+        if not self.plan.request.questions:
+            return of(self._answers[""])
+        return {name: of(answer) for name, answer in self._answers.items()}
 
     def _wait(self, timeout: float | None) -> None:
         try:
@@ -132,18 +137,34 @@ class Run:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """Results by name; empty until they are there."""
-        return self._values
+        """Results by name, of several questions as "question/op"; empty until all are there."""
+        return {
+            f"{name}/{op}" if name else op: value
+            for name, answer in self._answers.items()
+            for op, value in answer.values.items()
+        }
+
+    @property
+    def answers(self) -> Mapping[str, Answer]:
+        """Results of each question, by its name; "" if it is one. Waits as `result` does."""
+        self._wait(None)
+        return self._answers
 
     @property
     def results(self) -> Results:
-        """Results by name, with their labels; waits for them as `result` does."""
-        self._wait(None)
-        return self._results
+        """Results by name, with their labels; waits as `result` does.
 
-    @cached_property
-    def _results(self) -> Results:
-        return Results(self.plan, self._values)
+        Raises
+        ------
+        PlanError
+            If there are several questions: `answers` has the results of each.
+        """
+        if self.plan.request.questions:
+            raise PlanError(
+                "results are of one question, and there are several: "
+                f"{', '.join(self.plan.request.questions)}; answers has each"
+            )
+        return self.answers[""].results
 
     @property
     def summary(self) -> Mapping[str, Any]:
@@ -200,7 +221,12 @@ class Run:
                 f"{self.requests.longest_wait_s:.0f} s at most (Retry-After), and was"
             )
         for why, since in ((True, "since elements are"), (None, "perhaps since elements are")):
-            names = ", ".join(name for name, of_nan in self._nan.items() if of_nan is why)
+            names = ", ".join(
+                f"{op} of {name}" if name else op
+                for name, answer in self._answers.items()
+                for op, of_nan in answer.nan.items()
+                if of_nan is why
+            )
             if names:
                 yield f"there is NaN in {names}, {since}: {flag} takes those for absent"
 
@@ -222,14 +248,13 @@ class Run:
     def _carry_out(self) -> None:
         began = time.monotonic()
         try:
-            plan, run = self.plan, self.id
-            found, pending = self._read(plan, run)
-            while pending:
-                plan, run = further_plan(plan, pending), f"{self.id}-{len(self._engines)}"
+            waiting = self._read(self.plan, self.id)
+            while waiting:
+                plan, run = further_plan(waiting), f"{self.id}-{len(self._engines)}"
                 self._backend.listen(run)
-                more, pending = self._read(plan, run)
-                found |= more
-            self._values = {name: found[name] for name in self.plan.ops if name in found}
+                waiting = self._read(plan, run)
+            names = self.plan.request.questions or [""]
+            self._answers = {name: self._found[name] for name in names}
         except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
             self._error = error
             _let_go(error)
@@ -244,8 +269,8 @@ class Run:
             finally:
                 self._ended.set()
 
-    def _read(self, plan: Plan, run: str) -> tuple[dict[str, Any], Pending]:
-        """Read the data once; return results, and what needs another read."""
+    def _read(self, plan: Plan, run: str) -> list[tuple[Plan, Pending]]:
+        """Read the data once; keep results, and return what needs another read."""
         devices = told_apart(self._devices)
         self._emit(RunStarted(run, plan.name, plan.ops, len(plan.blocks), plan.nbytes, devices))
         work = Work.of(run, plan)
@@ -262,10 +287,28 @@ class Run:
         self._report = report if len(self._engines) == 1 else read_again(self._report, report)
         if plan is self.plan:
             self._warn()
-        if streaming is None:
-            return self._results_of(plan, _whole(plan, roots))
-        self._summary = self._summarised([folded for _, folded in roots])
-        return self._streamed(streaming), []
+        if streaming is not None:
+            self._summary = self._summarised([folded for _, folded in roots])
+            self._found[""] = self._streamed(streaming)
+            return []
+        wholes = [whole_of_first(plan, roots)]
+        self._refuse_outputs_of_nothing(outputs_of_nothing(wholes[0]))
+        if plan.beside:
+            left = [Folded((), Report(0, {}), beside=folded.beside) for _, folded in roots]
+            wholes += map(whole_of_tiles, plan.beside, self._together(left).beside)
+        return self._answered(plan, wholes)
+
+    def _answered(self, plan: Plan, wholes: Sequence[Partial]) -> list[tuple[Plan, Pending]]:
+        """Keep the results of each question that was read for; return what needs another read."""
+        further = []
+        for one, whole in zip(plan.together, wholes, strict=True):
+            name = one.request.question
+            before = self._found.get(name)
+            answer, pending = answer_of(before.plan if before else one, one, whole)
+            self._found[name] = before.with_more(answer) if before else answer
+            if pending:
+                further.append((one, pending))
+        return further
 
     def _warn(self) -> None:
         """Say what was found out about laws, and about chunks."""
@@ -286,12 +329,11 @@ class Run:
                 )
                 warnings.warn(message, LawsWarning, stacklevel=1)
 
-    def _streamed(self, streaming: Streaming) -> dict[str, Any]:
+    def _streamed(self, streaming: Streaming) -> Answer:
         """Wait until all results have left; return what stands for them."""
         values = streaming.end()
-        self._nan = streaming.nan
         self._refuse_outputs_of_nothing(streaming.nothing)
-        return dict(values)
+        return Answer(self.plan, dict(values), streaming.nan)
 
     def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
         """Finish what is known of all outputs together."""
@@ -299,14 +341,18 @@ class Run:
         parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
         if not asked or not parts:
             return {}
+        layout, (partial,) = self.plan.layout, self._together(parts).partials
+        axes = tuple(range(len(layout.shape)))
+        each = (one for one in self.plan.bound.statistics if one.name in asked)
+        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in each}
+
+    def _together(self, parts: Sequence[Folded]) -> Folded:
+        """Combine what was left of runs of tiles."""
         while len(parts) > 1:
             parts = [
                 self._combined(parts[n : n + _TOGETHER]) for n in range(0, len(parts), _TOGETHER)
             ]
-        layout, (partial,) = self.plan.layout, parts[0].partials
-        axes = tuple(range(len(layout.shape)))
-        each = (one for one in self.plan.bound.statistics if one.name in asked)
-        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in each}
+        return parts[0]
 
     def _combined(self, parts: Sequence[Folded]) -> Folded:
         """Combine partials where combines run, and wait for what comes of it."""
@@ -319,24 +365,6 @@ class Run:
             raise outcome
         return self._backend.gather(outcome)
 
-    def _results_of(self, plan: Plan, whole: Partial) -> tuple[dict[str, Any], Pending]:
-        """Finish all outputs at once, but for what needs another read."""
-        finishing = Finishing.of(plan)
-        everything, layout = finishing.all_outputs, plan.layout
-        self._refuse_outputs_of_nothing(int(np.sum(whole.count == 0)))
-        results, pending = {}, []
-        for statistic in plan.bound.statistics:
-            more = statistic.further(whole, layout.by_window, layout.reduced_by_window)
-            if more is not None:
-                pending.append((statistic.monoid, more))
-                continue
-            done = finishing.finished(statistic, whole)
-            grouped = plan.grouping is not None
-            self._nan[statistic.name] = since_elements_are(statistic, whole, done, grouped=grouped)
-            result = in_order(self.plan, finishing.shaped(done, everything))
-            results[statistic.name] = result[()] if result.ndim == 0 else result
-        return results, pending
-
     def _refuse_outputs_of_nothing(self, nothing: int) -> None:
         """Refuse results that have no value since all of their chunks were left out."""
         if self.plan.grouping is not None:  # accumulators of groups count their own
@@ -348,17 +376,6 @@ class Run:
                 f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "
                 f"every chunk of theirs was skipped ({next(iter(self.skipped))})"
             )
-
-
-def _whole(plan: Plan, roots: list[tuple[tuple[int, int], Folded]]) -> Partial:
-    """Put every root where it belongs among the outputs."""
-    finishing = Finishing.of(plan)
-    tiles = (
-        (first + offset, partial)
-        for (first, _), folded in roots
-        for offset, partial in enumerate(folded.partials)
-    )
-    return finishing.whole(finishing.all_outputs, tiles)
 
 
 def _let_go(error: BaseException | None) -> None:

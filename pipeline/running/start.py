@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
@@ -57,8 +58,8 @@ def start(
         workers = backend.workers()
         plan = replace(planned(workers.terms), device=workers.devices[0])
         if plan.options.variant is not None:  # that workers would refuse, each by itself
-            for device in workers.devices:
-                forced(device, plan.accumulator, plan.options.variant)
+            for device, one in itertools.product(workers.devices, plan.together):
+                forced(device, one.accumulator, plan.options.variant)
         return Run(run, plan, backend, workers.devices, on_event, sink)
     except BaseException:
         backend.stop()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from chunkfold.kernels import Combiner, Partial, Tuning
@@ -34,6 +36,8 @@ class Folded:
     report: Report
     tiles: tuple[FinishedTile, ...] = ()
     """Those that are finished, if they are."""
+    beside: tuple[Mapping[int, Partial], ...] = ()
+    """For each further question partials of those of its tiles that were met, by their numbers."""
 
 
 def fold_block(
@@ -63,12 +67,20 @@ def fold_block(
         began, since = time.time(), time.monotonic()
         work = work.with_sources(bring())
         brought = time.monotonic()
-        laws = try_on_data(owned, work, block)
+        laws = {
+            name: moved
+            for one in (work, *work.beside)
+            for name, moved in try_on_data(owned, replace(one, layout=work.layout), block).items()
+        }
         stream = Stream(owned, work, block, watch)
         try:
             tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
             prepared = time.monotonic() - brought
             partials, tiles = _folded(stream, work, block)
+            beside = tuple(
+                other.finish(partial(_folded_again, stream, one))
+                for other, one in zip(stream.beside, work.beside, strict=True)
+            )
         finally:
             stream.close()
     totals = stream.totals
@@ -104,7 +116,7 @@ def fold_block(
     report = Report(
         totals.elements, {owned.device.identity: entry}, totals.skipped, laws, requests, missed
     )
-    return Folded(partials, merge([report]), tiles)  # merge bounds what was skipped
+    return Folded(partials, merge([report]), tiles, beside)  # merge bounds what was skipped
 
 
 def _folded(
@@ -115,13 +127,28 @@ def _folded(
     if work.finishing is None or not whole:
         return tuple(tile_partials(stream)), ()
     tiles, of_all = list[FinishedTile](), list[Partial]()
-    for tile, partial in enumerate(tile_partials(stream), block.tiles[0]):
+    for tile, found in enumerate(tile_partials(stream), block.tiles[0]):
         shape = work.layout.tile_shape(tile)
-        done, left = work.finishing.finished(tile, shape, partial, stream.combine)
+        done, left = work.finishing.finished(tile, shape, found, stream.combine)
         tiles.append(done)
         of_all += [] if left is None else [left]
     accumulator = work.finishing.accumulator
     return (stream.combine(accumulator, of_all),) if of_all else (), tuple(tiles)
+
+
+def _folded_again(stream: Stream, work: Work, tile: int, parts: Sequence[int]) -> Partial:
+    """Fold parts of a tile of another question by themselves."""
+    found, first = list[Partial](), stream.work.layout
+    for part in parts:
+        leaf = first.tile_and_part(work.layout.numbers(tile, part))
+        alone = Stream(
+            stream.owned, work, stream.block.of_leaf(leaf, (tile, part)), stream.totals.watch
+        )
+        try:
+            found += tile_partials(alone)
+        finally:
+            alone.close()
+    return stream.combine(work.accumulator, found)
 
 
 def _reported(owned: WorkerDevice, worker: str, tuning: Tuning, **counted: Any) -> DeviceReport:
@@ -135,7 +162,24 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     combiner = Combiner(owned.opened, work.accumulator, tuning)
     tiles = zip(*(part.partials for part in parts), strict=True)
     partials = tuple(combiner.combine(tile) for tile in tiles)
+    beside = tuple(
+        _combined_beside(owned, one, [part.beside[n] for part in parts])
+        for n, one in enumerate(work.beside)
+    )
     profile = combiner.profile()
     own = _reported(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
-    return Folded(partials, report)
+    return Folded(partials, report, beside=beside)
+
+
+def _combined_beside(
+    owned: WorkerDevice, work: Work, parts: Sequence[Mapping[int, Partial]]
+) -> Mapping[int, Partial]:
+    """Combine partials of the same tile."""
+    combiner = Combiner(
+        owned.opened, work.accumulator, owned.tuning(work.accumulator, work.variant)
+    )
+    tiles = dict.fromkeys(itertools.chain.from_iterable(parts))
+    return {
+        tile: combiner.combine([part[tile] for part in parts if tile in part]) for tile in tiles
+    }

@@ -21,10 +21,12 @@ from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.planning.group_keys import DeviceKeys
 from chunkfold.planning.keeping import depth_of
 from chunkfold.planning.memory import ring_slots
+from chunkfold.planning.together import OPEN_BYTES
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging
 from chunkfold.reading.reads import Read, Window, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
+from chunkfold.worker.beside import Beside, Combine
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -57,10 +59,17 @@ class Ring:
         buffer_bytes: int,
         turn: int,
         windows: Iterable[Window],
+        combine: Combine,
     ) -> None:
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
+        room = OPEN_BYTES // max(1, len(work.beside))
+        self.beside = [
+            Beside(owned, one, work.layout, self._queue, totals, combine, room)
+            for one in work.beside
+        ]
+        """What answers other questions of what is read."""
         self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
         self._held = [one.upload(owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
@@ -223,6 +232,9 @@ class Ring:
         for one in kept:
             assert read.kept is not None
             event = one.add(inputs, *read.kept, wait_for=uploads)
+        if counts:
+            for other in self.beside:
+                event = other.add([one.buffer for one in ready], read, uploads) or event
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)

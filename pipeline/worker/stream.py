@@ -13,6 +13,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import Window, kernels_of, shares_of
 from chunkfold.stores.requests import flight
+from chunkfold.worker.beside import Beside
 from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.ring import Ring
 from chunkfold.worker.totals import Totals
@@ -48,7 +49,7 @@ class Stream:
             for window in share.windows
             if not self._per_thread.suit(work.accumulator, window)
         )
-        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows)
+        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows, self.combine)
 
     def fold(self, accumulator: Accumulator, window: Window) -> Partial:
         """Read a window and fold it into an accumulator: the work's, or another form of it.
@@ -79,6 +80,11 @@ class Stream:
         combined = combiner.combine(partials)
         self.totals.launched(combiner.profile())
         return combined
+
+    @property
+    def beside(self) -> Sequence[Beside]:
+        """What answers other questions of what is read."""
+        return self._ring.beside
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""

@@ -16,9 +16,7 @@ from distributed.worker import thread_state  # type: ignore[attr-defined] # as g
 
 from chunkfold.events import reporter, to_message
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.group_keys import PackedKeys
-from chunkfold.planning.held_inputs import HeldInput
-from chunkfold.planning.work import BlockData, Constants, Work
+from chunkfold.planning.work import BlockData, Constants, PackedConstants, Work
 from chunkfold.worker.computing import Told, sources_in
 from chunkfold.worker.fold_block import Folded, combine, fold_block
 from chunkfold.worker.watch import Watch
@@ -51,9 +49,9 @@ def _place(stack: traceback.StackSummary) -> str:
     return ", in ".join(f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls)
 
 
-def constants_task(keys: PackedKeys | None, held: tuple[HeldInput, ...]) -> Constants:
+def constants_task(packed: PackedConstants) -> Constants:
     """Unpack what all blocks of a run read. Runs on workers."""
-    return Constants(None if keys is None else keys.unpacked(), held)
+    return packed.unpacked()
 
 
 def block_task(

@@ -1,0 +1,143 @@
+"""Fold what a block reads into the accumulators of further questions, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyopencl as cl
+
+from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial
+from chunkfold.kernels.accumulator.sums import any_lost
+from chunkfold.kernels.fold.launch import Input
+from chunkfold.planning.group_keys import DeviceKeys
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.work import Work
+from chunkfold.reading.reads import Read, kernels_of, whole_window
+from chunkfold.worker.totals import Totals
+from chunkfold.worker.worker_device import WorkerDevice
+
+Combine = Callable[[Accumulator, Sequence[Partial]], Partial]
+
+
+@dataclass
+class _Tile:
+    """Some outputs of a question, and what was folded into them."""
+
+    fold: Fold | KeyedFold | None
+    """What is on the device; None: nothing now."""
+    nbytes: int
+    """That accumulators on the device take."""
+    parts: list[int]
+    """Which leaves were folded."""
+    partial: Partial | None = None
+    """What was read back."""
+
+
+class Beside:
+    """The accumulators of one question, tile by tile, of those that a block's leaves are in.
+
+    Leaves come in the order in which another question's tiles have them. So accumulators of several
+    tiles stay on the device; when they are too many, those that were used least lately are read
+    back, and combined with what comes later.
+
+    Parameters
+    ----------
+    work
+        The question's.
+    first
+        The layout of the question that leaves are read for.
+    room
+        Bytes of accumulators on the device, beside those of a tile.
+    """
+
+    def __init__(
+        self,
+        owned: WorkerDevice,
+        work: Work,
+        first: Layout,
+        queue: cl.CommandQueue,
+        totals: Totals,
+        combine: Combine,
+        room: int,
+    ) -> None:
+        self._owned, self._work, self._first = owned, work, first
+        self._queue, self._totals, self._combine = queue, totals, combine
+        self._room = room
+        self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
+        self._held = [one.upload(owned.opened) for one in work.held]
+        self._tiles: dict[int, _Tile] = {}
+        """By their numbers, those used last behind the others."""
+
+    def add(
+        self, inputs: Sequence[Input], read: Read, wait_for: Sequence[cl.Event]
+    ) -> cl.Event | None:
+        """Enqueue the fold of a whole leaf; return its event (None if it is empty)."""
+        layout = self._work.layout
+        number, part = layout.tile_and_part(self._first.numbers(*read.leaf))
+        tile = self._open(number)
+        tile.parts.append(part)
+        pieces = layout.leaf(number, part)
+        within = tuple(slice(0, piece.length) for piece in pieces)
+        given = [*inputs, *self._held]
+        if isinstance(tile.fold, KeyedFold):
+            assert self._keys is not None
+            assert self._work.keys is not None
+            keys = self._keys.at(self._work.keys.place(pieces, within))
+            return tile.fold.add(given, keys, self._work.keyed_box(pieces, within), wait_for)
+        assert tile.fold is not None
+        return tile.fold.add(given, self._work.box(pieces, within), wait_for)
+
+    def finish(self, again: Callable[[int, Sequence[int]], Partial]) -> Mapping[int, Partial]:
+        """Return the partial of each tile.
+
+        Exact sums that expansions have lost are folded `again`: some parts of a tile.
+        """
+        done = {}
+        for number, tile in self._tiles.items():
+            self._read_back(tile)
+            assert tile.partial is not None
+            lost = any_lost(self._work.accumulator, tile.partial).any()
+            done[number] = again(number, sorted(tile.parts)) if lost else tile.partial
+        self._tiles.clear()
+        return done
+
+    def _open(self, number: int) -> _Tile:
+        """Return a tile that has accumulators on the device."""
+        tile = self._tiles.pop(number, None) or _Tile(None, 0, [])
+        if tile.fold is None:
+            tile.fold, tile.nbytes = self._begun(number)
+            taken = 0
+            for other in reversed(self._tiles.values()):
+                taken += other.nbytes
+                if taken > self._room:
+                    self._read_back(other)
+        self._tiles[number] = tile
+        return tile
+
+    def _begun(self, number: int) -> tuple[Fold | KeyedFold, int]:
+        """Return what folds into a tile's outputs, and what bytes that takes."""
+        work, opened = self._work, self._owned.opened
+        window = whole_window(work, number, ())
+        kernels = kernels_of(work, window, work.leaf_bytes)
+        tuning = self._owned.tuning(work.accumulator, work.variant, kernels)
+        outputs = math.prod(window.shape)
+        nbytes = work.groups * outputs * work.accumulator.nbytes
+        if work.keys is None:
+            fold = Fold(opened, work.accumulator, tuning, outputs, self._queue)
+            return fold, fold.splits * nbytes
+        return (
+            KeyedFold(opened, work.accumulator, tuning, work.groups, outputs, self._queue),
+            nbytes,
+        )
+
+    def _read_back(self, tile: _Tile) -> None:
+        """Take a tile's accumulators off the device."""
+        if tile.fold is None:
+            return
+        found = tile.fold.finish()
+        self._totals.launched(tile.fold.profile())
+        tile.fold, tile.nbytes = None, 0
+        both = [found] if tile.partial is None else [tile.partial, found]
+        tile.partial = self._combine(self._work.accumulator, both)

@@ -1,0 +1,219 @@
+"""Several questions in one read: each has the bits that it has alone, and chunks are read once."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from distributed import Client
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chunkfold as cf
+from chunkfold.errors import PlanError
+from chunkfold.events import BlockProgress, Event, RunStarted
+from chunkfold.planning import blocks, planner, together
+from chunkfold.planning.questions import Question
+from tests.conftest import DEVICES
+
+pytestmark = pytest.mark.unoptimised
+SHAPE, CHUNKS = (12, 9, 10), (5, 4, 6)
+RNG = np.random.default_rng(0)
+WIDE = (RNG.normal(size=SHAPE) * 10.0 ** RNG.integers(-30, 30, SHAPE)).astype("f4")
+"""Sums of these are more than expansions hold."""
+NARROW = RNG.normal(size=SHAPE).astype("f4")
+MONTHS, ZONES = np.arange(12) // 3, RNG.integers(-1, 4, SHAPE[1:])
+ASKED: Mapping[str, Question] = {
+    "mean": cf.ask("mean", axis=0),
+    "weighted": cf.ask(["mean", "std"], axis=0, weights=RNG.random((12, 1, 1))),
+    "whole": cf.ask(["sum", "max", "argmax"]),
+    "of times": cf.ask("sum", axis=(1, 2)),
+    "kept": cf.ask("min", axis=1, keepdims=True),
+    "by month": cf.ask("mean", axis=0, by=MONTHS),
+    "zones": cf.ask(["sum", "count"], axis=(1, 2), by=ZONES),
+    "above": cf.ask("count_nonzero", axis=2, where="x > 0"),
+    "histogram": cf.ask(cf.histogram([-1.0, 0.0, 1.0])),
+}
+MEDIANS = {"median": cf.ask("median", axis=0), "of all": cf.ask(["median", "mean"])}
+
+
+@pytest.fixture(autouse=True)
+def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "LEAF_BYTES", 512)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1024, 2048))
+    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+
+
+def alone(source: Any, question: Question, **common: Any) -> Any:
+    return cf.reduce(source, question.op, **{**common, **question.given})
+
+
+def same(found: Any, want: Any) -> None:
+    """See that results are equal, bit for bit, and of the same types."""
+    assert type(found) is type(want)
+    if isinstance(want, Mapping):
+        assert list(found) == list(want)
+        for name in want:
+            same(found[name], want[name])
+        return
+    assert np.asarray(found).dtype == np.asarray(want).dtype
+    assert np.asarray(found).tobytes() == np.asarray(want).tobytes()
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    made = cf.LocalOpenCLCluster(DEVICES[0].spec, workers_per_device=2, dashboard_address=None)
+    with made as cluster, Client(cluster, set_as_default=False) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("stores")
+    for name, values in {"narrow": NARROW, "wide": WIDE}.items():
+        made = zarr.create_array(path / name, shape=SHAPE, chunks=CHUNKS, dtype="f4", fill_value=2)
+        made[:10] = values[:10]  # of the last two chunks along the first axis half is fill
+        made[10:, :4, :6] = values[10:, :4, :6]
+    return path
+
+
+@pytest.mark.parametrize("name", ["narrow", "wide"])
+@settings(max_examples=8)
+@given(asked=st.lists(st.sampled_from([*ASKED]), min_size=2, max_size=4, unique=True))
+def test_each_has_the_bits_that_it_has_alone(name: str, asked: list[str], stores: Path):
+    questions = {one: ASKED[one] for one in asked}
+    found = cf.reduce(stores / name, questions)
+    assert list(found) == asked
+    for one, question in questions.items():
+        same(found[one], alone(stores / name, question))
+
+
+def test_chunks_are_read_once_for_all_and_again_for_those_that_need_it(stores: Path):
+    events: list[Event] = []
+    asked = {"mean": ASKED["mean"], **MEDIANS, "by month": ASKED["by month"]}
+    common = {"selection": (slice(None), slice(3, 5), slice(5, 8))}
+    found = cf.submit(stores / "narrow", asked, on_event=events.append, **common)
+    whole = found.result()
+    reads = [event for event in events if isinstance(event, RunStarted)]
+    assert len(reads) == found.plan.reads == 2  # the second for the last digits of both medians
+    assert sum(entry.nbytes for entry in found.profile.values()) == 2 * found.plan.nbytes
+    for name, question in asked.items():
+        same(whole[name], alone(stores / "narrow", question, **common))
+
+
+def test_accumulators_that_are_too_many_leave_the_device_and_come_back(
+    stores: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(together, "OPEN_BYTES", 0)
+    monkeypatch.setattr("chunkfold.worker.ring.OPEN_BYTES", 0)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", (1 << 20, 1 << 20))
+    asked = {name: ASKED[name] for name in ("mean", "of times", "zones", "kept")}
+    found = cf.reduce(stores / "wide", asked)
+    for name, question in asked.items():
+        same(found[name], alone(stores / "wide", question))
+
+
+def test_what_is_read_is_said_once_and_the_rest_by_each():
+    questions = {"all": cf.ask("sum"), "rows": cf.ask("sum", axis=(1, 2), skipna=False)}
+    holes = np.where(NARROW > 1, np.nan, NARROW).astype("f8")
+    common = {"selection": (slice(None, None, -2), [7, 1, 3]), "skipna": True}
+    found = cf.reduce(holes, questions, **common)
+    for name, question in questions.items():
+        same(found[name], alone(holes, question, **common))
+    assert np.isnan(found["rows"]).any()
+
+
+def test_positions_of_one_keep_the_order_of_all():
+    values = RNG.integers(0, 4, SHAPE)  # equal ones: the first counts
+    questions = {"sum": cf.ask("sum", axis=1), "where": cf.ask("argmax", axis=0)}
+    selection = (slice(None, None, -1), slice(None, None, -2))
+    found = cf.reduce(values, questions, selection=selection)
+    for name, question in questions.items():
+        same(found[name], alone(values, question, selection=selection))
+
+
+def test_results_are_labelled_as_they_are_alone():
+    array = xr.DataArray(
+        NARROW, dims=("time", "y", "x"), coords={"time": np.arange(12)}, attrs={"units": "K"}
+    )
+    questions = {
+        "map": cf.ask("mean", axis="time"),
+        "months": cf.ask("sum", by=MONTHS, axis="time"),
+    }
+    run = cf.submit(array, questions)
+    found = run.result()
+    xr.testing.assert_identical(found["map"], alone(array, questions["map"]))
+    assert found["months"].dims == alone(array, questions["months"]).dims
+    assert set(run.labelled()) == set(questions)
+    assert list(run.values) == ["map/mean", "months/sum"]
+    with pytest.raises(PlanError, match="map, months"):
+        _ = run.results
+
+
+def test_a_plan_says_what_each_is_and_travels(stores: Path):
+    plan = cf.plan(stores / "narrow", ASKED)
+    told = str(plan)
+    for name in ASKED:
+        assert f"question  {name}\n" in told
+    assert told.count("leaves ") == told.count("memory ") == 1
+    same(cf.reduce(pickle.loads(pickle.dumps(plan))), cf.reduce(plan))
+
+
+def test_the_memory_of_all_of_them_counts(stores: Path):
+    one = cf.plan(stores / "narrow", "mean", axis=0)
+    both = cf.plan(stores / "narrow", {"a": cf.ask("mean", axis=0), "b": cf.ask("mean", axis=0)})
+    assert both.memory.accumulators > one.memory.accumulators
+    with pytest.raises(PlanError, match="a worker needs"):
+        cf.plan(stores / "narrow", {"a": cf.ask("mean", axis=0), "b": cf.ask()}, memory="1 MiB")
+
+
+@pytest.mark.parametrize(
+    ("questions", "common", "said"),
+    [
+        ({}, {}, "no question is asked"),
+        ({"a": "mean"}, {}, r"'a' is no question, but str: ask one, as in \{'a': chunkfold.ask"),
+        ({"a/b": cf.ask()}, {}, "a question is called 'a/b'"),
+        ({3: cf.ask()}, {}, "a question is called 3"),
+        ({"a": cf.ask(coarsen={0: 2})}, {}, "a: windows"),
+        ({"a": cf.ask()}, {"on_bad_chunk": "skip"}, "a: on_bad_chunk='skip'"),
+        ({"a": cf.ask(), "b": cf.ask(axis=7)}, {}, "7"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(questions: Any, common: Any, said: str):
+    with pytest.raises(PlanError, match=said):
+        cf.reduce(NARROW, questions, **common)
+
+
+def test_what_says_what_is_read_is_no_question():
+    with pytest.raises(PlanError, match="sel says what all questions read: give it once"):
+        cf.ask("mean", sel={"lat": 3})
+    with pytest.raises(PlanError, match="keepdims"):
+        cf.ask("mean", keepdims=3)  # type: ignore[arg-type] # which is the point
+
+
+def test_a_graph_has_one_question_only():
+    with pytest.raises(PlanError, match="several questions"):
+        cf.reduce(NARROW, {"a": cf.ask()}, compute=False)
+
+
+def test_workers_that_are_lost_cost_no_answer(stores: Path, client: Client):
+    pids, killed = client.run(os.getpid), list[str]()
+
+    def kill(event: Event) -> None:
+        if isinstance(event, BlockProgress) and event.done and event.block == 3 and not killed:
+            killed.append(event.worker)
+            os.kill(pids[event.worker], signal.SIGKILL)
+
+    run = cf.submit(stores / "wide", ASKED, client=client, on_event=kill)
+    found = run.result(120)
+    assert killed
+    for name, question in ASKED.items():
+        same(found[name], alone(stores / "wide", question))

@@ -14,6 +14,7 @@ from chunkfold.errors import FILLED, MissingError, PlanError
 from chunkfold.grid import Axis
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_objects import leaf_objects, leaf_sums, leaves_objects
 from chunkfold.positions import as_range
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.concatenation import ConcatenatedSource
@@ -147,7 +148,7 @@ class Stored:
         return tuple(map(Axis.hits, self.layout.axes, self.shape, self.sizes.shape))
 
     def _leaf_sums(self, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        return self.layout.leaf_sums(self.sizes, self.shape, of, self._hits)
+        return leaf_sums(self.layout, self.sizes, self.shape, of, self._hits)
 
     @property
     def missing(self) -> tuple[int, int]:
@@ -239,7 +240,7 @@ def with_objects(
     for number, (source, listing, known) in enumerate(zip(sources, listings, terms, strict=True)):
         if listing is None or known is None:
             continue
-        boxes = layout.leaves_objects(tiles, parts, source.object_shape)
+        boxes = leaves_objects(layout, tiles, parts, source.object_shape)
         for tile, part, box in zip(tiles.tolist(), parts.tolist(), boxes, strict=True):
             sizes = listing.sizes[box]
             if not known.size or (sizes != known.size).any():
@@ -268,7 +269,7 @@ def expected_objects(
         if known is None:
             found.append(Unlisted(missed[number], needed=needed))
             continue
-        box = layout.leaf_objects(tile, part, source.object_shape)
+        box = leaf_objects(layout, tile, part, source.object_shape)
         shape, first = [along.stop - along.start for along in box], (along.start for along in box)
         packed = block.objects.get((tile, part, number))
         if packed is None:  # each of the size that all have

@@ -18,6 +18,7 @@ from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.keeping import choosers_of
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_objects import objects_touched
 from chunkfold.planning.memory import Memory
 from chunkfold.planning.missing_chunks import ListingTerms, Stored, with_objects
 from chunkfold.planning.options import Options
@@ -120,6 +121,13 @@ class Plan:
     def ops(self) -> tuple[str, ...]:
         """What results go by."""
         return tuple(statistic.name for statistic in self.bound.statistics)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What results of a run go by: ops, or of several questions "question/op"."""
+        if not self.request.questions:
+            return self.ops
+        return tuple(f"{one.request.question}/{op}" for one in self.asked for op in one.ops)
 
     @property
     def choosers(self) -> tuple[Chooser, ...]:
@@ -226,7 +234,7 @@ class Plan:
         asked = {
             source.name: (
                 count(missed.get(source.name, NOTHING)),
-                self.layout.objects(source.object_shape, source.object_grid),
+                objects_touched(self.layout, source.object_shape, source.object_grid),
             )
             for source in self.sources
         }

@@ -9,12 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from chunkfold.errors import PlanError
-from chunkfold.kernels import Accumulator
 from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
+from chunkfold.planning.costs import flights, leaf_costs, result_bytes
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
@@ -34,7 +32,6 @@ from chunkfold.planning.together import (
 from chunkfold.planning.workers import Terms
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source
-from chunkfold.stores.requests import FLIGHT_BYTES
 from chunkfold.units import size_text
 
 LEAF_BYTES = 16 << 20
@@ -43,8 +40,6 @@ _SMALLER = (4, 16, 64)
 """By how much leaves are smaller, where memory is short: first by the least."""
 MOST_LEAVES = 1 << 25
 """Leaves beyond which planning would take gigabytes: half a petabyte of small chunks."""
-VIRTUAL_COST = 16
-"""How much sooner fill values are made than chunks are read and decoded."""
 MEMORY_SHARE = 0.6
 """Share of a worker's memory limit beyond which distributed may pause it for good."""
 _ANY = Terms()
@@ -205,7 +200,7 @@ def _planned(
     remote = any(source.remote for source in sources)
     readers = READERS[1] if remote else terms.readers
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
-    costs = _costs(layout, accumulator, stored, groups)
+    costs = leaf_costs(layout, accumulator, stored, groups)
     with_data = not all(source.travels for source in sources)
     leaving = result_bytes(request, layout) if request.streams else 0
     blocks = (
@@ -225,8 +220,7 @@ def _planned(
     tree = Tree(max(runs.values(), default=1), fan_in(partial_bytes))
     # Readers keep the cores busy; blocks that run at once only see to it that they go on.
     ways = itertools.product(range(readers, 0, -1), range(terms.threads, 0, -1))
-    flights = _flights(sources)
-    for (reading, at_once), fetching in itertools.product(ways, flights):
+    for (reading, at_once), fetching in itertools.product(ways, flights(sources)):
         needed = projected(
             layout,
             accumulator,
@@ -275,24 +269,6 @@ def _planned_beside(request: Request, first: Plan) -> Plan:
     )
 
 
-def result_bytes(request: Request, layout: Layout) -> int:
-    """Return the bytes of all results, at most: whatever their dtypes, but for what has more axes.
-
-    Of levels that are coarser there is no more than of the first.
-    """
-    finer = 1 if request.levels == 1 else 2
-    return 8 * len(request.per_output) * request.groups * layout.outputs * finer
-
-
-def _flights(sources: tuple[Source, ...]) -> list[int]:
-    """Return how many bytes may be in flight: best first; a chunk at least."""
-    if not any(source.remote for source in sources):
-        return [0]
-    least = max(math.prod(source.object_shape) * source.dtype.itemsize for source in sources)
-    sizes = [max(FLIGHT_BYTES >> halved, least) for halved in range(4)]
-    return list(dict.fromkeys(sizes))
-
-
 def _hint(plan: Plan) -> str:
     """Say what else helps where accumulators are most of it."""
     histograms = any(op.endswith("histogram") for op in plan.ops)
@@ -303,21 +279,3 @@ def _hint(plan: Plan) -> str:
     if 2 * plan.memory.accumulators < plan.memory.total or not helps:
         return ""
     return f"; accumulators take {size_text(plan.memory.accumulators)}: {', and '.join(helps)}"
-
-
-def _costs(
-    layout: Layout, accumulator: Accumulator, stored: StoredLeaves, groups: int
-) -> np.ndarray:
-    """Return what leaves cost, in decoded bytes that take as long: float64, (tiles, parts).
-
-    The decoded bytes of what is stored are shared out as stored bytes are. Fill values cost where
-    they must be made, and the accumulators of a tile wherever they come from.
-    """
-    costs, held = stored.decoded, stored.held
-    if held is not None:
-        costs = held * (costs.sum() / max(1, held.sum()))
-    if not accumulator.takes_first or (groups > 1 and accumulator.uses_index):
-        itemsize = sum(source.dtype.itemsize for source in stored.sources)
-        costs = costs + stored.absent * layout.leaf_elements() * itemsize / VIRTUAL_COST
-    outputs = groups * layout.outputs / max(1, layout.tiles)
-    return np.asarray(costs + outputs * accumulator.nbytes / max(1, layout.parts))

@@ -18,7 +18,8 @@ from chunkfold.kernels.fold.fold import Run
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys, PackedKeys
 from chunkfold.planning.held_inputs import HeldInput
-from chunkfold.planning.layout import Inputs, Layout
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import TileFinishing
@@ -142,18 +143,20 @@ class Work:
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
-        return self.layout.leaf_box(pieces, within, self._inputs)
+        return leaf_box(self.layout, pieces, within, self._inputs)
 
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
         """Describe one whose elements have keys."""
         assert self.keys is not None
-        return self.layout.keyed_leaf_box(pieces, within, self.keys.axes, self._inputs)
+        return keyed_leaf_box(self.layout, pieces, within, self.keys.axes, self._inputs)
 
     def kept_box(
         self, pieces: Sequence[Piece], within: Sequence[slice]
     ) -> tuple[Box, list[Run]] | None:
         """Describe one whose elements are all kept; None where none are."""
-        return self.layout.kept_leaf_box(pieces, within, self._inputs) if self.choosers else None
+        if not self.choosers:
+            return None
+        return kept_leaf_box(self.layout, pieces, within, self._inputs)
 
     @property
     def groups_of_rows(self) -> np.ndarray | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 from chunkfold.awake import Awake
@@ -25,10 +24,10 @@ from chunkfold.events import (
     Waiting,
     WorkerRetired,
 )
-from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.plan import Plan
 from chunkfold.running.backend import Backend, Done, PartialsLostError
+from chunkfold.running.nodes import Attempt, Branch, Node, with_nodes
 from chunkfold.settings import wait_seconds
 from chunkfold.worker.fold_block import Folded
 from chunkfold.worker.report import Attempts
@@ -36,33 +35,6 @@ from chunkfold.worker.report import Attempts
 _POLL_S = 0.2
 _RETRIES = 3
 """Times that a block may find its worker without a device."""
-
-
-@dataclass(frozen=True)
-class _Node:
-    """A place in the tree of one run of tiles; level 0 are blocks."""
-
-    tiles: tuple[int, int]
-    level: int
-    number: int
-
-
-@dataclass
-class _Branch:
-    """The partials of one run of tiles on their way to its root."""
-
-    tree: Tree
-    ready: dict[tuple[int, int], object] = field(default_factory=dict)
-
-
-@dataclass
-class _Attempt:
-    """A task that is under way."""
-
-    number: int
-    """0 of the first."""
-    ticket: object = None
-    """By which the backend lets go of it."""
 
 
 class Engine:
@@ -87,22 +59,22 @@ class Engine:
         self._take = take
         self._plan, self._backend, self._run = plan, backend, run
         self._emit, self._cancelled = emit, cancelled
-        self._outcomes: queue.SimpleQueue[tuple[_Node, int, object]] = queue.SimpleQueue()
-        self._waiting = deque(_with_nodes(plan.blocks))
+        self._outcomes: queue.SimpleQueue[tuple[Node, int, object]] = queue.SimpleQueue()
+        self._waiting = deque(with_nodes(plan.blocks))
         self._blocks = dict(self._waiting)
         self._branches = {
-            tiles: _Branch(Tree(count, plan.tree.fan_in)) for tiles, count in plan.runs.items()
+            tiles: Branch(Tree(count, plan.tree.fan_in)) for tiles, count in plan.runs.items()
         }
         self._window = max(2, 2 * plan.workers * plan.threads)
         self._folding = 0
-        self._tries: dict[_Node, int] = {}
-        self._numbers: dict[_Node, int] = {}
+        self._tries: dict[Node, int] = {}
+        self._numbers: dict[Node, int] = {}
         self._of_block = {block.number: node for node, block in self._waiting}
-        self._under_way: dict[_Node, _Attempt] = {}
-        self._late: set[tuple[_Node, int]] = set()
+        self._under_way: dict[Node, Attempt] = {}
+        self._late: set[tuple[Node, int]] = set()
         self._stopped: list[str] = []
         self._again = 0
-        self._combining: dict[_Node, list[object]] = {}
+        self._combining: dict[Node, list[object]] = {}
         self._roots: dict[tuple[int, int], object] = {}
         self._awake, self._news = Awake(), False
         self._heard = self._told = self._looked = 0.0
@@ -140,7 +112,7 @@ class Engine:
                     gathered[tiles] = gather(self._roots[tiles])
                 except PartialsLostError:
                     del self._roots[tiles]
-                    self._make_again(_Node(tiles, self._branches[tiles].tree.levels, 0))
+                    self._make_again(Node(tiles, self._branches[tiles].tree.levels, 0))
         roots = [(tiles, gathered[tiles]) for tiles in self._branches]
         self._check([folded for _, folded in roots])
         return roots
@@ -164,9 +136,9 @@ class Engine:
             self._folding += 1
             self._begin(node, partial(self._backend.fold, self._plan.sent(block)))
 
-    def _begin(self, node: _Node, start: Callable[[int, Done], object]) -> None:
+    def _begin(self, node: Node, start: Callable[[int, Done], object]) -> None:
         number = self._numbers.setdefault(node, 0)
-        attempt = self._under_way[node] = _Attempt(number)
+        attempt = self._under_way[node] = Attempt(number)
         # Its outcome waits in the queue until the ticket is here.
         attempt.ticket = start(number, lambda outcome: self._outcomes.put((node, number, outcome)))
 
@@ -208,7 +180,7 @@ class Engine:
         under_way = f"{len(self._under_way)} task(s), of which nothing was heard for {quiet:.0f} s"
         self._emit(Waiting(self._run, quiet, late or under_way))
 
-    def _settle(self, node: _Node, number: int, outcome: object) -> None:
+    def _settle(self, node: Node, number: int, outcome: object) -> None:
         attempt = self._under_way.get(node)
         if attempt is None or attempt.number != number:
             if not isinstance(outcome, BaseException):
@@ -229,7 +201,7 @@ class Engine:
             self._backend.release(self._combining.pop(node, []))
             self._place(node, outcome)
 
-    def _try_elsewhere(self, node: _Node, error: WorkerLostError) -> None:
+    def _try_elsewhere(self, node: Node, error: WorkerLostError) -> None:
         if not isinstance(error, WorkerStoppedError):
             self._tries[node] = self._tries.get(node, 0) + 1
             if self._tries[node] > _RETRIES or not self._backend.retire(error):
@@ -242,18 +214,18 @@ class Engine:
         else:
             self._waiting.appendleft((node, self._blocks[node]))
 
-    def _combine_again(self, node: _Node, lost: Sequence[object]) -> None:
+    def _combine_again(self, node: Node, lost: Sequence[object]) -> None:
         """Keep what is there of a combine's parts, and make the others again."""
         branch, parts = self._branches[node.tiles], self._combining.pop(node)
         self._numbers[node] += 1
         for number, part in zip(branch.tree.children(node.level, node.number), parts, strict=True):
             if any(part is one for one in lost):
                 self._backend.release([part])
-                self._make_again(_Node(node.tiles, node.level - 1, number))
+                self._make_again(Node(node.tiles, node.level - 1, number))
             else:
                 branch.ready[node.level - 1, number] = part
 
-    def _make_again(self, node: _Node) -> None:
+    def _make_again(self, node: Node) -> None:
         """Begin what a partial was made of: that was let go of."""
         self._again += 1
         if not node.level:
@@ -264,12 +236,12 @@ class Engine:
         if len(below) > 1:
             self._numbers[node] += 1
         for number in below:
-            self._make_again(_Node(node.tiles, node.level - 1, number))
+            self._make_again(Node(node.tiles, node.level - 1, number))
 
-    def _combine(self, node: _Node) -> None:
+    def _combine(self, node: Node) -> None:
         self._begin(node, partial(self._backend.combine, self._combining[node]))
 
-    def _place(self, node: _Node, handle: object) -> None:
+    def _place(self, node: Node, handle: object) -> None:
         """Keep a partial; combine it with its siblings once all are there."""
         branch = self._branches[node.tiles]
         if node.level == branch.tree.levels:
@@ -282,7 +254,7 @@ class Engine:
             self._roots[node.tiles] = handle
             return
         branch.ready[node.level, node.number] = handle
-        parent = _Node(node.tiles, node.level + 1, node.number // branch.tree.fan_in)
+        parent = Node(node.tiles, node.level + 1, node.number // branch.tree.fan_in)
         siblings = branch.tree.children(parent.level, parent.number)
         if not all((node.level, n) in branch.ready for n in siblings):
             return
@@ -308,14 +280,3 @@ class Engine:
 def _kept(handle: object) -> Folded:
     assert isinstance(handle, Folded)
     return handle
-
-
-def _with_nodes(blocks: Sequence[Block]) -> list[tuple[_Node, Block]]:
-    """Number blocks within their run of tiles."""
-    seen: dict[tuple[int, int], int] = {}
-    out = []
-    for block in blocks:
-        number = seen.get(block.tiles, 0)
-        seen[block.tiles] = number + 1
-        out.append((_Node(block.tiles, 0, number), block))
-    return out

@@ -2,83 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
-import queue
 import threading
-import time
-import traceback
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from chunkfold.bad_chunks import Skipped
-from chunkfold.errors import ChunkError, LawsWarning, MissingWarning, PlanError
-from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
-from chunkfold.kernels import Device
-from chunkfold.kernels.accumulator.partial import Partial
-from chunkfold.planning.further import Pending, further_plan
-from chunkfold.planning.plan import Plan
-from chunkfold.planning.work import Work
+from chunkfold.errors import PlanError
 from chunkfold.results.results import Results
-from chunkfold.running.answers import (
-    Answer,
-    answer_of,
-    outputs_of_nothing,
-    whole_of_first,
-    whole_of_tiles,
-)
-from chunkfold.running.backend import Backend
-from chunkfold.running.engine import Engine
-from chunkfold.running.streaming import Sink, Streaming
-from chunkfold.settings import wait_seconds
+from chunkfold.running.answers import Answer
+from chunkfold.running.execution import Execution
+from chunkfold.running.remarks import nan_told, waits_told
 from chunkfold.stores.requests import Requests
-from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.report import (
-    Attempts,
-    DeviceReport,
-    Report,
-    merge,
-    read_again,
-    told_apart,
-)
-
-_TOGETHER = 64
-"""Partials of all outputs that are combined at a time."""
+from chunkfold.worker.report import Attempts, DeviceReport
 
 
 class Run:
     """A reduction under way; made by `submit`."""
 
-    def __init__(
-        self,
-        run: str,
-        plan: Plan,
-        backend: Backend,
-        devices: Sequence[Device],
-        on_event: OnEvent | None,
-        sink: Sink | None = None,
-    ) -> None:
-        self.id = run
-        self.plan = plan
-        self.events: list[Event] = []
+    def __init__(self, execution: Execution) -> None:
+        self.id = execution.id
+        self.plan = execution.plan
+        self.events = execution.events
         """What happened so far; grows until the run has ended."""
-        self._backend, self._devices, self._on_event = backend, devices, on_event
-        self._report = Report(0, {})
-        self._engines: list[Engine] = []
-        """One for each read."""
-        self._cancelled = threading.Event()
-        self._ended = threading.Event()
-        self._error: BaseException | None = None
-        self._found: dict[str, Answer] = {}
-        """By question, what reads have found so far."""
-        self._answers: Mapping[str, Answer] = {}
-        self._summary: Mapping[str, Any] = {}
-        self._summing = itertools.count()
-        self._seconds = 0.0
-        self._sink, self._streaming = sink, cast("Streaming | None", None)
-        threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
+        self._execution = execution
+        name = f"chunkfold-{self.id}"
+        threading.Thread(target=execution.carry_out, name=name, daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the result, as `chunkfold.reduce` returns it without `labels`.
@@ -113,34 +63,34 @@ class Run:
     def _each(self, of: Callable[[Answer], Any]) -> Any:
         """Return something of the one answer; or of each, by the name of its question."""
         if not self.plan.request.questions:
-            return of(self._answers[""])
-        return {name: of(answer) for name, answer in self._answers.items()}
+            return of(self._execution.answers[""])
+        return {name: of(answer) for name, answer in self._execution.answers.items()}
 
     def _wait(self, timeout: float | None) -> None:
         try:
-            if not self._ended.wait(timeout):
+            if not self._execution.ended.wait(timeout):
                 raise TimeoutError(f"run {self.id} has not ended after {timeout} s")
         except KeyboardInterrupt:
             self.cancel()
-            self._ended.wait(30)
+            self._execution.ended.wait(30)
             raise
-        if self._error is not None:
-            raise self._error
+        if self._execution.error is not None:
+            raise self._execution.error
 
     def cancel(self) -> None:
         """End the run: queued blocks are dropped, running ones end at their next leaf."""
-        self._cancelled.set()
+        self._execution.cancelled.set()
 
     def done(self) -> bool:
         """Whether the run has ended."""
-        return self._ended.is_set()
+        return self._execution.ended.is_set()
 
     @property
     def values(self) -> Mapping[str, Any]:
         """Results by name, of several questions as "question/op"; empty until all are there."""
         return {
             f"{name}/{op}" if name else op: value
-            for name, answer in self._answers.items()
+            for name, answer in self._execution.answers.items()
             for op, value in answer.values.items()
         }
 
@@ -148,7 +98,7 @@ class Run:
     def answers(self) -> Mapping[str, Answer]:
         """Results of each question, by its name; "" if it is one. Waits as `result` does."""
         self._wait(None)
-        return self._answers
+        return self._execution.answers
 
     @property
     def results(self) -> Results:
@@ -169,7 +119,7 @@ class Run:
     @property
     def summary(self) -> Mapping[str, Any]:
         """Results of all elements, where outputs have some too; empty until they are there."""
-        return self._summary
+        return self._execution.summary
 
     @property
     def groups(self) -> np.ndarray | Mapping[str, np.ndarray] | None:
@@ -182,17 +132,17 @@ class Run:
     @property
     def seconds(self) -> float:
         """How long the run took; 0 until it has ended."""
-        return self._seconds
+        return self._execution.seconds
 
     @property
     def profile(self) -> Mapping[str, DeviceReport]:
         """What each device did, by its identity; empty until the run has a result."""
-        return self._report.devices
+        return self._execution.report.devices
 
     @property
     def skipped(self) -> Skipped:
         """Elements left out for each bad chunk (`on_bad_chunk="skip"`)."""
-        return self._report.skipped
+        return self._execution.report.skipped
 
     @property
     def missing(self) -> Mapping[str, tuple[int, int]]:
@@ -200,186 +150,24 @@ class Run:
 
         Where the store can be listed as planned; else those that were asked for and not there.
         """
-        return self.plan.found_missing(self._report.missed)
+        return self.plan.found_missing(self._execution.report.missed)
 
     @property
     def requests(self) -> Requests:
         """What workers asked servers for, and how often anew."""
-        return self._report.requests
+        return self._execution.report.requests
 
     @property
     def attempts(self) -> Attempts:
         """What was begun more than once, since workers were lost or stopped."""
-        return sum((engine.attempts for engine in self._engines), Attempts())
+        return sum((engine.attempts for engine in self._execution.engines), Attempts())
 
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
         """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""
         yield from self.plan.remarks(self.missing)
-        if asked := self.requests.waits:
-            yield (
-                f"a server asked to be left alone {asked} time(s), for "
-                f"{self.requests.longest_wait_s:.0f} s at most (Retry-After), and was"
-            )
-        for why, since in ((True, "since elements are"), (None, "perhaps since elements are")):
-            names = ", ".join(
-                f"{op} of {name}" if name else op
-                for name, answer in self._answers.items()
-                for op, of_nan in answer.nan.items()
-                if of_nan is why
-            )
-            if names:
-                yield f"there is NaN in {names}, {since}: {flag} takes those for absent"
+        yield from waits_told(self.requests)
+        yield from nan_told(self._execution.answers, flag)
 
     def __repr__(self) -> str:
-        state = "running" if not self.done() else "failed" if self._error else "done"
-        return f"<Run {self.id} of {', '.join(self.plan.ops)}: {state}>"
-
-    def _emit(self, event: Event) -> None:
-        self.events.append(event)
-        if self._on_event is None:
-            return
-        try:
-            self._on_event(event)
-        except Exception as error:  # noqa: BLE001 # a reduction is worth more than its audience
-            self._on_event = None
-            message = f"on_event is not called any more: it raised {error!r} for {event!r}"
-            warnings.warn(message, RuntimeWarning, stacklevel=1)
-
-    def _carry_out(self) -> None:
-        began = time.monotonic()
-        try:
-            waiting = self._read(self.plan, self.id)
-            while waiting:
-                plan, run = further_plan(waiting), f"{self.id}-{len(self._engines)}"
-                self._backend.listen(run)
-                waiting = self._read(plan, run)
-            names = self.plan.request.questions or [""]
-            self._answers = {name: self._found[name] for name in names}
-        except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
-            self._error = error
-            _let_go(error)
-        finally:
-            self._seconds = time.monotonic() - began
-            try:
-                self._backend.stop()
-                if self._streaming is not None:
-                    self._streaming.stop()
-                failure = str(self._error) if self._error else None
-                self._emit(RunFinished(self.id, self._seconds, failure, self.skipped))
-            finally:
-                self._ended.set()
-
-    def _read(self, plan: Plan, run: str) -> list[tuple[Plan, Pending]]:
-        """Read the data once; keep results, and return what needs another read."""
-        devices = told_apart(self._devices)
-        self._emit(RunStarted(run, plan.name, plan.ops, len(plan.blocks), plan.nbytes, devices))
-        work = Work.of(run, plan)
-        streaming = None if self._sink is None else Streaming(plan, work, self._sink)
-        self._streaming = streaming
-        take = None if streaming is None else streaming.take
-        engine = Engine(plan, self._backend, run, self._emit, self._cancelled.is_set, take)
-        self._engines.append(engine)
-        self._backend.start(work, engine.hear, self._cancelled.is_set)
-        roots = engine.execute()
-        for source in plan.sources:
-            source.check_unchanged()
-        report = merge(folded.report for _, folded in roots)
-        self._report = report if len(self._engines) == 1 else read_again(self._report, report)
-        if plan is self.plan:
-            self._warn()
-        if streaming is not None:
-            self._summary = self._summarised([folded for _, folded in roots])
-            self._found[""] = self._streamed(streaming)
-            return []
-        wholes = [whole_of_first(plan, roots)]
-        self._refuse_outputs_of_nothing(outputs_of_nothing(wholes[0]))
-        if plan.beside:
-            left = [Folded((), Report(0, {}), beside=folded.beside) for _, folded in roots]
-            wholes += map(whole_of_tiles, plan.beside, self._together(left).beside)
-        return self._answered(plan, wholes)
-
-    def _answered(self, plan: Plan, wholes: Sequence[Partial]) -> list[tuple[Plan, Pending]]:
-        """Keep the results of each question that was read for; return what needs another read."""
-        further = []
-        for one, whole in zip(plan.together, wholes, strict=True):
-            name = one.request.question
-            before = self._found.get(name)
-            answer, pending = answer_of(before.plan if before else one, one, whole)
-            self._found[name] = before.with_more(answer) if before else answer
-            if pending:
-                further.append((one, pending))
-        return further
-
-    def _warn(self) -> None:
-        """Say what was found out about laws, and about chunks."""
-        self._warn_of_laws()
-        if self._report.missed:
-            unlisted = {name: self.missing[name] for name in self._report.missed}
-            for told in self.plan.remarks(unlisted):
-                warnings.warn(told, MissingWarning, stacklevel=1)
-
-    def _warn_of_laws(self) -> None:
-        """Say which monoids' laws were tried in vain: what changes nothing proves nothing."""
-        for name, moved in self._report.laws.items():
-            if not moved:
-                message = (
-                    f"monoid {name!r}: it is not shown that its op commutes and associates: no "
-                    "element that was tried, of the data or near the numbers that it names, "
-                    "changes its accumulator"
-                )
-                warnings.warn(message, LawsWarning, stacklevel=1)
-
-    def _streamed(self, streaming: Streaming) -> Answer:
-        """Wait until all results have left; return what stands for them."""
-        values = streaming.end()
-        self._refuse_outputs_of_nothing(streaming.nothing)
-        return Answer(self.plan, dict(values), streaming.nan)
-
-    def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
-        """Finish what is known of all outputs together."""
-        asked = self.plan.request.of_all
-        parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
-        if not asked or not parts:
-            return {}
-        layout, (partial,) = self.plan.layout, self._together(parts).partials
-        axes = tuple(range(len(layout.shape)))
-        each = (one for one in self.plan.bound.statistics if one.name in asked)
-        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in each}
-
-    def _together(self, parts: Sequence[Folded]) -> Folded:
-        """Combine what was left of runs of tiles."""
-        while len(parts) > 1:
-            parts = [
-                self._combined(parts[n : n + _TOGETHER]) for n in range(0, len(parts), _TOGETHER)
-            ]
-        return parts[0]
-
-    def _combined(self, parts: Sequence[Folded]) -> Folded:
-        """Combine partials where combines run, and wait for what comes of it."""
-        if len(parts) == 1:
-            return parts[0]
-        outcomes: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._backend.combine(parts, next(self._summing), outcomes.put)
-        outcome = outcomes.get(timeout=wait_seconds("chunkfold.run.stall"))
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return self._backend.gather(outcome)
-
-    def _refuse_outputs_of_nothing(self, nothing: int) -> None:
-        """Refuse results that have no value since all of their chunks were left out."""
-        if self.plan.grouping is not None:  # accumulators of groups count their own
-            return
-        nothing = nothing if self.skipped else 0
-        names = [s.name for s in self.plan.bound.statistics if s.needs_elements]
-        if nothing and names:
-            raise ChunkError(
-                f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "
-                f"every chunk of theirs was skipped ({next(iter(self.skipped))})"
-            )
-
-
-def _let_go(error: BaseException | None) -> None:
-    """Clear the frames of an error and its causes: whoever keeps it kept buffers and open files."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
+        state = "running" if not self.done() else "failed" if self._execution.error else "done"
+        return f"<Run {self.id} of {', '.join(self.plan.keys)}: {state}>"

@@ -20,6 +20,7 @@ from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.running.backend import Backend, InProcess
+from chunkfold.running.execution import Execution
 from chunkfold.running.on_cluster import OnCluster
 from chunkfold.running.run import Run
 from chunkfold.running.streaming import Sink
@@ -60,7 +61,7 @@ def start(
         if plan.options.variant is not None:  # that workers would refuse, each by itself
             for device, one in itertools.product(workers.devices, plan.together):
                 forced(device, one.accumulator, plan.options.variant)
-        return Run(run, plan, backend, workers.devices, on_event, sink)
+        return Run(Execution(run, plan, backend, workers.devices, on_event, sink))
     except BaseException:
         backend.stop()
         raise

@@ -22,7 +22,8 @@ from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.combine_tree import FAN_IN, LARGE_BYTES, Tree, fan_in
-from chunkfold.planning.layout import Inputs, Layout
+from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_boxes import Inputs, leaf_box
 from chunkfold.planning.memory import ring_slots
 from chunkfold.reading.slabs import slabs, slabs_of_cells
 from chunkfold.selections import select
@@ -214,7 +215,7 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
             assert outputs == layout.tile_outputs(tile)
             within = [slice(0, piece.length) for piece in pieces]
             for indexed in (False, True):
-                one = layout.leaf_box(pieces, within, Inputs(indexed))
+                one = leaf_box(layout, pieces, within, Inputs(indexed))
                 assert (one.outputs, one.elements) == (outputs, math.prod(p.length for p in pieces))
     want = np.zeros(shape, int)
     each = (places_of(size, entry) for size, entry in zip(shape, selection, strict=True))

@@ -24,6 +24,7 @@ from chunkfold.kernels import Combiner
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import cut_blocks, even_runs
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.leaf_objects import leaf_objects
 from chunkfold.planning.missing_chunks import (
     SPARSE,
     ListingTerms,
@@ -572,7 +573,7 @@ def test_gaps_are_of_the_objects_that_leaves_touch(seed: int, leaf, share: float
         sent = with_objects(block, layout, [source], [listing], terms)
         for tile in range(*block.tiles):
             for part in range(*block.parts):
-                box = layout.leaf_objects(tile, part, (3, 4))
+                box = leaf_objects(layout, tile, part, (3, 4))
                 there = sizes[box] > 0
                 if there.any():
                     (known,) = expected_objects(layout, [source], terms, sent, tile, part, [set()])

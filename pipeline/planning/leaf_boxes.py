@@ -1,0 +1,181 @@
+"""What leaves are to the kernels: boxes of buffers, pure integer functions of a layout."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from chunkfold.grid import Piece
+from chunkfold.kernels import KeyedBox, keyed_box
+from chunkfold.kernels.fold.fold import Run
+from chunkfold.kernels.geometry import Box, box, c_strides
+from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.layout import Layout
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the boxes of a reduction depend on beside their place."""
+
+    indexed: bool = False
+    """Whether it reads indices; if not, axes may merge freely."""
+    staged: int = 1
+    """Inputs that stand in buffers as the first one does."""
+    held: tuple[HeldInput, ...] = ()
+    """Those behind them, which lack axes."""
+
+
+def leaf_box(
+    layout: Layout,
+    pieces: Sequence[Piece],
+    within: Sequence[slice],
+    inputs: Inputs,
+) -> Box:
+    """Describe a part of a leaf that stands C-contiguous in a buffer of its own."""
+    shape = tuple(cut.stop - cut.start for cut in within)
+    if layout.coarsened:
+        shape = layout.windowed(
+            [max(1, n // (axis.window or 1)) for n, axis in zip(shape, layout.axes, strict=True)],
+            [min(n, axis.window) for n, axis in zip(shape, layout.axes, strict=True)],
+        )
+    reduced = layout.reduced_by_window
+    if not inputs.indexed and not inputs.held:
+        return _box(shape, reduced)
+    if not inputs.indexed:
+        strided = _strided(layout, pieces, within, inputs)
+        others, firsts = tuple(strided["others"]), tuple(strided["other_offsets"])
+        return replace(_strided_box(shape, reduced, others), others=firsts)
+    return box(
+        shape,
+        reduced,
+        **_indices(layout, pieces, within, inputs),
+        **_strided(layout, pieces, within, inputs),
+    )
+
+
+def keyed_leaf_box(
+    layout: Layout,
+    pieces: Sequence[Piece],
+    within: Sequence[slice],
+    along: Sequence[int],
+    inputs: Inputs,
+) -> KeyedBox:
+    """Describe one whose elements have keys along some axes; as `leaf_box`."""
+    shape = tuple(cut.stop - cut.start for cut in within)
+    if not inputs.indexed and not inputs.held:
+        return _keyed_box(shape, layout.reduced, tuple(along))
+    return keyed_box(
+        shape,
+        layout.reduced,
+        along,
+        **_indices(layout, pieces, within, inputs),
+        **_strided(layout, pieces, within, inputs),
+    )
+
+
+def kept_leaf_box(
+    layout: Layout,
+    pieces: Sequence[Piece],
+    within: Sequence[slice],
+    inputs: Inputs,
+) -> tuple[Box, list[Run]]:
+    """Describe one whose elements are all kept, as `leaf_box`: rows of outputs.
+
+    A row is one element of each output; the runs say which of the rows of the box follow each
+    other among those of the tile.
+    """
+    order = (*layout.reduced, *layout.kept)
+    shape = [within[n].stop - within[n].start for n in range(len(within))]
+    own, given = c_strides(shape), _strided(layout, pieces, within, inputs)
+    if given:
+        each = given["others"]
+        given["others"] = [one and [one[n] for n in order] for one in each]
+    made = box([shape[n] for n in order], (), strides=[own[n] for n in order], **given)
+    firsts = [pieces[n].position + within[n].start for n in layout.reduced]
+    extents = [layout.shape[n] for n in layout.reduced]
+    return made, runs_within(extents, firsts, [shape[n] for n in layout.reduced])
+
+
+def _indices(
+    layout: Layout, pieces: Sequence[Piece], within: Sequence[slice], inputs: Inputs
+) -> dict[str, Any]:
+    """Return what boxes are told of indices in the whole selection."""
+    if not inputs.indexed:
+        return {}
+    strides = c_strides(layout.by_window)
+    places = [piece.position + cut.start for piece, cut in zip(pieces, within, strict=True)]
+    windows = [axis.window or 1 for axis in layout.axes]
+    first = layout.windowed(
+        [n // window for n, window in zip(places, windows, strict=True)],
+        [n % window for n, window in zip(places, windows, strict=True)],
+    )
+    index = sum(n * stride for n, stride in zip(first, strides, strict=True))
+    return {"index_strides": strides, "index": index}
+
+
+def _strided(
+    layout: Layout,
+    pieces: Sequence[Piece],
+    within: Sequence[slice],
+    inputs: Inputs,
+) -> dict[str, Any]:
+    """Return what boxes are told of inputs that are not as the first is."""
+    staged, held = inputs.staged, inputs.held
+    if not held:
+        return {}
+    own = [one.strides(len(within)) for one in held]
+    windows = [axis.window or 1 for axis in layout.axes]
+    each = [
+        layout.windowed([n * window for n, window in zip(one, windows, strict=True)], one)
+        for one in own
+    ]
+    firsts = [0] * (staged - 1) + [one.first(pieces, within) for one in held]
+    return {"others": [None] * (staged - 1) + each, "other_offsets": firsts}
+
+
+def runs_within(extents: Sequence[int], firsts: Sequence[int], shape: Sequence[int]) -> list[Run]:
+    """Return the runs of a box's positions that follow each other in C order, in all extents.
+
+    >>> runs_within((5, 4), (2, 0), (3, 4)), runs_within((5, 4), (2, 1), (2, 2))
+    ([(0, 8, 12)], [(0, 9, 2), (2, 13, 2)])
+    """
+    inner = len(shape)
+    while inner > 1 and shape[inner - 1] == extents[inner - 1]:
+        inner -= 1
+    along, strides = max(inner - 1, 0), c_strides(extents)
+    count = math.prod(shape[along:])
+    outer = itertools.product(*(range(n) for n in shape[:along]))
+    start = sum(first * stride for first, stride in zip(firsts, strides, strict=True))
+    return [
+        (number * count, start + sum(a * b for a, b in zip(at, strides, strict=False)), count)
+        for number, at in enumerate(outer)
+    ]
+
+
+@lru_cache(maxsize=64)
+def _box(shape: tuple[int, ...], reduced: tuple[int, ...]) -> Box:
+    """Describe a box of a buffer of its own: few of a run's differ in shape."""
+    return box(shape, reduced)
+
+
+@lru_cache(maxsize=64)
+def _strided_box(
+    shape: tuple[int, ...], reduced: tuple[int, ...], others: tuple[tuple[int, ...] | None, ...]
+) -> Box:
+    """The same of several inputs, of which some have strides of their own.
+
+    The last is one that lacks axes: so the box has `others`.
+    """
+    return box(shape, reduced, others=others, other_offsets=[1] * len(others))
+
+
+@lru_cache(maxsize=64)
+def _keyed_box(
+    shape: tuple[int, ...], reduced: tuple[int, ...], along: tuple[int, ...]
+) -> KeyedBox:
+    """The same of one whose elements have keys."""
+    return keyed_box(shape, reduced, along)

@@ -1,0 +1,192 @@
+"""Carry a plan out, read by read, until there is an answer to every question."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from chunkfold.errors import ChunkError, MissingWarning
+from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
+from chunkfold.kernels import Device
+from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.planning.further import Pending, further_plan
+from chunkfold.planning.plan import Plan
+from chunkfold.planning.work import Work
+from chunkfold.running.answers import (
+    Answer,
+    answer_of,
+    outputs_of_nothing,
+    whole_of_first,
+    whole_of_tiles,
+)
+from chunkfold.running.backend import Backend
+from chunkfold.running.engine import Engine
+from chunkfold.running.remarks import warn_of_laws
+from chunkfold.running.roots import combined
+from chunkfold.running.streaming import Sink, Streaming
+from chunkfold.worker.fold_block import Folded
+from chunkfold.worker.report import Report, merge, read_again, told_apart
+
+
+class Execution:
+    """A plan that is carried out, and what came of it so far.
+
+    `carry_out` runs in a thread of its own; others look at its attributes meanwhile.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        plan: Plan,
+        backend: Backend,
+        devices: Sequence[Device],
+        on_event: OnEvent | None,
+        sink: Sink | None = None,
+    ) -> None:
+        self.id, self.plan = run, plan
+        self.events: list[Event] = []
+        self.cancelled, self.ended = threading.Event(), threading.Event()
+        self.error: BaseException | None = None
+        self.answers: Mapping[str, Answer] = {}
+        """By question; empty until all are there."""
+        self.summary: Mapping[str, Any] = {}
+        """Results of all elements, where outputs have some too."""
+        self.report = Report(0, {})
+        self.engines: list[Engine] = []
+        """One for each read."""
+        self.seconds = 0.0
+        self._backend, self._devices, self._on_event = backend, devices, on_event
+        self._found: dict[str, Answer] = {}
+        """By question, what reads have found so far."""
+        self._summing = itertools.count()
+        self._sink, self._streaming = sink, cast("Streaming | None", None)
+
+    def carry_out(self) -> None:
+        """Read the data, once or several times, until there is an answer, or an error."""
+        began = time.monotonic()
+        try:
+            waiting = self._read(self.plan, self.id)
+            while waiting:
+                plan, run = further_plan(waiting), f"{self.id}-{len(self.engines)}"
+                self._backend.listen(run)
+                waiting = self._read(plan, run)
+            names = self.plan.request.questions or [""]
+            self.answers = {name: self._found[name] for name in names}
+        except BaseException as error:  # noqa: BLE001 # handed to whoever asks for the result
+            self.error = error
+            _let_go(error)
+        finally:
+            self.seconds = time.monotonic() - began
+            try:
+                self._backend.stop()
+                if self._streaming is not None:
+                    self._streaming.stop()
+                failure = str(self.error) if self.error else None
+                self._emit(RunFinished(self.id, self.seconds, failure, self.report.skipped))
+            finally:
+                self.ended.set()
+
+    def _read(self, plan: Plan, run: str) -> list[tuple[Plan, Pending]]:
+        """Read the data once; keep results, and return what needs another read."""
+        devices = told_apart(self._devices)
+        self._emit(RunStarted(run, plan.name, plan.keys, len(plan.blocks), plan.nbytes, devices))
+        work = Work.of(run, plan)
+        streaming = None if self._sink is None else Streaming(plan, work, self._sink)
+        self._streaming = streaming
+        take = None if streaming is None else streaming.take
+        engine = Engine(plan, self._backend, run, self._emit, self.cancelled.is_set, take)
+        self.engines.append(engine)
+        self._backend.start(work, engine.hear, self.cancelled.is_set)
+        roots = engine.execute()
+        for source in plan.sources:
+            source.check_unchanged()
+        report = merge(folded.report for _, folded in roots)
+        self.report = report if len(self.engines) == 1 else read_again(self.report, report)
+        if plan is self.plan:
+            self._warn()
+        if streaming is not None:
+            self.summary = self._summarised([folded for _, folded in roots])
+            self._found[""] = self._streamed(streaming)
+            return []
+        wholes = [whole_of_first(plan, roots)]
+        self._refuse_outputs_of_nothing(outputs_of_nothing(wholes[0]))
+        if plan.beside:
+            left = [Folded((), Report(0, {}), beside=folded.beside) for _, folded in roots]
+            wholes += map(whole_of_tiles, plan.beside, self._combined(left).beside)
+        return self._answered(plan, wholes)
+
+    def _answered(self, plan: Plan, wholes: Sequence[Partial]) -> list[tuple[Plan, Pending]]:
+        """Keep the results of each question that was read for; return what needs another read."""
+        further = []
+        for one, whole in zip(plan.together, wholes, strict=True):
+            name = one.request.question
+            before = self._found.get(name)
+            answer, pending = answer_of(before.plan if before else one, one, whole)
+            self._found[name] = before.with_more(answer) if before else answer
+            if pending:
+                further.append((one, pending))
+        return further
+
+    def _warn(self) -> None:
+        """Say what was found out about laws, and about chunks."""
+        warn_of_laws(self.report.laws)
+        if self.report.missed:
+            missing = self.plan.found_missing(self.report.missed)
+            unlisted = {name: missing[name] for name in self.report.missed}
+            for told in self.plan.remarks(unlisted):
+                warnings.warn(told, MissingWarning, stacklevel=1)
+
+    def _streamed(self, streaming: Streaming) -> Answer:
+        """Wait until all results have left; return what stands for them."""
+        values = streaming.end()
+        self._refuse_outputs_of_nothing(streaming.nothing)
+        return Answer(self.plan, dict(values), streaming.nan)
+
+    def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
+        """Finish what is known of all outputs together."""
+        asked = self.plan.request.of_all
+        parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
+        if not asked or not parts:
+            return {}
+        layout, (partial,) = self.plan.layout, self._combined(parts).partials
+        axes = tuple(range(len(layout.shape)))
+        each = (one for one in self.plan.bound.statistics if one.name in asked)
+        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in each}
+
+    def _combined(self, parts: Sequence[Folded]) -> Folded:
+        return combined(self._backend, parts, self._summing)
+
+    def _refuse_outputs_of_nothing(self, nothing: int) -> None:
+        """Refuse results that have no value since all of their chunks were left out."""
+        if self.plan.grouping is not None:  # accumulators of groups count their own
+            return
+        nothing = nothing if self.report.skipped else 0
+        names = [s.name for s in self.plan.bound.statistics if s.needs_elements]
+        if nothing and names:
+            raise ChunkError(
+                f"{', '.join(names)} of {nothing:,} output(s) of {self.plan.name} have no value: "
+                f"every chunk of theirs was skipped ({next(iter(self.report.skipped))})"
+            )
+
+    def _emit(self, event: Event) -> None:
+        self.events.append(event)
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception as error:  # noqa: BLE001 # a reduction is worth more than its audience
+            self._on_event = None
+            message = f"on_event is not called any more: it raised {error!r} for {event!r}"
+            warnings.warn(message, RuntimeWarning, stacklevel=1)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Clear the frames of an error and its causes: whoever keeps it kept buffers and open files."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

@@ -25,7 +25,7 @@ def run_json(run: Run) -> dict[str, Any]:
     """Describe a run that has ended, and its results, for machines."""
     return {
         "sources": [source.name for source in run.plan.sources],
-        **groups_json(run.plan),
+        **_groups_of_each(run.plan),
         "results": {name: jsonable(value) for name, value in run.values.items()},
         **run_facts(run),
     }
@@ -37,6 +37,14 @@ def groups_json(plan: Plan) -> dict[str, Any]:
     Those of several labels by the names of their axes.
     """
     return {} if plan.grouping is None else {"groups": jsonable(plan.grouping.groups)}
+
+
+def _groups_of_each(plan: Plan) -> dict[str, Any]:
+    """Name them for every question, by its name, if there are several."""
+    if not plan.request.questions:
+        return groups_json(plan)
+    found = {one.request.question: groups_json(one).get("groups") for one in plan.asked}
+    return {"groups": {name: groups for name, groups in found.items() if groups is not None}}
 
 
 def labels_json(results: Results) -> dict[str, Any]:
@@ -72,7 +80,7 @@ def event_json(event: Event) -> dict[str, Any]:
 def run_facts(run: Run) -> dict[str, Any]:
     """Describe a run that has ended, but for sources and results."""
     return {
-        "rounding": list(run.plan.rounding),
+        "rounding": [name for one in run.plan.asked for name in one.rounding],
         "elements": run.plan.layout.elements,
         "skipped": skipped_json(run.skipped),
         "requests": asdict(run.requests),
@@ -88,7 +96,8 @@ def run_facts(run: Run) -> dict[str, Any]:
 
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Describe a plan for machines; sizes are bytes."""
-    layout = plan.layout
+    layout, several = plan.layout, plan.request.questions
+    asked = {"questions": {one.request.question: _question_json(one) for one in plan.asked}}
     return {
         "sources": [
             {
@@ -102,11 +111,9 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             }
             for source, packing, value in plan.unpacked
         ],
-        "ops": list(plan.ops),
-        "rounding": list(plan.rounding),
+        **(asked if several else _question_json(plan)),
         "shape": list(layout.shape),
-        "axes": list(layout.reduced),
-        "windows": {str(n): layout.axes[n].window for n in layout.coarsened},
+        "reads": plan.reads,
         "elements": layout.elements,
         "bytes": plan.nbytes,
         "leaves": layout.tiles * layout.parts,
@@ -118,6 +125,16 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "blocks_at_once": plan.threads,
         "readers": plan.readers,
         "memory": {**asdict(plan.memory), "total": plan.memory.total},
+    }
+
+
+def _question_json(plan: Plan) -> dict[str, Any]:
+    layout = plan.layout
+    return {
+        "ops": list(plan.ops),
+        "rounding": list(plan.rounding),
+        "axes": list(layout.reduced),
+        "windows": {str(n): layout.axes[n].window for n in layout.coarsened},
         **groups_json(plan),
     }
 

@@ -19,6 +19,7 @@ from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
+from chunkfold.planning.questions import check_questions
 from chunkfold.planning.request import Request
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
@@ -45,6 +46,8 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
     """
     alone = isinstance(options, Options)
     each = {"": options} if isinstance(options, Options) else options
+    if not alone:
+        check_questions(each)
     requests = arranged(tuple(_opened(source, each)))
     for request in requests:
         _refuse_undefined(request)

@@ -79,27 +79,36 @@ def options_of_each(questions: Questions, common: Keywords) -> dict[str, Options
     PlanError
         If one of them cannot be answered beside others.
     """
-    if not questions:
-        raise PlanError("no question is asked: give one at least, as {'mean': ask('mean')}")
     each = {}
     for name, question in questions.items():
-        if not isinstance(name, str) or not name or "/" in name:
-            raise PlanError(f"a question is called {name!r}: names are texts without '/'")
         if not isinstance(question, Question):
             raise PlanError(
                 f"{name!r} is no question, but {type(question).__name__}: ask one, as in "
                 f"{{{name!r}: chunkfold.ask('mean', axis=0)}}"
             )
         each[name] = options_of(question.op, {**common, **question.given})  # type: ignore[typeddict-item]
-        _refuse_alone(name, each[name])
     return each
 
 
-def _refuse_alone(name: str, options: Options) -> None:
-    """Refuse what is answered by itself only."""
-    if options.coarsen is not None:
-        raise PlanError(f"{name}: windows (coarsen) are asked for by themselves, in a read alone")
-    if options.skips:
-        raise PlanError(
-            f"{name}: on_bad_chunk='skip' does not go with several questions: ask them one by one"
-        )
+def check_questions(each: Mapping[str, Options]) -> None:
+    """Refuse what no read answers together.
+
+    Raises
+    ------
+    PlanError
+        If no question is asked, or one has no good name, or must be asked by itself.
+    """
+    if not each:
+        raise PlanError("no question is asked: give one at least, as {'mean': ask('mean')}")
+    for name, options in each.items():
+        if not isinstance(name, str) or not name or "/" in name:
+            raise PlanError(f"a question is called {name!r}: names are texts without '/'")
+        if options.coarsen is not None:
+            raise PlanError(
+                f"{name}: windows (coarsen) are asked for by themselves, in a read alone"
+            )
+        if options.skips:
+            raise PlanError(
+                f"{name}: on_bad_chunk='skip' does not go with several questions: ask them one by "
+                "one"
+            )

@@ -12,7 +12,7 @@ from chunkfold.cluster.local_cluster import chosen_devices
 from chunkfold.planning.asking import asked
 from chunkfold.planning.staffing import THREADS, posts
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli import options, questions
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import plan_json
 from chunkfold.workflows.style import reason_table, show
@@ -21,6 +21,7 @@ from chunkfold.workflows.style import reason_table, show
 @click.command()
 @options.sources
 @options.reduction
+@questions.ask
 @options.variant
 @click.option("--source", "lists", is_flag=True, help="Print the programs of its kernels instead.")
 @click.option("--explain", is_flag=True, help="Say which kernels fold it, and why, instead.")
@@ -32,6 +33,7 @@ def command(
     specs: tuple[str, ...],
     scheduler: str | None,
     *,
+    asks: tuple[str, ...],
     lists: bool,
     explain: bool,
     as_json: bool,
@@ -51,10 +53,11 @@ def command(
       chunkfold plan store.zarr/temperature --device cpu/2
       chunkfold plan store.zarr/temperature --memory 500MB --json
       chunkfold plan store.zarr/temperature --op std --explain
+      chunkfold plan store.zarr/temperature --axis time --ask 'all: --op mean' --ask 'low: --op p5'
       chunkfold plan 'years/*.zarr/t2m' --concatenate time --op mean --axis time
       chunkfold plan store.zarr/temperature --op std --source --device pocl > std.cl
     """
-    request = asked(options.opened(sources, joined), options.asked_for(**reduction))
+    request = asked(options.opened(sources, joined), questions.asked_for(asks, reduction))
     if scheduler is None:
         hands = posts(chosen_devices(list(specs) or None))
         made = plan(request, workers=len(hands), threads=THREADS, device=hands[0].device)

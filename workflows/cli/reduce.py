@@ -11,10 +11,11 @@ import numpy as np
 from chunkfold.api import submit
 from chunkfold.errors import MissingWarning
 from chunkfold.planning.asking import asked
+from chunkfold.planning.request import Request
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
-from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.cli import EXIT_SKIPPED, options, questions
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.density import step_of
@@ -31,6 +32,7 @@ from chunkfold.workflows.writing import check_writing, write_results
 @click.command()
 @options.sources
 @options.reduction
+@questions.ask
 @options.keepdims
 @options.cluster
 @options.on_bad_chunk
@@ -59,6 +61,7 @@ def command(
     report: str | None,
     performance: str | None,
     *,
+    asks: tuple[str, ...],
     overwrite: bool,
     as_json: bool,
     profile: bool,
@@ -76,12 +79,18 @@ def command(
 
     Without --scheduler a local Dask cluster is started, with workers for each OpenCL device.
 
+    --ask asks several questions of what is read once, each with axes, groups and weights of its
+    own.
+
     \b
     Examples:
       chunkfold reduce store.zarr/temperature --op sum --op min --op max
       chunkfold reduce store.zarr/temperature --op mean --axis 0 --out climatology.zarr
       chunkfold reduce store.zarr/temperature --op mean --axis time --out climatology.nc
       chunkfold reduce store.zarr/temperature --select '0:30, ..., 100' --json
+      chunkfold reduce store.zarr/temperature --axis time --out climate.nc \\
+          --ask 'mean: --op mean,std' --ask 'hot: --op p95' \\
+          --ask 'months: --op mean --by time.month'
       chunkfold reduce store.zarr/temperature --op mean --sel time=2001-01:2010-12 --sel lat=30:60
       chunkfold reduce store.zarr/temperature --op std --ddof 1 --skipna
       chunkfold reduce store.zarr/temperature --op mean --axis time --by time.month --out clim.zarr
@@ -102,11 +111,10 @@ def command(
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     # Bad input is found before a cluster is started for it.
-    request = asked(options.opened(sources, joined), options.asked_for(**reduction))
+    request = asked(options.opened(sources, joined), questions.asked_for(asks, reduction))
     opened, on_bad_chunk = request.sources, request.options.on_bad_chunk
     if output is not None:
-        check_writing(output, request.options, overwrite=overwrite)
-        refuse_taken_names(output, request)
+        _check_results(output, request, overwrite=overwrite)
     options.hold(output)
     _check_beside(manifest, report, performance)
     refuse_equal(output, manifest, report, performance)
@@ -133,14 +141,15 @@ def command(
         # Before the cluster is closed, which takes longer than a small reduction; to the output
         # first, since standard output may fail.
         if output is not None:
-            write_results(output, {"": run.results}, overwrite=overwrite)
+            found = {name: answer.results for name, answer in run.answers.items()}
+            write_results(output, found, overwrite=overwrite)
             if not quiet:
                 err.print(f"wrote {output}", markup=False)
         if as_json:
             click.echo(json_text(run_json(run)))
         else:
-            groups = _groups(run)
-            print_results({**groups, **run.values}, run.plan.layout.elements, step_of(run.plan))
+            step = step_of(run.plan)
+            print_results({**_groups(run), **run.values}, run.plan.layout.elements, step)
         if not quiet:
             _tell(run)
         if profile:
@@ -162,11 +171,23 @@ def _tell(run: Run) -> None:
 
 def _groups(run: Run) -> dict[str, Any]:
     """Return the labels of groups as they are printed: of several each by its name."""
-    if run.groups is None:
-        return {}
-    if isinstance(run.groups, np.ndarray):
-        return {"groups": run.groups}
-    return {f"groups {axis}": groups for axis, groups in run.groups.items()}
+    found: dict[str, Any] = {}
+    for plan in run.plan.asked:
+        name = plan.request.question
+        called = f"groups of {name}" if name else "groups"
+        groups = None if plan.grouping is None else plan.grouping.groups
+        if isinstance(groups, np.ndarray):
+            found[called] = groups
+        elif groups is not None:
+            found |= {f"{called} {axis}": one for axis, one in groups.items()}
+    return found
+
+
+def _check_results(output: str, request: Request, *, overwrite: bool) -> None:
+    """Find out before the work starts whether all results can be written."""
+    for one in request.together:
+        check_writing(output, one.options, overwrite=overwrite)
+        refuse_taken_names(output, one)
 
 
 def _check_beside(manifest: str | None, report: str | None, performance: str | None) -> None:

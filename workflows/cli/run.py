@@ -103,8 +103,8 @@ def command(
 
 
 def _tell_packed(job: Job, sources: Iterable[Source], *, quiet: bool) -> None:
-    given = {"mask_and_scale": job.reduce.mask_and_scale, "quiet": quiet}
-    options.tell_packed(sources, "mask_and_scale = true", **given)
+    unpacks = all(one.mask_and_scale for one in job.asked.values())
+    options.tell_packed(sources, "mask_and_scale = true", mask_and_scale=unpacks, quiet=quiet)
 
 
 def _print(outcome: Outcome) -> None:

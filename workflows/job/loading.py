@@ -119,15 +119,23 @@ def _refused(raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
             ("schema",),
             f"is {version}, but this chunkfold knows job files of schema {VERSION}: update it",
         )
-    asked = raw.get("reduce")
-    if isinstance(asked, dict):
-        for key in asked:
-            if key in _CODE - set(Reduction.model_fields):
-                yield ("reduce", key), _NO_CODE
-        named = asked.get("statistics")
-        for number, value in enumerate(named if isinstance(named, list) else [named]):
-            if _is_code(value):
-                yield ("reduce", "statistics", number), _NO_CODE
+    yield from _code_in(("reduce",), raw.get("reduce"))
+    several = raw.get("questions")
+    for name, asked in several.items() if isinstance(several, dict) else ():
+        yield from _code_in(("questions", name), asked)
+
+
+def _code_in(place: Place, asked: Any) -> Iterator[tuple[Place, str]]:
+    """Yield where a reduction has code, as files had once."""
+    if not isinstance(asked, dict):
+        return
+    for key in asked:
+        if key in _CODE - set(Reduction.model_fields):
+            yield (*place, key), _NO_CODE
+    named = asked.get("statistics")
+    for number, value in enumerate(named if isinstance(named, list) else [named]):
+        if _is_code(value):
+            yield (*place, "statistics", number), _NO_CODE
 
 
 def _is_code(value: Any) -> bool:
@@ -230,15 +238,19 @@ def _anchored(job: Job, folder: Path) -> Job:
         given = getattr(job.output, name)
         if given is not None:
             output[name] = absolute(given)
-    held: dict[str, Any] = {
-        name: absolute(given)
-        for name in ("mask", "weights")
-        if (given := getattr(job.reduce, name)) is not None
-    }
-    if job.reduce.by is not None:
-        held["by"] = [absolute(one) if _is_path(one) else one for one in job.reduce.by]
-    if job.reduce.select is not None:
-        held["select"] = with_paths(job.reduce.select, absolute)
+
+    def located(asked: Reduction) -> Reduction:
+        held: dict[str, Any] = {
+            name: absolute(given)
+            for name in ("mask", "weights")
+            if (given := getattr(asked, name)) is not None
+        }
+        if asked.by is not None:
+            held["by"] = [absolute(one) if _is_path(one) else one for one in asked.by]
+        if asked.select is not None:
+            held["select"] = with_paths(asked.select, absolute)
+        return asked.model_copy(update=held)
+
     cluster = {
         name: str(base / os.path.expanduser(given))  # noqa: PTH111 # as above
         for name in ("tls_ca_file", "tls_cert", "tls_key")
@@ -247,7 +259,7 @@ def _anchored(job: Job, folder: Path) -> Job:
     return job.model_copy(
         update={
             "sources": sources,
-            "reduce": job.reduce.model_copy(update=held),
+            **job.asking(located),
             "output": job.output.model_copy(update=output),
             "cluster": job.cluster.model_copy(update=cluster),
         }

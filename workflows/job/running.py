@@ -13,6 +13,7 @@ from chunkfold.bad_chunks import Skipped, together
 from chunkfold.errors import JobError, PlanError, TimeLimitError
 from chunkfold.events import OnEvent
 from chunkfold.planning.asking import asked
+from chunkfold.planning.options import Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
 from chunkfold.printable import printable
@@ -79,11 +80,13 @@ def check_job(job: Job) -> dict[str, Request]:
     for out in beside:
         refuse_sources(out, sources.values())
     refuse_equal(*beside)
-    _refuse_clashes(options.names, sources)
     check_cluster(job.cluster)
-    check_writing(job.output.path, options, overwrite=job.output.overwrite)
+    for name, one in ({"": options} if isinstance(options, Options) else options).items():
+        _refuse_clashes([name] if name else one.names, sources)
+        check_writing(job.output.path, one, overwrite=job.output.overwrite)
     for request in requests.values():
-        refuse_taken_names(job.output.path, request)
+        for each in request.together:
+            refuse_taken_names(job.output.path, each)
     check_output(manifest_path(job), (".json",), overwrite=True)
     if job.output.report is not None:
         check_report(job.output.report)
@@ -156,7 +159,8 @@ def run_job(
                     run = submit(request, client=client, on_event=on_event)
                     record.runs[key] = run
                     _wait(run, job, deadline)
-                    reduced[key] = run.results
+                    for name, answer in run.answers.items():
+                        reduced[f"{key}/{name}" if name else key] = answer.results
                 # Before the cluster is closed, which takes longer than a small job.
                 write_results(job.output.path, reduced, overwrite=job.output.overwrite)
     return Outcome(reduced, record)

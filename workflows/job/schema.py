@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -151,6 +151,8 @@ _SAME = (
     "mask_and_scale", "mode", "dtype",
 )  # fmt: skip
 """Keys of `reduce` that are called as the library's options."""
+_OF_ALL = ("select", "sel", "sel_method", "sel_tolerance")
+"""Those that say what is read."""
 
 
 class Output(_Table):
@@ -284,20 +286,63 @@ class Job(_Table):
     or patterns with * ? [ ], and ** for folders at any depth of a local path."""
     exclude: Texts | None = None
     """Patterns of arrays to leave out, by the names that outputs have for them."""
-    reduce: Reduction
+    reduce: Reduction | None = None
+    """One question of every array."""
+    questions: Annotated[dict[Text, Reduction], Field(min_length=1)] | None = None
+    """Several, by the names that their results go by, which one read answers: each has the keys of
+    `reduce`, and what `reduce` has beside them counts for those that do not say otherwise."""
     output: Output
     cluster: Cluster = Local()
     limits: Limits = Limits()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _common(cls, given: Any) -> Any:
+        """Give every question what `reduce` has for all."""
+        several = given.get("questions") if isinstance(given, dict) else None
+        if not isinstance(several, dict):
+            return given
+        common = given.get("reduce", {})
+        for name, own in several.items():
+            for key in _OF_ALL:
+                if isinstance(own, dict) and key in own:
+                    raise ValueError(
+                        f"questions.{name}.{key} says what all questions read: write it below "
+                        "[reduce]"
+                    )
+        each = {
+            name: {**common, **own} if isinstance(own, dict) and isinstance(common, dict) else own
+            for name, own in several.items()
+        }
+        return {**{key: given[key] for key in given if key != "reduce"}, "questions": each}
+
     @model_validator(mode="after")
     def _fits(self) -> Job:
-        check_results(self.output.path, self.options)
+        if not self.asked:
+            raise ValueError("nothing is asked: there is no [reduce], nor [questions.NAME]")
+        options = self.options
+        for one in [options] if isinstance(options, Options) else options.values():
+            check_results(self.output.path, one)
         return self
 
+    @property
+    def asked(self) -> dict[str, Reduction]:
+        """What is computed, by the names of questions; "" if it is one."""
+        return self.questions or ({} if self.reduce is None else {"": self.reduce})
+
+    def asking(self, of: Callable[[Reduction], Reduction]) -> dict[str, Any]:
+        """Return what to change, so that something else is asked instead of each."""
+        changed = {name: of(one) for name, one in self.asked.items()}
+        return {"reduce": changed[""]} if "" in changed else {"questions": changed}
+
     @property  # a copy with other paths has other options
-    def options(self) -> Options:
-        """What is asked of each array, as the library has it."""
-        asked, limits = self.reduce, self.limits
+    def options(self) -> Options | dict[str, Options]:
+        """What is asked of each array, as the library has it: one question, or several by name."""
+        each = {name: self._options(one) for name, one in self.asked.items()}
+        return each.get("", each)
+
+    def _options(self, asked: Reduction) -> Options:
+        limits = self.limits
         return Options(
             asked.ops,
             axis=asked.axes,

@@ -1,0 +1,85 @@
+"""`--ask`: several questions on one command line, which one read answers."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from chunkfold.errors import PlanError
+from chunkfold.planning.options import Options
+from chunkfold.planning.questions import OF_ALL
+from chunkfold.workflows.cli import options
+
+
+@options.reduction
+def _reduction(**_given: Any) -> None:
+    """Have the options of a reduction."""
+
+
+_OWN = [
+    one
+    for one in reversed(getattr(_reduction, "__click_params__"))  # noqa: B009
+    if one.name not in OF_ALL
+]
+_BESIDE = [
+    flag
+    for one in getattr(_reduction, "__click_params__")  # noqa: B009
+    if one.name in OF_ALL
+    for flag in one.opts
+]
+_COMMAND = click.Command("ask", params=_OWN, add_help_option=False)
+ask = click.option(
+    "--ask",
+    "asks",
+    multiple=True,
+    metavar="'NAME: OPTIONS'",
+    help="Ask one more question of what is read, with --op, --axis, --by, --weights and so on of "
+    "its own: 'months: --op mean --axis time --by time.month'. What stands beside --ask counts for "
+    "all questions that do not say otherwise. May be repeated; results go by NAME.",
+)
+
+
+def asked_for(asks: Sequence[str], given: Mapping[str, Any]) -> Options | dict[str, Options]:
+    """Turn what a command line says of a reduction, or of several, into the library's options.
+
+    Raises
+    ------
+    ChunkfoldError
+        If a question cannot be read, or two go by the same name.
+    """
+    if not asks:
+        return options.asked_for(**given)
+    found: dict[str, Options] = {}
+    for question in asks:
+        name, colon, text = question.partition(":")
+        name = name.strip()
+        if not colon:
+            raise PlanError(f"--ask {question!r} has no name: write 'NAME: OPTIONS'")
+        if name in found:
+            raise PlanError(f"--ask {name!r} is there twice: give each a name of its own")
+        try:
+            found[name] = options.asked_for(**{**given, **_own(text)})
+        except PlanError as error:
+            raise PlanError(f"--ask {name!r}: {error}") from error
+    return found
+
+
+def _own(text: str) -> dict[str, Any]:
+    """Return the options that a question names itself."""
+    try:
+        context = _COMMAND.make_context("ask", shlex.split(text))
+    except (click.UsageError, ValueError) as error:
+        told = error.format_message() if isinstance(error, click.UsageError) else str(error)
+        if isinstance(error, click.NoSuchOption) and error.option_name in _BESIDE:
+            told = f"{error.option_name} says what all questions read: give it beside --ask"
+        raise PlanError(told) from error
+    named = ParameterSource.COMMANDLINE
+    return {
+        name: value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) is named
+    }

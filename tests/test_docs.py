@@ -63,7 +63,7 @@ def test_the_functions_of_the_page_are_those_there_are():
     page = (ROOT / "docs" / "monoids.md").read_text()
     table = page.partition("| function | |")[2].partition("##")[0]
     named = set(re.findall(r"`cf\.(\w+)\(", table))
-    others = {"approx_nunique", "bins", "concatenate", "devices", "histogram", "plan"}
+    others = {"approx_nunique", "ask", "bins", "concatenate", "devices", "histogram", "plan"}
     others |= {"corrcoef", "cov", "quantile", "reduce", "submit"}
     assert named == {name for name in cf.__all__ if name.islower()} - others
     of_numpy = page.partition("of NumPy ")[2].partition("and the operators")[0]
@@ -120,7 +120,7 @@ def _write_a_sample() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["results", "groups", "weights", "quantiles", "selections", "coarsen"]
+    "name", ["results", "groups", "weights", "quantiles", "selections", "coarsen", "questions"]
 )
 def test_pages_print_what_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
@@ -135,7 +135,7 @@ def test_pages_print_what_they_say(
         for line in str(names["warmest"]).splitlines():
             assert line in page or line.startswith(" [")
         return
-    if name == "quantiles":
+    if name in ("quantiles", "questions"):
         return
     with xarray.open_zarr("sample.zarr") as sample:
         air = sample.temperature.astype("f8")

@@ -184,7 +184,7 @@ def test_the_public_names_are_these():
         "Accumulate", "BuildError", "BusyError", "CancelledError", "ChunkError", "ChunkfoldError",
         "ClusterError", "Device", "DeviceError", "ExactArray", "IncompleteError", "JobError",
         "LocalOpenCLCluster", "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Result",
-        "Results", "Run", "SourceError", "TimeLimitError", "approx_nunique", "bins", "bits",
+        "Results", "Run", "SourceError", "TimeLimitError", "approx_nunique", "ask", "bins", "bits",
         "concatenate", "corrcoef", "cov", "devices", "first", "fma", "gap",
         "histogram", "lookup", "lower", "magnitude", "nonzero", "order_high", "order_low", "plan",
         "quantile",

@@ -130,8 +130,8 @@ def _results(plan: Plan) -> Iterator[str]:
     elif outputs > 1:
         whole = size_text(outputs * plan.accumulator.nbytes)
         yield (
-            f"results   {outputs:,} of each op: put together at the client, in {whole} at most "
-            "(project writes them tile by tile)"
+            f"results   {outputs:,} of each op: put together at the client, in {whole} at most"
+            + " (project writes them tile by tile)" * (not plan.request.questions)
         )
 
 

@@ -121,7 +121,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "leaf_bytes": plan.leaf_bytes,
         "blocks": len(plan.blocks),
         "levels": plan.levels,
-        "workers": plan.workers,
+        "workers": plan.terms.workers,
         "blocks_at_once": plan.threads,
         "readers": plan.readers,
         "memory": {**asdict(plan.memory), "total": plan.memory.total},

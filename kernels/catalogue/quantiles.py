@@ -213,7 +213,8 @@ class _Search:
         values = self.radix.values(slots, read)
         shift = np.array([self.radix.shift(read)], values.dtype)
         search = replace(self, read=read, found=found)
-        return Further((shift, *values.T), search.monoid)
+        between = values, self.radix.values(slots, read, last=True)
+        return Further((shift, *values.T), search.monoid, between)
 
     def monoid(self, first: int, inputs: int) -> Monoid:
         """Return what a later read folds; its shift and its prefixes are slots from `first` on."""

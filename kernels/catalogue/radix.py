@@ -83,12 +83,13 @@ class Radix:
         digit = ((key >> low) & (self.entries(read) - 1)).astype(np.int64)
         return where(alike == 0, digit, np.int64(-1))
 
-    def values(self, digits: np.ndarray, reads: int) -> np.ndarray:
-        """Return values that have the digits which so many reads have found, uint64.
+    def values(self, digits: np.ndarray, reads: int, *, last: bool = False) -> np.ndarray:
+        """Return the first or the last values of the digits which so many reads have found, uint64.
 
         They are numbers, infinities at most; floats of 16 bits are float32, as kernels have them.
         """
-        keys = np.left_shift(digits, np.uint64(self.shift(reads - 1)))
+        below = self.shift(reads - 1)
+        keys = np.left_shift(digits, np.uint64(below)) | np.uint64(last * ((1 << below) - 1))
         bits = _key_bits(self.dtype)
         offset = np.uint64(0 if self.dtype.kind == "u" else 1 << (bits - 1))
         signed = (keys - offset).astype(f"{'u' if self.dtype.kind == 'u' else 'i'}{bits // 8}")

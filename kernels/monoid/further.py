@@ -21,3 +21,7 @@ class Further:
     dtype."""
     monoid: Callable[[int, int], Monoid]
     """Makes what is folded: given the number of its first slot, and how many there are in all."""
+    between: tuple[np.ndarray, np.ndarray] | None = None
+    """The least and the greatest values of elements that still count, (outputs, ranges) each.
+
+    Others need not be read. None: all count."""

@@ -34,13 +34,22 @@ class Block:
     """By tile, part and input: the bytes of each object that the leaf touches, in C order, 0 where
     none is stored, packed by zlib. Not of leaves that are absent, nor of those whose objects all
     have the size that the run's terms name."""
+    passed: bytes = b""
+    """As `absent`: 1 where a leaf need not be read."""
 
     def absent_parts(self, tile: int) -> np.ndarray:
         """Return which of the parts of a tile are not stored: bool, (parts,)."""
+        return self._bits(self.absent, tile)
+
+    def passed_parts(self, tile: int) -> np.ndarray:
+        """Return which of the parts of a tile need not be read: bool, (parts,)."""
+        return self._bits(self.passed, tile)
+
+    def _bits(self, packed: bytes, tile: int) -> np.ndarray:
         first, last = self.parts
-        if not self.absent:
+        if not packed:
             return np.zeros(last - first, bool)
-        bits = np.unpackbits(np.frombuffer(self.absent, np.uint8)).astype(bool)
+        bits = np.unpackbits(np.frombuffer(packed, np.uint8)).astype(bool)
         at = (tile - self.tiles[0]) * (last - first)
         return bits[at : at + last - first]
 
@@ -66,6 +75,7 @@ def cut_blocks(
     with_data: bool = False,
     results: float = 0,
     whole: bool = False,
+    passed: np.ndarray | None = None,
 ) -> tuple[Block, ...]:
     """Cut leaves into blocks of about equal cost.
 
@@ -85,19 +95,25 @@ def cut_blocks(
         Bytes that a block leaves for each that it costs, where results leave as they come.
     whole
         Whether no tile may be shared by several blocks.
+    passed
+        Which leaves need not be read: bool, of the same shape; None: none of them.
     """
     least, most = BLOCK_BYTES
     most = max(most, min(TO_PARTIAL * partial_bytes, LARGEST_BYTES))
     most = min(most, DATA_BYTES) if with_data else most
     most = min(most, int(RESULT_BYTES / results)) if results else most
     each = BLOCKS_PER_WORKER if workers > 1 else 1
+    over = np.zeros(costs.shape, bool) if passed is None else passed
     of_tiles = costs.sum(axis=1)
     wanted = min(max(float(of_tiles.sum()) / (each * workers), least), most)
     blocks = []
     for number, (tiles, parts) in enumerate(_runs(costs, of_tiles, wanted, whole=whole)):
-        within = absent[slice(*tiles), slice(*parts)]
-        bits = np.packbits(within).tobytes() if within.any() else b""
-        blocks.append(Block(number, tiles, parts, bits))
+        bits = (
+            np.packbits(within).tobytes() if within.any() else b""
+            for within in (one[slice(*tiles), slice(*parts)] for one in (absent, over))
+        )
+        missing, left_out = bits
+        blocks.append(Block(number, tiles, parts, missing, passed=left_out))
     return tuple(blocks)
 
 

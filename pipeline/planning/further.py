@@ -11,6 +11,7 @@ from chunkfold.kernels import Monoid
 from chunkfold.kernels.monoid.further import Further
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.leaf_ranges import LeafRanges, passed_by
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.request import Request
@@ -19,10 +20,11 @@ Pending = Sequence[tuple[Monoid, Further]]
 """What was folded, and what is needed further of each."""
 
 
-def further_plan(waiting: Sequence[tuple[Plan, Pending]]) -> Plan:
+def further_plan(waiting: Sequence[tuple[Plan, Pending]], ranges: LeafRanges) -> Plan:
     """Return the plan of the next read, for the same workers: nothing is opened or listed anew.
 
-    It is for all questions that need one: each with its plan, and what its results wait for.
+    It is for all questions that need one: each with its plan, and what its results wait for. Leaves
+    are passed over whose ranges none of them needs.
 
     Raises
     ------
@@ -31,7 +33,9 @@ def further_plan(waiting: Sequence[tuple[Plan, Pending]]) -> Plan:
     """
     first, *others = (_further(plan, pending) for plan, pending in waiting)
     plan = waiting[0][0]
-    again = make_plan(replace(first, beside=tuple(others)), plan.listings, plan.terms)
+    each = ((one.layout, [more for _, more in pending]) for one, pending in waiting)
+    request = replace(first, beside=tuple(others), passed=passed_by(each, ranges))
+    again = make_plan(request, plan.listings, plan.terms)
     return replace(again, device=plan.device)
 
 

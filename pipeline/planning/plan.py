@@ -57,6 +57,8 @@ class Plan:
     """Decoded bytes that will be read: not those of objects that are known not to be stored."""
     absent: int
     """Leaves of which nothing is stored: they are not read."""
+    passed: int
+    """Elements that are not read, since they do not count any more."""
     memory: Memory
     threads: int
     """Blocks that one worker runs at once."""
@@ -165,11 +167,6 @@ class Plan:
         return tuple(one.name for one in self.bound.statistics if one.rounds)
 
     @property
-    def workers(self) -> int:
-        """Workers that it is for."""
-        return self.terms.workers
-
-    @property
     def requests(self) -> int:
         """That a worker may have in flight for one host, where inputs are behind a network."""
         return self.terms.requests
@@ -178,15 +175,6 @@ class Plan:
     def levels(self) -> int:
         """Rounds of combining above the blocks."""
         return self.tree.levels
-
-    @property
-    def answer(self) -> str:
-        """What may be expected of the results' last bits."""
-        rounding = self.rounding
-        if not rounding:
-            return "exact: the same bits for any chunks, devices and workers"
-        others = "" if len(rounding) == len(self.ops) else "; the others exact"
-        return f"{', '.join(rounding)} rounded in every operation{others}"
 
     @property
     def runs(self) -> Mapping[tuple[int, int], int]:

@@ -200,7 +200,10 @@ def _planned(
     remote = any(source.remote for source in sources)
     readers = READERS[1] if remote else terms.readers
     partial_bytes = accumulator.nbytes * groups * layout.most_outputs
-    costs = leaf_costs(layout, accumulator, stored, groups)
+    costs, decoded = leaf_costs(layout, accumulator, stored, groups), stored.decoded
+    passed = None if request.passed is None else request.passed.of(layout)
+    if passed is not None:
+        costs, decoded = costs * ~passed, decoded * ~passed
     with_data = not all(source.travels for source in sources)
     leaving = result_bytes(request, layout) if request.streams else 0
     blocks = (
@@ -212,6 +215,7 @@ def _planned(
             with_data=with_data,
             results=leaving / max(1.0, float(costs.sum())),
             whole=request.keeping,
+            passed=passed,
         )
         if layout.elements
         else ()
@@ -247,7 +251,8 @@ def _planned(
         layout=layout,
         blocks=blocks,
         leaf_bytes=leaf_bytes,
-        nbytes=round(stored.decoded.sum()),
+        nbytes=round(decoded.sum()),
+        passed=0 if passed is None else int(layout.leaf_elements()[passed].sum()),
         absent=int((stored.absent & (layout.leaf_elements() > 0)).sum()),
         memory=needed,
         threads=at_once,

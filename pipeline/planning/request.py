@@ -12,6 +12,7 @@ from chunkfold.grid import Axis
 from chunkfold.kernels import Bound, Packing, bind
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.leaf_ranges import Passed
 from chunkfold.planning.options import Options
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.data_arrays import DataArrays
@@ -54,6 +55,8 @@ class Request:
     """What those go by that were asked together, in their order; empty if one was asked alone."""
     beside: tuple[Request, ...] = ()
     """The others of them: each has the same sources and the same selection."""
+    passed: Passed | None = None
+    """Leaves that need not be read: nothing in them counts for what was found before."""
 
     @property
     def name(self) -> str:

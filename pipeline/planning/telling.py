@@ -51,7 +51,7 @@ def _work(plan: Plan) -> Iterator[str]:
     """Say who does how much of it, and in how much memory."""
     memory = plan.memory
     yield (
-        f"blocks    {len(plan.blocks):,} task(s) on {plan.workers} worker(s), "
+        f"blocks    {len(plan.blocks):,} task(s) on {plan.terms.workers} worker(s), "
         f"{plan.threads} at once on each, {plan.readers} threads reading"
         + (f", {plan.requests} requests in flight" if memory.fetching else "")
     )
@@ -88,8 +88,17 @@ def _asked(plan: Plan, *, alone: bool) -> Iterator[str]:
     yield from _reduced(plan)
     yield from _held(plan)
     yield from _grouped(plan)
-    yield f"answer    {plan.answer}"
+    yield f"answer    {_answer(plan)}"
     yield from _results(plan)
+
+
+def _answer(plan: Plan) -> str:
+    """Say what may be expected of the results' last bits."""
+    rounding = plan.rounding
+    if not rounding:
+        return "exact: the same bits for any chunks, devices and workers"
+    others = "" if len(rounding) == len(plan.ops) else "; the others exact"
+    return f"{', '.join(rounding)} rounded in every operation{others}"
 
 
 def _reduced(plan: Plan) -> Iterator[str]:

@@ -39,7 +39,7 @@ def first_of(
     alone = [replace(one, beside=()) for one in request.together]
     first = max(alone, key=weight)
     others = tuple(one for one in alone if one is not first)
-    return replace(first, beside=others)
+    return replace(first, beside=others, passed=request.passed)
 
 
 def accumulator_of(request: Request, terms: Terms) -> Accumulator:

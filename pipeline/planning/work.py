@@ -20,6 +20,7 @@ from chunkfold.planning.group_keys import Keys, PackedKeys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
+from chunkfold.planning.leaf_ranges import MOST_LEAVES, has_ranges
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import TileFinishing
@@ -140,6 +141,8 @@ class Work:
     """How tiles are finished where they are whole, if results leave one by one."""
     beside: tuple[Work, ...] = ()
     """Of other questions that are answered by what is read: they have the same leaves."""
+    ranges: bool = False
+    """Whether blocks tell the least and the greatest elements of leaves, for another read."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -269,6 +272,9 @@ class Work:
                 cls._of(f"{run}-{number}", one, sources, None)
                 for number, one in enumerate(plan.beside, 1)
             ),
+            plan.reads > 1
+            and plan.layout.leaves <= MOST_LEAVES
+            and has_ranges(plan.sources, plan.packings, plan.options.cast),
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

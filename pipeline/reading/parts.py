@@ -68,7 +68,8 @@ def parts_of(
     A reduction that reads indices is given the first of those that are not stored, which are equal;
     or every one, where it may make something else of each.
     """
-    numbers, absent = np.arange(*block.parts), block.absent_parts(tile)
+    needed = ~block.passed_parts(tile)
+    numbers, absent = np.arange(*block.parts)[needed], block.absent_parts(tile)[needed]
     outputs, itemsizes = elements_of(place), [s.dtype.itemsize for s in work.sources]
     depths = work.layout.part_depths(tile, numbers, place)
     fills_implicitly, implicit, parts = work.fills_implicitly, 0, list[Part]()

@@ -28,10 +28,16 @@ class ReadTimes(NamedTuple):
     seconds: float
     decoding: float
     """Of these, as far as it is known."""
+    range: tuple[float, float] | None = None
+    """The least and the greatest element of the first input, if they were wanted."""
 
 
-def read_staged(sources: Sequence[Source], read: Read, memory: Sequence[np.ndarray]) -> ReadTimes:
+def read_staged(
+    sources: Sequence[Source], read: Read, memory: Sequence[np.ndarray], ranged: bool = False
+) -> ReadTimes:
     """Decode a region of each input into the beginning of its memory, uint8.
+
+    `ranged`: find the range of the first one's elements, too, NaN aside.
 
     Raises
     ------
@@ -48,7 +54,11 @@ def read_staged(sources: Sequence[Source], read: Read, memory: Sequence[np.ndarr
             elements[...] = source.fill
         else:
             read_region(source, read.region, elements, known)
-    return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded)
+    found = None
+    if ranged and read.box.elements:
+        first = memory[0][: read.box.elements * sources[0].dtype.itemsize].view(sources[0].dtype)
+        found = np.fmin.reduce(first), np.fmax.reduce(first)
+    return ReadTimes(time.monotonic() - began, decode_clock.seconds - decoded, found)
 
 
 def committed(sources: Sequence[Source], elements: int, slot: Slot) -> list[Ready]:

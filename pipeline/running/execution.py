@@ -15,6 +15,7 @@ from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending, further_plan
+from chunkfold.planning.leaf_ranges import LeafRanges
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.running.answers import (
@@ -63,6 +64,8 @@ class Execution:
         self._backend, self._devices, self._on_event = backend, devices, on_event
         self._found: dict[str, Answer] = {}
         """By question, what reads have found so far."""
+        self._ranges = LeafRanges()
+        """Of leaves that were read."""
         self._summing = itertools.count()
         self._sink, self._streaming = sink, cast("Streaming | None", None)
 
@@ -72,7 +75,8 @@ class Execution:
         try:
             waiting = self._read(self.plan, self.id)
             while waiting:
-                plan, run = further_plan(waiting), f"{self.id}-{len(self.engines)}"
+                plan = further_plan(waiting, self._ranges)
+                run = f"{self.id}-{len(self.engines)}"
                 self._backend.listen(run)
                 waiting = self._read(plan, run)
             names = self.plan.request.questions or [""]
@@ -105,6 +109,7 @@ class Execution:
         roots = engine.execute()
         for source in plan.sources:
             source.check_unchanged()
+        self._ranges = LeafRanges.together((self._ranges, *(folded.ranges for _, folded in roots)))
         report = merge(folded.report for _, folded in roots)
         self.report = report if len(self.engines) == 1 else read_again(self.report, report)
         if plan is self.plan:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.leaf_ranges import LeafRanges
 from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import whole_window
@@ -38,6 +39,8 @@ class Folded:
     """Those that are finished, if they are."""
     beside: tuple[Mapping[int, Partial], ...] = ()
     """For each further question partials of those of its tiles that were met, by their numbers."""
+    ranges: LeafRanges = field(default_factory=LeafRanges)
+    """Of leaves that were read, where another read may be spared them."""
 
 
 def fold_block(
@@ -116,7 +119,8 @@ def fold_block(
     report = Report(
         totals.elements, {owned.device.identity: entry}, totals.skipped, laws, requests, missed
     )
-    return Folded(partials, merge([report]), tiles, beside)  # merge bounds what was skipped
+    report = merge([report])  # which bounds what was skipped
+    return Folded(partials, report, tiles, beside, stream.ranges)
 
 
 def _folded(
@@ -169,7 +173,8 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     profile = combiner.profile()
     own = _reported(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
-    return Folded(partials, report, beside=beside)
+    ranges = LeafRanges.together(part.ranges for part in parts)
+    return Folded(partials, report, beside=beside, ranges=ranges)
 
 
 def _combined_beside(

@@ -8,18 +8,22 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import NamedTuple
 
+import pyopencl as cl
+
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
+from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.selection import Selection
 from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
 from chunkfold.planning.group_keys import DeviceKeys
 from chunkfold.planning.keeping import depth_of
+from chunkfold.planning.leaf_ranges import RangesFound
 from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.together import OPEN_BYTES
 from chunkfold.planning.work import Work
@@ -70,6 +74,7 @@ class Ring:
             for one in work.beside
         ]
         """What answers other questions of what is read."""
+        self.ranges = RangesFound(work.layout, wanted=work.ranges)
         self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
         self._held = [one.upload(owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
@@ -175,7 +180,13 @@ class Ring:
             slot = self._slot()
             memory = [buffer.begin() for buffer in slot]
             future = self._owned.read(
-                self._readers, self._turn, read_staged, self._work.sources, read, memory
+                self._readers,
+                self._turn,
+                read_staged,
+                self._work.sources,
+                read,
+                memory,
+                self.ranges.wanted,
             )
             self._underway.append(_Underway(window, read, slot, future))
 
@@ -222,13 +233,7 @@ class Ring:
         ready = committed(self._work.sources, read.box.elements, slot)
         uploads = [event for one in ready for event in one.events]
         inputs = [*(one.buffer for one in ready), *self._held]
-        if isinstance(fold, KeyedFold):
-            assert self._keys is not None
-            assert read.keyed is not None
-            layout, place = read.keyed
-            event = fold.add(inputs, self._keys.at(place), layout, wait_for=uploads)
-        else:
-            event = fold.add(inputs, read.box, wait_for=uploads)
+        event = self._added(fold, inputs, read, uploads)
         for one in kept:
             assert read.kept is not None
             event = one.add(inputs, *read.kept, wait_for=uploads)
@@ -239,8 +244,25 @@ class Ring:
             buffer.busy_until(event)
         self._free.append(slot)
         if counts:
+            if times.range is not None:
+                self.ranges.add(read.leaf, *times.range, read.box.elements)
             self._totals.elements += read.box.elements
             self._totals.nbytes += read.nbytes
+
+    def _added(
+        self,
+        fold: Fold | KeyedFold,
+        inputs: Sequence[Input],
+        read: Read,
+        uploads: Sequence[cl.Event],
+    ) -> cl.Event | None:
+        """Enqueue the fold of what is read."""
+        if not isinstance(fold, KeyedFold):
+            return fold.add(inputs, read.box, wait_for=uploads)
+        assert self._keys is not None
+        assert read.keyed is not None
+        layout, place = read.keyed
+        return fold.add(inputs, self._keys.at(place), layout, wait_for=uploads)
 
     def _read(self, read: Read, future: Future[ReadTimes]) -> ReadTimes:
         """Wait for a reader: as long as it takes to begin, and then until its deadline."""

@@ -10,6 +10,7 @@ import numpy as np
 from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.leaf_ranges import LeafRanges
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import Window, kernels_of, shares_of
 from chunkfold.stores.requests import flight
@@ -85,6 +86,11 @@ class Stream:
     def beside(self) -> Sequence[Beside]:
         """What answers other questions of what is read."""
         return self._ring.beside
+
+    @property
+    def ranges(self) -> LeafRanges:
+        """The ranges of leaves that were read, where another read may be spared them."""
+        return self._ring.ranges.found()
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""

@@ -121,7 +121,7 @@ def _labels(draw: st.DrawFn, rng: np.random.Generator, shape: Sequence[int]) -> 
     codes = rng.integers(-1, 3, shape)
     kind = draw(st.sampled_from(["numbers", "floats", "texts", "dates", "bools"]))
     if kind == "floats":
-        return np.where(codes < 0, np.nan, codes * 1.5)
+        return np.where(codes < 0, np.nan, codes * 2.0)
     if kind == "dates":
         dates = np.datetime64("2001-01-01", "D") + codes * 40
         return np.where(codes < 0, np.datetime64("NaT"), dates)
@@ -161,8 +161,8 @@ def answer(case: Case, values: np.ndarray) -> np.ndarray:
     if case.options.get("skipna"):
         there = there & ~np.isnan(chosen)
     weights = None if case.weights is None else along(case.weights, every)
-    found = [_groups(label) for _, label in case.labels]
     marks = [along(label, axes) for axes, label in case.labels]
+    found = [_groups(mark) for mark in marks]  # those that are selected
     kept = [n for n in every if n not in case.axis]
     groups = tuple(len(one) for one in found)
     out = np.empty([*(chosen.shape[n] for n in kept), *groups], object)
@@ -212,6 +212,8 @@ def _one(case: Case, values: np.ndarray, weights: np.ndarray | None) -> Any:
     if not len(values):
         return math.nan
     with np.errstate(invalid="ignore"):
+        if op == "median":  # interpolated in float64, and rounded once
+            return kind.type(np.quantile(values.astype("f8"), 0.5))
         return getattr(np, op)(values)
 
 

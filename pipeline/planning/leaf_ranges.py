@@ -1,0 +1,157 @@
+"""The least and the greatest elements of leaves: which of them another read can leave out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from chunkfold.grid import Cells
+from chunkfold.kernels import Packing
+from chunkfold.kernels.monoid.further import Further
+from chunkfold.planning.layout import Layout
+from chunkfold.sources.source import Source
+
+MOST_LEAVES = 1 << 20
+"""Of a plan, whose ranges are kept."""
+_TRIED = 4
+"""Leaves of a block after which it is known whether ranges tell leaves apart."""
+
+
+@dataclass(frozen=True)
+class LeafRanges:
+    """The ranges of some leaves, by their numbers in the grid of all: arrays of equal length."""
+
+    leaves: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    low: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    high: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def together(cls, several: Iterable[LeafRanges]) -> LeafRanges:
+        """Return the ranges of all leaves of several."""
+        given = [one for one in several if len(one.leaves)]
+        if not given:
+            return cls()
+        return cls(
+            np.concatenate([one.leaves for one in given]),
+            np.concatenate([one.low for one in given]),
+            np.concatenate([one.high for one in given]),
+        )
+
+
+class RangesFound:
+    """The ranges of a block's leaves as they come, as long as they tell leaves apart."""
+
+    def __init__(self, layout: Layout, *, wanted: bool) -> None:
+        self.wanted = wanted
+        """Whether those of leaves to come are."""
+        self._layout = layout
+        self._seen: dict[tuple[int, int], tuple[float, float, int]] = {}
+        """By tile and part: the range of a leaf, and of how many of its elements it is."""
+
+    def add(self, leaf: tuple[int, int], low: float, high: float, elements: int) -> None:
+        """Take the range of some elements of a leaf."""
+        if (before := self._seen.get(leaf)) is not None:
+            low, high = np.fmin(low, before[0]), np.fmax(high, before[1])
+            elements += before[2]
+        self._seen[leaf] = low, high, elements
+        if len(self._seen) == _TRIED:
+            self.wanted &= self._apart()
+
+    def _apart(self) -> bool:
+        """Whether leaves have little in common: less than half of what all of them reach over."""
+        lows, highs, _ = (np.array(one, float) for one in zip(*self._seen.values(), strict=True))
+        with np.errstate(invalid="ignore", over="ignore"):
+            common = np.fmin.reduce(highs) - np.fmax.reduce(lows)
+            return bool(common <= (np.fmax.reduce(highs) - np.fmin.reduce(lows)) / 2)
+
+    def found(self) -> LeafRanges:
+        """Return the ranges of leaves all of whose elements were seen."""
+        layout = self._layout
+        grid = [axis.pieces for axis in layout.axes]
+        leaves, lows, highs = [], [], []
+        for leaf, (low, high, elements) in self._seen.items():
+            if elements == math.prod(piece.length for piece in layout.leaf(*leaf)):
+                leaves.append(np.ravel_multi_index(layout.numbers(*leaf), grid))
+                lows.append(low)
+                highs.append(high)
+        return LeafRanges(np.array(leaves, np.int64), np.array(lows), np.array(highs))
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """The leaves that a read passes over, since nothing in them counts any more."""
+
+    cells: tuple[Cells, ...]
+    """Where the leaves are cut along each axis."""
+    leaves: np.ndarray
+    """Which they are, in the grid of all: bool."""
+
+    def of(self, layout: Layout) -> np.ndarray | None:
+        """Return which leaves of a layout they are: bool, (tiles, parts); None if it has others."""
+        if tuple(axis.cells for axis in layout.axes) != self.cells:
+            return None
+        found: np.ndarray = self.leaves[_numbers(layout)]
+        return found
+
+
+def has_ranges(
+    sources: Sequence[Source], packings: Sequence[Packing | None], cast: np.dtype | None
+) -> bool:
+    """Whether ranges of leaves are of what is reduced: of numbers as they are stored."""
+    plain = len(sources) == 1 and packings[0] is None and cast is None
+    return plain and sources[0].dtype.kind in "iuf"
+
+
+def passed_by(
+    each: Iterable[tuple[Layout, Sequence[Further]]], ranges: LeafRanges
+) -> Passed | None:
+    """Return the leaves that no question needs any more; None if there are none.
+
+    Each question has its layout, of the same leaves, and what it needs further.
+    """
+    passed: np.ndarray | bool = len(ranges.leaves) > 0
+    cells: tuple[Cells, ...] = ()
+    for layout, further in each if passed else ():
+        cells = tuple(axis.cells for axis in layout.axes)
+        passed = passed & _beyond(layout, ranges, further)
+    return Passed(cells, np.asarray(passed)) if np.any(passed) else None
+
+
+def _beyond(layout: Layout, ranges: LeafRanges, further: Sequence[Further]) -> np.ndarray:
+    """Return which leaves have no element that counts any more: bool, by their numbers.
+
+    Of outputs of one tile all ranges count that any of them has.
+    """
+    numbers = _numbers(layout)
+    out = np.zeros(numbers.size, bool)
+    if any(one.between is None for one in further):
+        return out
+    at = np.full(numbers.size, -1)
+    at[ranges.leaves] = np.arange(len(ranges.leaves))
+    known = at[numbers]
+    low, high = ranges.low[known], ranges.high[known]
+    passed = known >= 0
+    for one in further:
+        for first, last in zip(*map(np.transpose, one.between or ()), strict=True):
+            least, most = _of_tiles(layout, first, np.min), _of_tiles(layout, last, np.max)
+            passed &= ~((high >= least) & (low <= most))
+    out[numbers] = passed
+    return out
+
+
+def _numbers(layout: Layout) -> np.ndarray:
+    """Return the numbers of all leaves in their grid: int64, (tiles, parts)."""
+    grid = [axis.pieces for axis in layout.axes]
+    return layout.in_order(np.arange(math.prod(grid)).reshape(grid))
+
+
+def _of_tiles(
+    layout: Layout, each: np.ndarray, of: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Return the least or the greatest of each tile's outputs, and of all groups: (tiles, 1)."""
+    values = each.reshape(-1, *layout.outputs_shape)
+    tiles = range(layout.tiles)
+    return np.array([of(values[(slice(None), *layout.tile_place(n))]) for n in tiles])[:, None]

@@ -31,7 +31,7 @@ from chunkfold.planning.work import Constants, Work, to_a_graph
 from chunkfold.planning.workers import Terms
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.results import Results, in_order
-from chunkfold.running.start import check_terms
+from chunkfold.running.ready import check_terms
 from chunkfold.sources.dask_source import DaskChunks, arrays_in
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.graph_tasks import Ending, Root, graph_block, graph_chunk, graph_combine

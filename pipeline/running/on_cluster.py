@@ -35,8 +35,8 @@ from chunkfold.running import sending
 from chunkfold.running.backend import Done, PartialsLostError
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
-from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
+from chunkfold.worker.fold_block import Folded, block_task, combine_task
+from chunkfold.worker.tasks import cancel_run, constants_task, tasks_at
 
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 

@@ -1,28 +1,39 @@
-"""The two tasks that workers run: fold a block of leaves, combine partials."""
+"""The two tasks that workers run: fold a block of leaves, combine partials.
+
+What `fold_block` and `combine` do any process can; their tasks are for workers of Dask's.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from dask.local import get_sync
+from dask.typing import Key
+from distributed import get_worker
+
+from chunkfold.events import reporter, to_message
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.tiles import FinishedTile
-from chunkfold.planning.work import Work
+from chunkfold.planning.work import BlockData, Constants, Work
 from chunkfold.reading.reads import whole_window
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
+from chunkfold.worker.computing import Told, sources_in
 from chunkfold.worker.fold_tile import tile_partials
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
 from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
 from chunkfold.worker.stream import Stream
+from chunkfold.worker.tasks import is_cancelled, is_unwanted
 from chunkfold.worker.watch import Watch
-from chunkfold.worker.worker_device import WorkerDevice
+from chunkfold.worker.worker_device import WorkerDevice, device_of
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,38 @@ class Folded:
     report: Report
     tiles: tuple[FinishedTile, ...] = ()
     """Those that are finished, if they are."""
+
+
+def block_task(
+    work: Work,
+    block: Block,
+    attempt: int,
+    topic: str,
+    constants: Constants | None = None,
+    data: BlockData | None = None,
+    results: Mapping[Key, Any] | None = None,
+) -> Folded:
+    """Fold a block on the worker's device. Runs on workers.
+
+    `constants` are the work's, if they do not travel with it, and `results` those of Dask's tasks
+    that the block's data are made of.
+    """
+    work = work if constants is None else work.with_constants(constants)
+    worker = get_worker()
+    owned, address = device_of(worker), worker.address
+    unwanted = is_unwanted(worker)
+    report = reporter(
+        work.run,
+        block.number,
+        attempt,
+        address,
+        owned.device.identity,
+        lambda event: worker.log_event(topic, to_message(event)),  # type: ignore[arg-type]
+    )
+    watch = Watch(report, lambda: is_cancelled(work.run) or unwanted())
+    told = Told(work.run, watch)
+    bring = partial(sources_in, data, results or {}, get_sync, told)
+    return fold_block(owned, address, work, block, watch, bring)
 
 
 def fold_block(
@@ -115,9 +158,9 @@ def _folded(
     if work.finishing is None or not whole:
         return tuple(tile_partials(stream)), ()
     tiles, of_all = list[FinishedTile](), list[Partial]()
-    for tile, partial in enumerate(tile_partials(stream), block.tiles[0]):
+    for tile, folded in enumerate(tile_partials(stream), block.tiles[0]):
         shape = work.layout.tile_shape(tile)
-        done, left = work.finishing.finished(tile, shape, partial, stream.combine)
+        done, left = work.finishing.finished(tile, shape, folded, stream.combine)
         tiles.append(done)
         of_all += [] if left is None else [left]
     accumulator = work.finishing.accumulator
@@ -139,3 +182,9 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     own = _reported(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
     return Folded(partials, report)
+
+
+def combine_task(work: Work, *parts: Folded) -> Folded:
+    """Combine partials on the worker's device. Runs on workers."""
+    worker = get_worker()
+    return combine(device_of(worker), worker.address, work, parts)

@@ -8,7 +8,7 @@ import numpy as np
 
 from chunkfold.decoding.decode_units import elements_of
 from chunkfold.errors import ChunkError
-from chunkfold.kernels import Partial
+from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.planning.memory import AGAIN_BYTES
@@ -79,7 +79,7 @@ def _fold_windows(stream: Stream, share: Share, windows: Sequence[Window]) -> Pa
 def _fold_window(stream: Stream, window: Window) -> Partial:
     """Fold some outputs; exact sums that expansions have lost once more, in limbs."""
     accumulator = stream.work.accumulator
-    partial = stream.fold(accumulator, window)
+    partial = _folded(stream, accumulator, window)
     work, shape = stream.work, stream.work.outputs_shape(window.shape)
     lost = any_lost(accumulator, partial).reshape(-1, *window.shape)
     missing = np.asarray(lost.any(axis=0))
@@ -90,10 +90,15 @@ def _fold_window(stream: Stream, window: Window) -> Partial:
     for slab in slabs(window.shape, work.groups * limbs.nbytes, AGAIN_BYTES):
         inner = _around(missing, slab)
         if inner is not None:
-            again = stream.fold(limbs, window.within(inner))
+            again = _folded(stream, limbs, window.within(inner))
             chosen = places[work.outputs_place(inner)].reshape(-1)
             partial = restored(accumulator, partial, chosen, again)
     return partial
+
+
+def _folded(stream: Stream, accumulator: Accumulator, window: Window) -> Partial:
+    tuning = stream.tuning(accumulator, window)
+    return stream.way(accumulator, window).fold(accumulator, tuning, window)
 
 
 def _around(chosen: np.ndarray, slab: Place) -> Place | None:

@@ -15,7 +15,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from functools import lru_cache, partial
 from typing import cast
@@ -57,8 +57,15 @@ class PerThread:
     """The reading threads of a block, where they fold too."""
 
     def __init__(
-        self, owned: WorkerDevice, work: Work, totals: Totals, buffer_bytes: int, turn: int
+        self,
+        owned: WorkerDevice,
+        work: Work,
+        totals: Totals,
+        buffer_bytes: int,
+        turn: int,
+        combine: Callable[[Accumulator, Sequence[Partial]], Partial],
     ) -> None:
+        self._combine = combine
         self._owned, self._work, self._totals = owned, work, totals
         self._readers, self._turn = owned.readers_for(work), turn
         self._itemsize = max(source.dtype.itemsize for source in work.sources)
@@ -88,8 +95,8 @@ class PerThread:
             and sum(part.elements for part in window.parts) * self._itemsize >= least
         )
 
-    def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> list[Partial]:
-        """Read a window and fold it into a partial for each thread; raises as `Stream.fold`."""
+    def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
+        """Read a window, fold it into a partial for each thread, and combine these; see `Way`."""
         ended = threading.Event()
         opened = self._owned.opened
         first, rest = work_shares_of(window, self._readers)
@@ -121,7 +128,7 @@ class PerThread:
                 self._totals.elements += thread.elements
                 self._totals.nbytes += thread.nbytes
         found = {number: done for one in futures for number, done in one.result().items()}
-        return [found[number] for number in sorted(found)]
+        return self._combine(accumulator, [found[number] for number in sorted(found)])
 
     def _attend(self, threads: Sequence[ThreadFold], futures: Sequence[Future[Numbered]]) -> None:
         """Wait until all are done; see that each goes on."""

@@ -74,7 +74,7 @@ class Ring:
         self._given_up: Window | None = None
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
-        """Read a window and fold it; raises as `Stream.fold`."""
+        """Read a window and fold it; see `Way`."""
         fold = self._begun(accumulator, tuning, window.outputs)
         keeps = accumulator == self._work.accumulator  # else they were chosen before
         kept = self._kept_for(window.outputs) if keeps else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +19,23 @@ from chunkfold.worker.ring import Ring
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice
+
+
+class Way(Protocol):
+    """How windows get to the device."""
+
+    def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
+        """Read a window and fold it into an accumulator: the work's, or another form of it.
+
+        Raises
+        ------
+        ChunkError
+            If a chunk cannot be read, and the window is not to be read cell by cell.
+        DeviceError
+            If the device fails.
+        CancelledError
+            If the run was cancelled meanwhile.
+        """
 
 
 class Stream:
@@ -41,7 +59,9 @@ class Stream:
             shares_of(work, block, self.buffer_bytes, self.totals.missed)
         )
         """What there is to do, tile by tile."""
-        self._per_thread = PerThread(owned, work, self.totals, self.buffer_bytes, turn)
+        self._per_thread = PerThread(
+            owned, work, self.totals, self.buffer_bytes, turn, self.combine
+        )
         windows = (
             window
             for share in ahead
@@ -50,22 +70,9 @@ class Stream:
         )
         self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows)
 
-    def fold(self, accumulator: Accumulator, window: Window) -> Partial:
-        """Read a window and fold it into an accumulator: the work's, or another form of it.
-
-        Raises
-        ------
-        ChunkError
-            If a chunk cannot be read, and the window is not to be read cell by cell.
-        DeviceError
-            If the device fails.
-        CancelledError
-            If the run was cancelled meanwhile.
-        """
-        tuning = self.tuning(accumulator, window)
-        if self._per_thread.suit(accumulator, window):
-            return self.combine(accumulator, self._per_thread.fold(accumulator, tuning, window))
-        return self._ring.fold(accumulator, tuning, window)
+    def way(self, accumulator: Accumulator, window: Window) -> Way:
+        """Return what folds a window into an accumulator."""
+        return self._per_thread if self._per_thread.suit(accumulator, window) else self._ring
 
     def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
         """Return how a window is folded into an accumulator."""

@@ -143,6 +143,51 @@ def test_rooms_import_one_way():
     assert found == UPWARDS.keys()
 
 
+HOST_SIDE = {
+    "distributed.protocol.pickle": "a plan is packed as Dask packs tasks",
+    "distributed.system": "the memory that the host has for a process",
+}
+"""What planning/ takes of `distributed`, which reaches no cluster, and what for."""
+DESCRIPTIONS = {"Device", "Run", "selection_bytes", "split"}
+"""What planning/ takes of modules that import pyopencl: descriptions and sizes, no buffers."""
+
+
+def _taken(path: Path) -> list[tuple[str, str]]:
+    """Return what a module takes from others when it is imported: module, name."""
+    return [
+        (node.module, alias.name)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    ]
+
+
+def _of_pyopencl(module: str, name: str) -> bool:
+    """Whether a name of kernels/ comes from a module that imports pyopencl."""
+    found = getattr(importlib.import_module(module), name)
+    home = getattr(found, "__module__", None) or module
+    if not home.startswith("chunkfold.kernels"):
+        home = module
+    return "pyopencl" in imported(Path(importlib.import_module(home).__file__ or ""))
+
+
+def test_planning_touches_no_device_and_no_cluster():
+    used, taken = set(), set()
+    for path in (ROOT / "pipeline" / "planning").glob("*.py"):
+        for module in imported(path):
+            if module.removeprefix("dask.").partition(".")[0] == "distributed":
+                assert module in HOST_SIDE, f"{path.name} imports {module}"
+                used.add(module)
+        for module, name in _taken(path):
+            if layer(module) == "kernels" and _of_pyopencl(module, name):
+                taken.add(name)
+    assert used == HOST_SIDE.keys()
+    assert taken == DESCRIPTIONS
+    for path in sources("pipeline"):
+        if "pyopencl" in imported(path):
+            assert path.parent.name == "worker", f"{path.name} imports pyopencl"
+
+
 @pytest.mark.parametrize("layer", ROOMS)
 def test_rooms_are_in_the_page_on_how_it_works(layer: str):
     text = (ROOT / "docs" / "how-it-works.md").read_text()

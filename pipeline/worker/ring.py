@@ -18,13 +18,13 @@ from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
 from chunkfold.kernels.fold.selection import Selection
 from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
-from chunkfold.planning.group_keys import DeviceKeys
 from chunkfold.planning.keeping import depth_of
 from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging
 from chunkfold.reading.reads import Read, Window, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
+from chunkfold.worker.device_inputs import DeviceKeys, uploaded
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -62,7 +62,7 @@ class Ring:
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
         self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
-        self._held = [one.upload(owned.opened) for one in work.held]
+        self._held = [uploaded(one, owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
         self._readers, self._turn = owned.readers_for(work), turn
         self._made, self._most = 0, ring_slots(self._readers)

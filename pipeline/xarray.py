@@ -13,8 +13,8 @@ import numpy as np
 import xarray as xr
 
 from chunkfold.api import reduce
+from chunkfold.cells import Cells
 from chunkfold.errors import DeviceError, PlanError
-from chunkfold.grid import Cells
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name

@@ -196,6 +196,42 @@ def test_rooms_are_in_the_page_on_how_it_works(layer: str):
     assert [name for name in listed if name in rooms] == rooms
 
 
+LONGEST = 300
+"""Lines of a module, so that a reader can keep all of it in mind."""
+LONGER = {
+    "kernels/accumulator/exact_array.py": 358,
+    "kernels/binding/binding.py": 400,
+    "kernels/binding/laws.py": 332,
+    "kernels/catalogue/differences.py": 313,
+    "kernels/catalogue/integers.py": 334,
+    "kernels/expressions/functions.py": 306,
+    "kernels/expressions/meanings.py": 374,
+    "kernels/expressions/symbols.py": 304,
+    "kernels/fold/fold.py": 327,
+    "kernels/fold/launch.py": 306,
+    "kernels/monoid/monoid.py": 337,
+    "kernels/monoid/tracing.py": 382,
+    "pipeline/planning/layout.py": 497,
+    "pipeline/running/engine.py": 321,
+    "pipeline/running/run.py": 368,
+    "pipeline/worker/per_thread.py": 304,
+    "workflows/pyramid.py": 346,
+}
+"""Modules that are longer still, and by how much at most: the list may only shrink."""
+
+
+def test_modules_are_short_enough_to_read():
+    longer = {}
+    for folder in FOLDERS:
+        for path in sources(folder):
+            lines = len(path.read_text().splitlines())
+            name = str(path.relative_to(ROOT))
+            assert lines <= LONGER.get(name, LONGEST), f"{name} has {lines} lines: split it"
+            if lines > LONGEST:
+                longer[name] = lines
+    assert longer.keys() == LONGER.keys(), "what is short enough needs no line here"
+
+
 WRITERS = {
     "as_zarr.py", "groups.py", "normalize.py", "pyramid.py", "sample.py", "zarr_tiles.py",
 }  # fmt: skip

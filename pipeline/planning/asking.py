@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis, normalized_axes
+from chunkfold.grid import Axis
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
@@ -22,7 +22,7 @@ from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.request import Request
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import Named, axis_numbers
+from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
 from chunkfold.sources.bins import Bins
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.data_arrays import DataArrays, data_arrays

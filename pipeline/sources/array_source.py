@@ -12,8 +12,8 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.cells import Cells
 from chunkfold.errors import SourceError, unreadable
-from chunkfold.grid import Cells
 from chunkfold.sources.source import BroughtSource, Source
 from chunkfold.stores.expected import Expected
 

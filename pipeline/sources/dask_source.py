@@ -15,8 +15,8 @@ from dask.typing import Key
 from distributed import Client
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.cells import Cells
 from chunkfold.errors import ChunkError, SourceError
-from chunkfold.grid import Cells
 from chunkfold.sources.array_source import Region, cells_of_chunks
 from chunkfold.sources.dask_division import Division
 from chunkfold.sources.dask_graph import Failed, futures_in, optimized

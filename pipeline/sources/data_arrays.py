@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunkfold.cells import Cells
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.grid import Axis, Cells
+from chunkfold.grid import Axis
 from chunkfold.selections import Selection, select
 from chunkfold.sources.array_source import ArraySource, cells_of_chunks
 from chunkfold.sources.cf_packing import packing_of

@@ -19,7 +19,8 @@ from chunkfold.sources.h5_opening import group_attributes_of
 from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.opening import open_beside, open_node
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import AnyArray, ZarrSource
+from chunkfold.sources.zarr_arrays import AnyArray
+from chunkfold.sources.zarr_source import ZarrSource
 
 
 @dataclass(frozen=True)

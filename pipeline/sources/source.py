@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.grid import Cells
+from chunkfold.cells import Cells
 from chunkfold.stores.expected import Expected
 
 if TYPE_CHECKING:

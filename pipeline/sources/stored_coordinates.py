@@ -11,7 +11,8 @@ from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.opening import open_beside
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import AnyArray, ZarrSource
+from chunkfold.sources.zarr_arrays import AnyArray
+from chunkfold.sources.zarr_source import ZarrSource
 
 if TYPE_CHECKING:
     import xarray

@@ -16,16 +16,18 @@ from hypothesis import strategies as st
 from numcodecs import GZip, Zstd
 
 from chunkfold import PlanError, plan
-from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes
+from chunkfold.cells import Cells
 from chunkfold.kernels import histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.combine_tree import FAN_IN, LARGE_BYTES, Tree, fan_in
 from chunkfold.planning.layout import Inputs, Layout
+from chunkfold.planning.leaves import LEAST_OUTPUTS, leaf_factors
 from chunkfold.planning.memory import ring_slots
 from chunkfold.reading.slabs import slabs, slabs_of_cells
 from chunkfold.selections import select
+from chunkfold.sources.axis_names import normalized_axes
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.zarr_source import ZarrSource
 from tests.plans import planned

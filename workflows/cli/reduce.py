@@ -14,7 +14,7 @@ from chunkfold.planning.asking import asked
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
-from chunkfold.workflows.cli import EXIT_SKIPPED, options
+from chunkfold.workflows.cli import EXIT_SKIPPED, options, reduction_options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.density import step_of
@@ -29,8 +29,8 @@ from chunkfold.workflows.writing import check_writing, write_results
 
 
 @click.command()
-@options.sources
-@options.reduction
+@reduction_options.sources
+@reduction_options.reduction
 @options.keepdims
 @options.cluster
 @options.on_bad_chunk
@@ -102,7 +102,9 @@ def command(
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     # Bad input is found before a cluster is started for it.
-    request = asked(options.opened(sources, joined), options.asked_for(**reduction))
+    request = asked(
+        reduction_options.opened(sources, joined), reduction_options.asked_for(**reduction)
+    )
     opened, on_bad_chunk = request.sources, request.options.on_bad_chunk
     if output is not None:
         check_writing(output, request.options, overwrite=overwrite)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.boxes import region_shape
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels import Monoid, as_monoid
@@ -63,7 +64,7 @@ class HeldInput:
 
     def at(self, pieces: Sequence[slice]) -> np.ndarray:
         """Return a region of the selection, broadcast to all of its axes."""
-        shape = [len(range(cut.start, cut.stop, cut.step or 1)) for cut in pieces]
+        shape = region_shape(pieces)
         part = self.values[tuple(pieces[axis] for axis in self.axes)]
         lacking = [n for n in range(len(shape)) if n not in self.axes]
         return np.broadcast_to(np.expand_dims(part, lacking), shape)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from chunkfold.decoding.decode_units import elements_of
+from chunkfold.boxes import elements_of, extents_of
 from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.fold.fold import Run
@@ -62,7 +62,7 @@ class Window:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents of the box."""
-        return tuple(along.stop - along.start for along in self.place)
+        return extents_of(self.place)
 
     @property
     def outputs(self) -> int:
@@ -164,7 +164,7 @@ def reads_of(
                 box = work.box(pieces, within)
                 yield Read(
                     region=tuple(map(Piece.taken, pieces, within)),
-                    shape=tuple(cut.stop - cut.start for cut in within),
+                    shape=extents_of(within),
                     box=box,
                     nbytes=part.nbytes * box.elements // part.elements,
                     absent=part.absent,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from chunkfold.decoding.decode_units import elements_of
+from chunkfold.boxes import elements_of, extents_of
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
@@ -72,7 +72,7 @@ def _fold_windows(stream: Stream, share: Share, windows: Sequence[Window]) -> Pa
         (work.outputs_place(shifted([slice(-n, 0) for n in firsts], place)), partial)
         for place, partial in done
     ]
-    shape = tuple(along.stop - along.start for along in share.place)
+    shape = extents_of(share.place)
     return assembled(work.accumulator, work.outputs_shape(shape), done)
 
 

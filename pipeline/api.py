@@ -28,7 +28,7 @@ from chunkfold.running.ready import chosen_client, in_this_process, ready
 from chunkfold.running.run import Run
 from chunkfold.running.streaming import Sink
 from chunkfold.sources.cf_packing import not_applied
-from chunkfold.sources.data_arrays import is_held
+from chunkfold.sources.data_arrays import is_of_xarray
 
 
 @with_options
@@ -78,7 +78,7 @@ def reduce(
     ChunkfoldError
         See `chunkfold.errors`.
     """
-    if is_held(source, "Dataset"):
+    if is_of_xarray(source, "Dataset"):
         from chunkfold.xarray import reduce_dataset
 
         given: dict[str, Any] = {"client": client, "on_event": on_event, **options}

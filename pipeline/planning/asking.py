@@ -27,7 +27,7 @@ from chunkfold.sources.bins import Bins
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.data_arrays import DataArrays, data_arrays
 from chunkfold.sources.opening import open_source
-from chunkfold.sources.places import refuse_other_places
+from chunkfold.sources.same_coordinates import refuse_other_coordinates
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 
@@ -47,7 +47,7 @@ def asked(source: Any, options: Options) -> Request:
     arrays = data_arrays(source)
     if arrays is None:
         sources = _sources(source, options.storage_options)
-        _refuse_other_places(options, sources[0])
+        _refuse_other_coordinates(options, sources[0])
         options = by_positions(options, sources[0])
         request = _of(sources, options)
     else:
@@ -87,7 +87,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
-    _refuse_other_places(options, arrays)
+    _refuse_other_coordinates(options, arrays)
     options = by_positions(options, arrays)
     made, axes = _of(arrays.sources, options, arrays), arrays.axes
     chosen = arrays.stored(made.chosen)
@@ -106,12 +106,12 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     )
 
 
-def _refuse_other_places(options: Options, data: Source | DataArrays) -> None:
+def _refuse_other_coordinates(options: Options, data: Source | DataArrays) -> None:
     """See that what goes along the data is of their places."""
     along = [("weights", options.weights), ("where", options.mask)]
     labels = (one.of if isinstance(one, Bins) else one for one in several(options.by))
     for what, given in (*along, *(("by", one) for one in labels)):
-        refuse_other_places(what, given, data)
+        refuse_other_coordinates(what, given, data)
 
 
 def _for_arrays(options: Options, arrays: DataArrays) -> Options:

@@ -15,7 +15,7 @@ from chunkfold.grid import Piece
 from chunkfold.kernels.geometry import c_strides
 from chunkfold.sources.label_numbers import narrow
 
-HELD_BYTES = 64 << 20
+DEVICE_KEYS_BYTES = 64 << 20
 """Keys that a block keeps on the device, for the boxes that come."""
 COUNTED_BYTES = 4 << 20
 """Counts of keys that are kept."""

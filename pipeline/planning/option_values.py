@@ -14,7 +14,7 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.kernels import CATALOGUE, Monoid
 from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.redaction import shown_address
-from chunkfold.sources.coordinate_places import METHODS
+from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.units import size_bytes
 
 MODES = ("exact", "fast")

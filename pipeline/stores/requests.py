@@ -1,8 +1,8 @@
-"""Requests in flight: many at once on one thread, as many as a host answers well.
+"""Requests in flight: many at once on one thread, as many as a server answers well.
 
 Objects behind a network are waited for, mostly: a request of 100 ms costs a millisecond of work. So
 few threads decode, and one thread with an event loop keeps requests in flight for all of them.
-Whose turn it is at a host is in `hosts.py`.
+Whose turn it is at a host is in `servers.py`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from chunkfold.awake import Awake
 from chunkfold.settings import REQUESTS, RETRY_S
-from chunkfold.stores.hosts import Host, Wanted
-from chunkfold.stores.request_window import Window
+from chunkfold.stores.request_limit import RequestLimit
+from chunkfold.stores.servers import Server, Wanted
 from chunkfold.stores.transient_faults import Fault
 
 FLIGHT_BYTES = 128 << 20
@@ -40,7 +40,7 @@ class Requests:
     again: int = 0
     """Of these, those that were made again, after a failure that may pass."""
     most: int = 0
-    """Requests in flight for one host that one worker may have."""
+    """Requests in flight for one server that one worker may have."""
     fewest: int = 0
     """The fewest that these came down to, as servers had too much to do."""
     waits: int = 0
@@ -78,11 +78,11 @@ class Landing(Future[Answer]):
 
 
 class Flight:
-    """Keeps requests of this process in flight, bounded in number for each host, and in bytes."""
+    """Keeps requests of this process in flight, bounded in number for each server, and in bytes."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._hosts: dict[str, Host] = {}
+        self._servers: dict[str, Server] = {}
         self._most, self._bytes, self._retry_s = REQUESTS, FLIGHT_BYTES, RETRY_S
         self._held = 0
         self._for_bytes: collections.deque[tuple[int, asyncio.Future[None]]] = collections.deque()
@@ -99,13 +99,13 @@ class Flight:
         self._loop.call_later(_LOOK_S, self._look)
 
     def bound(self, requests: int, nbytes: int, retry_s: float) -> None:
-        """Set the most requests for each host, the most bytes of all, and how long to try again."""
+        """Set the most requests for a server, the most bytes of all, and how long to try again."""
         self._loop.call_soon_threadsafe(self._bound, requests, nbytes, retry_s)
 
     def _bound(self, requests: int, nbytes: int, retry_s: float) -> None:
         self._most, self._bytes, self._retry_s = requests, nbytes, retry_s
-        for host in self._hosts.values():
-            host.window.bound(requests)
+        for server in self._servers.values():
+            server.window.bound(requests)
 
     def start(
         self, nbytes: int, coroutine: Callable[[], Coroutine[Any, Any, Answer]]
@@ -168,7 +168,7 @@ class Flight:
 
     async def ask(
         self,
-        host: str,
+        server: str,
         request: Request[Answer],
         passing: Passing,
         wanted: Wanted | None = None,
@@ -183,7 +183,7 @@ class Flight:
         Exception
             The last failure.
         """
-        there = self._hosts.setdefault(host, Host(Window(self._most), self._loop))
+        there = self._servers.setdefault(server, Server(RequestLimit(self._most), self._loop))
         allowed = self._retry_s if retry_s is None else retry_s
         began, tries = 0.0, 0
         while True:
@@ -219,9 +219,11 @@ class Flight:
         made, again = self._made, self._again
         self._made -= made
         self._again -= again
-        hosts = list(self._hosts.values())
-        waits, longest = zip(*(host.taken() for host in hosts), strict=True) if hosts else ((), ())
-        least = min((host.window.least for host in hosts), default=0)
+        servers = list(self._servers.values())
+        waits, longest = (
+            zip(*(server.taken() for server in servers), strict=True) if servers else ((), ())
+        )
+        least = min((server.window.least for server in servers), default=0)
         return Requests(made, again, self._most, int(least), sum(waits), max(longest, default=0.0))
 
 

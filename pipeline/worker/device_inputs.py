@@ -46,7 +46,7 @@ class DeviceKeys:
             self._held.move_to_end(name)
             return self._held[name]
         codes = self._keys.at(place)
-        while self._held and self._nbytes + codes.nbytes > group_keys.HELD_BYTES:
+        while self._held and self._nbytes + codes.nbytes > group_keys.DEVICE_KEYS_BYTES:
             # OpenCL keeps the memory until the launches that were given it are done.
             self._nbytes -= self._held.popitem(last=False)[1].size
         self._held[name] = _buffer(self._opened, codes, "keys")

@@ -21,7 +21,7 @@ from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import BlockData, Constants, Work
-from chunkfold.reading.reads import whole_window
+from chunkfold.reading.reads import all_outputs
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
@@ -102,14 +102,14 @@ def fold_block(
     CancelledError
         If the run was cancelled meanwhile.
     """
-    with owned.place(work.run, work.at_once, watch.cancelled):
+    with owned.admitted(work.run, work.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
         work = work.with_sources(bring())
         brought = time.monotonic()
         laws = try_on_data(owned, work, block)
         stream = Stream(owned, work, block, watch)
         try:
-            tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
+            tuning = stream.tuning(work.accumulator, all_outputs(work, block.tiles[0], ()))
             prepared = time.monotonic() - brought
             partials, tiles = _folded(stream, work, block)
         finally:

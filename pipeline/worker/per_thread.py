@@ -18,7 +18,7 @@ from functools import partial
 
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
 from chunkfold.planning.work import Work
-from chunkfold.reading.reads import Window, all_in_turn
+from chunkfold.reading.reads import OutputBox, all_in_turn
 from chunkfold.reading.work_shares import work_shares_of
 from chunkfold.worker.thread_fold import FoldInTurn, FoldPieces, Numbered, ThreadFold
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
@@ -47,12 +47,12 @@ class PerThread:
         work: Work,
         totals: Totals,
         buffer_bytes: int,
-        turn: int,
+        priority: int,
         combine: Callable[[Accumulator, Sequence[Partial]], Partial],
     ) -> None:
         self._combine = combine
         self._owned, self._work, self._totals = owned, work, totals
-        self._readers, self._turn = owned.readers_for(work), turn
+        self._readers, self._priority = owned.readers_for(work), priority
         self._itemsize = max(source.dtype.itemsize for source in work.sources)
         fold_bytes = min(FOLD_BYTES, buffer_bytes)
         small = all_in_turn(work) and _chunk_elements(work) * self._itemsize <= fold_bytes
@@ -68,23 +68,23 @@ class PerThread:
             and (small or all(source.as_it_is for source in work.sources))
         )
 
-    def suit(self, accumulator: Accumulator, window: Window) -> bool:
-        """Whether a window is folded so."""
+    def suit(self, accumulator: Accumulator, output_box: OutputBox) -> bool:
+        """Whether a box of outputs is folded so."""
         least = self._readers * _LEAST_PIECES * self._piece_bytes
         return (
             self._able
-            and window.outputs == 1
-            and not window.by_cell
+            and output_box.outputs == 1
+            and not output_box.by_cell
             and not accumulator.uses_index
             and accumulator.nbytes <= _ACCUMULATOR_BYTES
-            and sum(part.elements for part in window.parts) * self._itemsize >= least
+            and sum(part.elements for part in output_box.parts) * self._itemsize >= least
         )
 
-    def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
-        """Read a window, fold it into a partial for each thread, and combine these; see `Way`."""
+    def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
+        """Read a box of outputs and fold it, into a partial for each thread; see `Way`."""
         ended = threading.Event()
         opened = self._owned.opened
-        first, rest = work_shares_of(window, self._readers)
+        first, rest = work_shares_of(output_box, self._readers)
         left = iter(enumerate(rest, len(first)))
         threads = [
             self._kind(
@@ -98,7 +98,7 @@ class PerThread:
             )
             for own in enumerate(first)
         ]
-        read = partial(self._owned.read, self._readers, self._turn)
+        read = partial(self._owned.read, self._readers, self._priority)
         futures = [read(thread.run) for thread in threads]
         try:
             self._attend(threads, futures)

@@ -12,7 +12,7 @@ from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
-from chunkfold.reading.reads import Window, kernels_of, shares_of
+from chunkfold.reading.reads import OutputBox, kernels_of, shares_of
 from chunkfold.stores.requests import flight
 from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.ring import Ring
@@ -22,15 +22,15 @@ from chunkfold.worker.worker_device import WorkerDevice
 
 
 class Way(Protocol):
-    """How windows get to the device."""
+    """How boxes of outputs get to the device."""
 
-    def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
-        """Read a window and fold it into an accumulator: the work's, or another form of it.
+    def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
+        """Read a box of outputs and fold it into an accumulator: the work's, or another form of it.
 
         Raises
         ------
         ChunkError
-            If a chunk cannot be read, and the window is not to be read cell by cell.
+            If a chunk cannot be read, and the box of outputs is not to be read cell by cell.
         DeviceError
             If the device fails.
         CancelledError
@@ -54,29 +54,29 @@ class Stream:
         """Folds of the fill value."""
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         """Most that is staged at a time of one input."""
-        turn = owned.turn()
+        priority = owned.priority()
         ahead, self.shares = itertools.tee(
             shares_of(work, block, self.buffer_bytes, self.totals.missed)
         )
         """What there is to do, tile by tile."""
         self._per_thread = PerThread(
-            owned, work, self.totals, self.buffer_bytes, turn, self.combine
+            owned, work, self.totals, self.buffer_bytes, priority, self.combine
         )
-        windows = (
-            window
+        output_boxes = (
+            output_box
             for share in ahead
-            for window in share.windows
-            if not self._per_thread.suit(work.accumulator, window)
+            for output_box in share.output_boxes
+            if not self._per_thread.suit(work.accumulator, output_box)
         )
-        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows)
+        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, priority, output_boxes)
 
-    def way(self, accumulator: Accumulator, window: Window) -> Way:
-        """Return what folds a window into an accumulator."""
-        return self._per_thread if self._per_thread.suit(accumulator, window) else self._ring
+    def way(self, accumulator: Accumulator, output_box: OutputBox) -> Way:
+        """Return what folds a box of outputs into an accumulator."""
+        return self._per_thread if self._per_thread.suit(accumulator, output_box) else self._ring
 
-    def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
-        """Return how a window is folded into an accumulator."""
-        kernels = kernels_of(self.work, window, self.buffer_bytes)
+    def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
+        """Return how a box of outputs is folded into an accumulator."""
+        kernels = kernels_of(self.work, output_box, self.buffer_bytes)
         return self.owned.tuning(accumulator, self.work.variant, kernels)
 
     def combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:

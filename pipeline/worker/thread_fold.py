@@ -1,4 +1,4 @@
-"""One thread that reads shares of a window and folds them: small chunks in turn, or pieces."""
+"""One thread that reads and folds shares of an output box: small chunks in turn, or pieces."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ThreadFold(ABC):
 
     def _reads(self, share: WorkShare) -> Iterator[Read]:
         """Yield what is read of a share, and note that it is begun."""
-        for read in reads_of(self._work, share.window, self._read_bytes(share), *share.every):
+        for read in reads_of(self._work, share.output_box, self._read_bytes(share), *share.every):
             self._begun.append(read)
             yield read
 

@@ -46,7 +46,7 @@ def entries(size: int) -> st.SearchStrategy:
     return slices | number | st.lists(number, max_size=size + 5) | bools
 
 
-def places_of(size: int, entry: Any) -> np.ndarray:
+def positions_of(size: int, entry: Any) -> np.ndarray:
     """What NumPy selects of an axis, as positions."""
     if isinstance(entry, list):
         entry = np.array(entry, None if entry else int)
@@ -62,7 +62,7 @@ def test_pieces_are_the_selection_cut_at_cells(data, size: int, cell: int, facto
     entry = data.draw(entries(size))
     cells = Cells(size, cell).coarsened(factor)
     (axis,) = select([cells], entry)
-    want = places_of(size, entry)
+    want = positions_of(size, entry)
     got = [np.arange(size)[axis.piece(n).source] for n in range(axis.pieces)]
     np.testing.assert_array_equal(np.concatenate([*got, np.empty(0, int)]), want)
     for n, elements in enumerate(got):
@@ -219,7 +219,7 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
                 one = layout.leaf_box(pieces, within, Inputs(indexed))
                 assert (one.outputs, one.elements) == (outputs, math.prod(p.length for p in pieces))
     want = np.zeros(shape, int)
-    each = (places_of(size, entry) for size, entry in zip(shape, selection, strict=True))
+    each = (positions_of(size, entry) for size, entry in zip(shape, selection, strict=True))
     np.add.at(want, np.ix_(*each), 1)
     np.testing.assert_array_equal(seen, want)
 

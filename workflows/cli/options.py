@@ -18,7 +18,7 @@ from chunkfold.planning.options import Options
 from chunkfold.refusals import ABSENT
 from chunkfold.settings import ABSENT_STATUS
 from chunkfold.sources.cf_packing import not_applied
-from chunkfold.sources.coordinate_places import METHODS
+from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.sources.source import Source
 from chunkfold.workflows.cli.numbers import Number
 from chunkfold.workflows.clients import dashboard, local_client

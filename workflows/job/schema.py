@@ -17,7 +17,7 @@ from chunkfold.kernels import Monoid
 from chunkfold.planning.coarsening import BOUNDARIES
 from chunkfold.planning.option_values import MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK
 from chunkfold.planning.options import Options
-from chunkfold.sources.coordinate_places import METHODS
+from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.workflows.as_zarr import check_results
 from chunkfold.workflows.job.tables import Address, Kubernetes, Local, Slurm, Table
 from chunkfold.workflows.job.values import (

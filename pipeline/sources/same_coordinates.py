@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.sources.data_arrays import DataArrays, is_held
+from chunkfold.sources.data_arrays import DataArrays, is_of_xarray
 from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
 
@@ -19,7 +19,7 @@ Same = Callable[[Any, Any], Any]
 """Tells of places of the data, and those of what goes along, which are the same: bools."""
 
 
-def refuse_other_places(what: str, given: Any, data: Source | DataArrays) -> None:
+def refuse_other_coordinates(what: str, given: Any, data: Source | DataArrays) -> None:
     """See that weights, a mask or labels that xarray holds are of the data's places, in order.
 
     Of what is no DataArray only a Zarr array's numeric coordinates can be compared.
@@ -29,7 +29,7 @@ def refuse_other_places(what: str, given: Any, data: Source | DataArrays) -> Non
     PlanError
         If an axis that both have is called differently along it.
     """
-    if not is_held(given):
+    if not is_of_xarray(given):
         return
     for dim in (one for one in given.dims if one in given.indexes):
         there, (here, same) = given.indexes[dim], _along(data, dim, given.indexes[dim])

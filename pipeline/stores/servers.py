@@ -1,8 +1,8 @@
-"""What is known of a host that requests go to, and whose turn it is.
+"""What is known of a server that requests go to, and whose turn it is.
 
-How many are in flight is found out by a `Window`: one more with each answer, half as many where a
-server says that it has too much to do (429, 503) or does not answer in time. Where it says as well
-when it wants to be asked again (`Retry-After`), nothing is asked of it before.
+How many are in flight is found out by a `RequestLimit`: one more with each answer, half as many
+where a server says that it has too much to do (429, 503) or does not answer in time. Where it says
+as well when it wants to be asked again (`Retry-After`), nothing is asked of it before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from chunkfold.stores.request_window import Window
+from chunkfold.stores.request_limit import RequestLimit
 from chunkfold.stores.retry_after import too_long
 from chunkfold.stores.transient_faults import Fault
 
@@ -36,10 +36,10 @@ class _Turn:
     """Seconds for which it may be made again."""
 
 
-class Host:
-    """One host: its methods are called by the thread of the event loop alone, but `taken`."""
+class Server:
+    """One server: its methods are called by the thread of the event loop alone, but `taken`."""
 
-    def __init__(self, window: Window, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, window: RequestLimit, loop: asyncio.AbstractEventLoop) -> None:
         self.window, self._loop = window, loop
         self._waiting: collections.deque[_Turn] = collections.deque()
         self._flying = 0

@@ -24,13 +24,14 @@ from chunkfold.planning.questions import Questions, options_of_each
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import THREADS
 from chunkfold.planning.workers import Terms
+from chunkfold.running.execution import Execution
 from chunkfold.running.graph import lazily
 from chunkfold.running.on_cluster import OnCluster
+from chunkfold.running.ready import chosen_client, in_this_process, ready
 from chunkfold.running.run import Run
-from chunkfold.running.start import chosen_client, in_this_process, start
 from chunkfold.running.streaming import Sink
 from chunkfold.sources.cf_packing import not_applied
-from chunkfold.sources.data_arrays import is_held
+from chunkfold.sources.data_arrays import is_of_xarray
 
 
 @with_options
@@ -83,7 +84,7 @@ def reduce(
     ChunkfoldError
         See `chunkfold.errors`.
     """
-    if is_held(source, "Dataset"):
+    if is_of_xarray(source, "Dataset"):
         from chunkfold.xarray import reduce_dataset
 
         if isinstance(op, Mapping):
@@ -95,7 +96,7 @@ def reduce(
     asked = _told(source, op, options)
     if not compute:
         return lazily(asked, client, on_event, labels=labels)
-    run = start(asked, client, on_event)
+    run = _started(asked, client, on_event)
     return run.labelled() if labels else run.result()
 
 
@@ -125,7 +126,7 @@ def submit(
     client, on_event
         As `reduce`.
     """
-    return start(_told(source, op, options), client, on_event)
+    return _started(_told(source, op, options), client, on_event)
 
 
 @with_options
@@ -202,8 +203,24 @@ def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) ->
 def stream(
     request: Request, sink: Sink, *, client: Client | None = None, on_event: OnEvent | None = None
 ) -> Run:
-    """Start a reduction whose results go to a sink, tile by tile; otherwise as `submit`."""
-    return start(_told(replace(request, streams=True), DEFAULT, {}), client, on_event, sink)
+    """Start a reduction whose results go to a sink as they come, and are not kept; see `submit`."""
+    return _started(_told(replace(request, streams=True), DEFAULT, {}), client, on_event, sink)
+
+
+def _started(
+    asked: Request | Plan,
+    client: Client | None,
+    on_event: OnEvent | None,
+    sink: Sink | None = None,
+) -> Run:
+    made = ready(asked, client)
+    try:
+        execution = Execution(made, on_event, sink)
+        execution.begin()
+        return Run(execution)
+    except BaseException:
+        made.backend.stop()
+        raise
 
 
 def _told(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) -> Request | Plan:

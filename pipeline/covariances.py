@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis, Piece, Taken, normalized_axes
+from chunkfold.grid import Axis, Piece, Taken
 from chunkfold.kernels.exact.gram import Gram
 from chunkfold.kernels.exact.rounding import ratio, root
 from chunkfold.planning.by_coordinates import by_positions, with_lists
@@ -23,7 +23,7 @@ from chunkfold.planning.staffing import readers_each
 from chunkfold.reading.slabs import slabs_of_cells
 from chunkfold.selections import Selection, select, shown
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import Named, axis_numbers
+from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.data_arrays import data_arrays

@@ -77,7 +77,7 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
 
 
 def awaited(
-    future: Future[T], seconds: float, what: str, meanwhile: Callable[[], None] = lambda: None
+    future: Future[T], seconds: float, what: str, meanwhile: Callable[[], object] = lambda: None
 ) -> T:
     """Wait for a call with a deadline, and do something else `meanwhile`, a few times a second.
 

@@ -1,82 +1,19 @@
-"""Cut a selection along a grid of cells: pure integer functions, axis by axis."""
+"""What is selected of an axis, and the pieces that cells cut it in: pure integer functions."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
-from chunkfold.errors import PlanError
+from chunkfold.cells import Cells
 from chunkfold.positions import Positions, as_range, chosen_of, index_of
 from chunkfold.windows import split_windows, whole_windows
 
-MOST_CELLS = 1 << 27
-"""Cells along one axis beyond which planning would take gigabytes."""
-LEAST_OUTPUTS = 1 << 16
-"""Outputs that fill a device."""
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Where an axis is cut: every `cell` elements, or at given bounds."""
-
-    size: int
-    """Elements of the axis."""
-    cell: int
-    """Elements of a cell, of the largest where they differ; the last one may have fewer."""
-    bounds: tuple[int, ...] | None = None
-    """Boundaries of an irregular grid, ascending from 0 to `size`."""
-
-    @property
-    def offsets(self) -> np.ndarray:
-        """Boundaries, int64, one more than there are cells.
-
-        >>> Cells(10, 4).offsets.tolist()
-        [0, 4, 8, 10]
-        """
-        if self.bounds is not None:
-            return np.array(self.bounds, np.int64)
-        if self.size // self.cell > MOST_CELLS:
-            raise PlanError(
-                f"an axis of {self.size:,} elements has more than {MOST_CELLS:,} leaves of "
-                f"{self.cell:,}: use larger chunks"
-            )
-        return np.append(np.arange(0, self.size, self.cell, dtype=np.int64), np.int64(self.size))
-
-    def coarsened(self, factor: int) -> Cells:
-        """Join every `factor` cells, counted from 0.
-
-        >>> Cells(10, 4).coarsened(2).offsets.tolist()
-        [0, 8, 10]
-        """
-        if self.bounds is None:
-            return Cells(self.size, self.cell * factor)
-        bounds = (*self.bounds[:-1:factor], self.bounds[-1])
-        return Cells(self.size, max(int(n) for n in np.diff(bounds)), bounds)
-
-    def inside(self, start: int, behind: int) -> np.ndarray:
-        """Return the boundaries between the first of some elements and the last, int64.
-
-        >>> Cells(10, 4).inside(1, 9).tolist(), Cells(9, 4, (0, 1, 5, 9)).inside(1, 9).tolist()
-        ([4, 8], [5])
-        """
-        if self.bounds is None:
-            return np.arange(start // self.cell + 1, (behind - 1) // self.cell + 1) * self.cell
-        return np.array([n for n in self.bounds if start < n < behind], np.int64)
-
-    def holding(self, elements: np.ndarray) -> np.ndarray:
-        """Return the numbers of the cells that have some elements, int64.
-
-        >>> Cells(9, 4, (0, 1, 5, 9)).holding(np.array([0, 1, 4, 8])).tolist()
-        [0, 1, 1, 2]
-        """
-        if self.bounds is None:
-            return elements // self.cell
-        return np.searchsorted(np.array(self.bounds), elements, side="right") - 1
+__all__ = ["Axis", "Cells", "Piece", "Taken"]
 
 
 @dataclass(frozen=True)
@@ -350,71 +287,3 @@ def _padded(
     first = np.minimum.reduceat(held, positions[there])[before]
     behind = np.maximum.reduceat(held, positions[there])[before] + 1
     return first, np.where(there, behind, first)
-
-
-def leaf_factors(
-    cells: Sequence[Cells],
-    itemsize: int,
-    target_bytes: int,
-    reduced: Sequence[int],
-    groups: int = 1,
-    spans: Sequence[int] | None = None,
-) -> tuple[int, ...]:
-    """Return how many cells per axis make a leaf: powers of two, at most `target_bytes`.
-
-    Depends on nothing that changes when the array grows, once an axis has cells enough, so that
-    leaves stay what they are. Axes are doubled in turn, the last one first, until all of their
-    cells are in a leaf: kept ones until a leaf has outputs enough to fill a device, then reduced
-    ones, since each leaf reads and writes the accumulators of its outputs: one of each of `groups`.
-    Along kept axes an output is of so many elements as `spans` says; None: of one.
-
-    >>> planes = [Cells(99, 1), Cells(999, 256), Cells(999, 256)]
-    >>> leaf_factors(planes, 4, 1 << 20, (0, 1, 2)), leaf_factors(planes, 4, 1 << 20, (0,))
-    ((1, 2, 2), (4, 1, 1))
-    """
-    factors = [1] * len(cells)
-    cell = [max(1, axis.cell) for axis in cells]
-    order = range(len(cells) - 1, -1, -1)
-    nbytes = math.prod(cell) * itemsize
-    while nbytes * 2 <= target_bytes:
-        outputs = groups * math.prod(
-            -(-cell[n] * factors[n] // (spans[n] if spans else 1))
-            for n in order
-            if n not in reduced
-        )
-        growing = [n for n in order if cell[n] * factors[n] < cells[n].size]
-        if not growing:
-            break
-        widen = outputs < LEAST_OUTPUTS
-        # Of the axes that are to grow the one that grew least; of the others, if there is none.
-        chosen = min(growing, key=lambda n: ((n in reduced) == widen, factors[n]))
-        factors[chosen] *= 2
-        nbytes *= 2
-    return tuple(factors)
-
-
-def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    """Return the axes to reduce, ascending, as NumPy reads `axis`.
-
-    Raises
-    ------
-    PlanError
-        If one is out of range or named twice.
-    """
-    if axis is None:
-        return tuple(range(ndim))
-    given = list(axis) if isinstance(axis, Sequence) else [axis]
-    out = []
-    for entry in given:
-        if not isinstance(entry, (int, np.integer)) or isinstance(entry, bool):
-            raise PlanError(f"axis {entry!r} is not an integer")
-        if not -ndim <= entry < ndim:
-            raise PlanError(
-                f"axis {int(entry)} is out of range for an array of {ndim} dimension(s): "
-                + (f"use {-ndim} to {ndim - 1}" if ndim else "it has none to reduce")
-            )
-        out.append(int(entry) % ndim)
-    if len(set(out)) != len(out):
-        twice = next(n for n in out if out.count(n) > 1)
-        raise PlanError(f"axis {axis!r} names axis {twice} twice: name it once")
-    return tuple(sorted(out))

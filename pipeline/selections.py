@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.cells import Cells
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis, Cells
+from chunkfold.grid import Axis
 from chunkfold.positions import as_range
 
 Index = Any

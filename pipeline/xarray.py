@@ -13,8 +13,8 @@ import numpy as np
 import xarray as xr
 
 from chunkfold.api import reduce
+from chunkfold.cells import Cells
 from chunkfold.errors import DeviceError, PlanError
-from chunkfold.grid import Cells
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
@@ -23,7 +23,7 @@ from chunkfold.planning.dataset_labels import labels_of
 from chunkfold.planning.held_inputs import weighted
 from chunkfold.planning.options import Op, Options
 from chunkfold.sources.axis_names import instead
-from chunkfold.sources.data_arrays import is_held
+from chunkfold.sources.data_arrays import is_of_xarray
 
 _SEL = ("sel", "sel_method", "sel_tolerance")
 _OF_ALL = ("min", "max", "minmax", "argmin", "argmax", "count", "any", "all", "count_nonzero")
@@ -184,7 +184,7 @@ def _along(given: Mapping[str, Any]) -> list[xr.DataArray]:
     """Return the weights and the masks that are xarray's."""
     where = given.get("where")
     masks = where if isinstance(where, tuple) else (where,)
-    return [one for one in (given.get("weights"), *masks) if is_held(one)]
+    return [one for one in (given.get("weights"), *masks) if is_of_xarray(one)]
 
 
 def _left(dataset: xr.Dataset, dims: Sequence[Hashable]) -> xr.Dataset:

@@ -16,7 +16,7 @@ from chunkfold.planning.options import Op, Options
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.workers import Terms
-from chunkfold.running import start
+from chunkfold.running import ready
 from chunkfold.sources import zarr_source
 from chunkfold.sources.chunk_index import Listing
 
@@ -49,7 +49,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return called
 
     plans, lists = count("plans", make_plan), count("listings", zarr_source.list_objects)
-    for module in (api, planner, start):
+    for module in (api, planner, ready):
         monkeypatch.setattr(module, "make_plan", plans)
     monkeypatch.setattr(zarr_source, "list_objects", lists)
     return calls

@@ -143,12 +143,89 @@ def test_rooms_import_one_way():
     assert found == UPWARDS.keys()
 
 
+HOST_SIDE = {
+    "distributed.protocol.pickle": "a plan is packed as Dask packs tasks",
+    "distributed.system": "the memory that the host has for a process",
+}
+"""What planning/ takes of `distributed`, which reaches no cluster, and what for."""
+DESCRIPTIONS = {"Device", "Run", "selection_bytes", "split"}
+"""What planning/ takes of modules that import pyopencl: descriptions and sizes, no buffers."""
+
+
+def _taken(path: Path) -> list[tuple[str, str]]:
+    """Return what a module takes from others when it is imported: module, name."""
+    return [
+        (node.module, alias.name)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    ]
+
+
+def _of_pyopencl(module: str, name: str) -> bool:
+    """Whether a name of kernels/ comes from a module that imports pyopencl."""
+    found = getattr(importlib.import_module(module), name)
+    home = getattr(found, "__module__", None) or module
+    if not home.startswith("chunkfold.kernels"):
+        home = module
+    return "pyopencl" in imported(Path(importlib.import_module(home).__file__ or ""))
+
+
+def test_planning_touches_no_device_and_no_cluster():
+    used, taken = set(), set()
+    for path in (ROOT / "pipeline" / "planning").glob("*.py"):
+        for module in imported(path):
+            if module.removeprefix("dask.").partition(".")[0] == "distributed":
+                assert module in HOST_SIDE, f"{path.name} imports {module}"
+                used.add(module)
+        for module, name in _taken(path):
+            if layer(module) == "kernels" and _of_pyopencl(module, name):
+                taken.add(name)
+    assert used == HOST_SIDE.keys()
+    assert taken == DESCRIPTIONS
+    for path in sources("pipeline"):
+        if "pyopencl" in imported(path):
+            assert path.parent.name == "worker", f"{path.name} imports pyopencl"
+
+
 @pytest.mark.parametrize("layer", ROOMS)
 def test_rooms_are_in_the_page_on_how_it_works(layer: str):
     text = (ROOT / "docs" / "how-it-works.md").read_text()
     listed = re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE)
     rooms = [name for name in ROOMS[layer] if name not in ("ladder", "bench")]
     assert [name for name in listed if name in rooms] == rooms
+
+
+LONGEST = 300
+"""Lines of a module, so that a reader can keep all of it in mind."""
+LONGER = {
+    "kernels/accumulator/exact_array.py": 358,
+    "kernels/binding/binding.py": 400,
+    "kernels/binding/laws.py": 332,
+    "kernels/catalogue/differences.py": 313,
+    "kernels/catalogue/integers.py": 334,
+    "kernels/expressions/functions.py": 306,
+    "kernels/expressions/meanings.py": 374,
+    "kernels/expressions/symbols.py": 304,
+    "kernels/fold/fold.py": 327,
+    "kernels/fold/launch.py": 306,
+    "kernels/monoid/monoid.py": 337,
+    "kernels/monoid/tracing.py": 382,
+    "workflows/pyramid.py": 346,
+}
+"""Modules that are longer still, and by how much at most: the list may only shrink."""
+
+
+def test_modules_are_short_enough_to_read():
+    longer = {}
+    for folder in FOLDERS:
+        for path in sources(folder):
+            lines = len(path.read_text().splitlines())
+            name = str(path.relative_to(ROOT))
+            assert lines <= LONGER.get(name, LONGEST), f"{name} has {lines} lines: split it"
+            if lines > LONGEST:
+                longer[name] = lines
+    assert longer.keys() == LONGER.keys(), "what is short enough needs no line here"
 
 
 WRITERS = {
@@ -177,6 +254,16 @@ def test_arrays_of_zarr_are_touched_by_sources_alone():
                 holder = node.value.id if isinstance(node.value, ast.Name) else ""
                 told = holder in ("np", "chunk") or (holder, path.name) == ("self", "bad_chunks.py")
                 assert told, f"{path.name}:{node.lineno} takes {ast.unparse(node)}"
+
+
+def test_arrays_beside_a_source_are_opened_in_one_place():
+    opens = {
+        path.name
+        for folder in FOLDERS
+        for path in sources(folder)
+        if re.search(r"(?<!def )\bopen_beside\(", path.read_text())
+    }
+    assert opens == {"neighbours.py"}
 
 
 def test_the_public_names_are_these():

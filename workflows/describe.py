@@ -22,8 +22,8 @@ from chunkfold.errors import (
 from chunkfold.events import OnEvent
 from chunkfold.kernels import as_monoid, is_defined
 from chunkfold.planning.options import Options
+from chunkfold.running.ready import check_terms
 from chunkfold.running.run import Run
-from chunkfold.running.start import check_terms
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.opening import Unopened, open_each, open_source

@@ -105,15 +105,17 @@ def parse_resample(given: Sequence[str]) -> dict[str, str] | None:
     Raises
     ------
     PlanError
-        If one is not written so.
+        If one is not written so, or an axis is named twice.
 
     >>> parse_resample(["time=1MS"])
     {'time': '1MS'}
     """
     found = {}
     for one in given:
-        name, _, span = one.partition("=")
+        name, _, span = (part.strip() for part in one.partition("="))
         if not (name and span):
             raise PlanError(f"resample {one!r}: name an axis and a span, as in 'time=1MS'")
+        if name in found:
+            raise PlanError(f"resample names axis {name!r} twice: give it one span")
         found[name] = span
     return found or None

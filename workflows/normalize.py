@@ -15,7 +15,6 @@ from distributed import Client
 from chunkfold.api import submit
 from chunkfold.errors import ChunkError, OutputError, PlanError
 from chunkfold.events import OnEvent
-from chunkfold.grid import normalized_axes
 from chunkfold.kernels import Packing
 from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords
@@ -23,7 +22,7 @@ from chunkfold.planning.options import Options
 from chunkfold.planning.request import Request
 from chunkfold.results.attributes import carried_attributes
 from chunkfold.results.quantities import Quantity
-from chunkfold.sources.axis_names import axis_names, axis_numbers
+from chunkfold.sources.axis_names import axis_names, axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.opening import open_source, open_zarr
 from chunkfold.sources.source import Source

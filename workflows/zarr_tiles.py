@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from chunkfold.boxes import extents_of
 from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.planning.plan import Plan
 from chunkfold.results.results import Results
@@ -67,6 +68,7 @@ class ZarrTiles:
         self._chunks, self._dtype, self._names = chunks, dtype, names
         self._arrays: dict[tuple[int, str], zarr.Array[Any]] = {}
         self._open: OrderedDict[_Key, _Open] = OrderedDict()
+        self._open_bytes = 0
         self._written: dict[_Key, int] = {}
         """Results that are still to come of chunks that were written before they were whole."""
         self._farthest: dict[str, Any] = {}
@@ -94,7 +96,8 @@ class ZarrTiles:
             for number, within, at in _shared(array, region):
                 self._fill((level, op, number), array, within, values[at])
             while len(self._open) > 1 and self._open_bytes > MOST_OPEN:
-                key, one = self._open.popitem(last=False)
+                key = next(iter(self._open))
+                one = self._closed(key)
                 self._put(key, one)
                 self._written[key] = one.left
 
@@ -105,7 +108,8 @@ class ZarrTiles:
         """
         with naming(self._out):
             while self._open:
-                self._put(*self._open.popitem())
+                key = next(iter(self._open))
+                self._put(key, self._closed(key))
             for level, op in itertools.product(range(self._plan.request.levels), self._ops):
                 if (level, op) not in self._arrays:
                     self._empty(level, op)
@@ -120,10 +124,6 @@ class ZarrTiles:
     @property
     def _ops(self) -> Sequence[str]:
         return self._plan.request.per_output
-
-    @property
-    def _open_bytes(self) -> int:
-        return sum(one.values.nbytes for one in self._open.values())
 
     def _note(self, op: str, values: np.ndarray) -> None:
         """Keep the finite number that is farthest from 0."""
@@ -168,16 +168,22 @@ class ZarrTiles:
         one = self._open.get(key)
         if one is None:
             place = _place(array, key[2])
-            shape = tuple(along.stop - along.start for along in place)
+            shape = extents_of(place)
             if key in self._written:
                 one = _Open(np.array(array[place]), self._written.pop(key))
             else:
                 one = _Open(np.empty(shape, array.dtype), math.prod(shape))
             self._open[key] = one
+            self._open_bytes += one.values.nbytes
         one.values[within] = values
         one.left -= values.size
         if one.left <= 0:
-            self._put(key, self._open.pop(key))
+            self._put(key, self._closed(key))
+
+    def _closed(self, key: _Key) -> _Open:
+        one = self._open.pop(key)
+        self._open_bytes -= one.values.nbytes
+        return one
 
     def _put(self, key: _Key, one: _Open) -> None:
         array = self._arrays[key[:2]]

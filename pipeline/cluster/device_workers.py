@@ -49,7 +49,7 @@ class DeviceWorkers:
         self.near = False
         """Whether the workers are where the client reaches the scheduler: on one host with it."""
 
-    def ask(self, meanwhile: Callable[[], None]) -> Workers:
+    def ask(self, meanwhile: Callable[[], object]) -> Workers:
         """Ask every worker for its device, and do something else `meanwhile`.
 
         Raises
@@ -76,7 +76,7 @@ class DeviceWorkers:
         (_, neighbours), *_ = Counter(map(_host, found)).most_common(1)
         return Workers(devices, threads, max(readers), min(limits, default=None), neighbours)
 
-    def _ask(self, meanwhile: Callable[[], None]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _ask(self, meanwhile: Callable[[], object]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Wait for a worker, and ask all there are; return them, and what they answer."""
         join, answer = (
             wait_seconds("chunkfold.workers.join"),

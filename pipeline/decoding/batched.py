@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from chunkfold.boxes import elements_of
 from chunkfold.decoding.codecs import Codec, Stored, room_of
-from chunkfold.decoding.decode_units import InTurn, Out, elements_of, leads, target_in, view
+from chunkfold.decoding.decode_units import InTurn, Out, leads, target_in, view
 from chunkfold.stores.objects import decode_clock, scratch
 
 JOINED_BYTES = 2 << 20

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from chunkfold.boxes import extents_of
+
 Cell = tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]
 """Its place in the grid, what is taken of it, and where that is in the region."""
 
@@ -52,7 +54,7 @@ class InTurn:
 
     def at(self, first: int, within: Sequence[slice]) -> np.ndarray:
         """Return the memory of a box of a region, from its first element on."""
-        extents = [cut.stop - cut.start for cut in within]
+        extents = extents_of(within)
         return self.memory[first : first + math.prod(extents)].reshape(extents)
 
 
@@ -68,11 +70,6 @@ def part_of(out: Out, within: tuple[slice, ...]) -> Out:
 def target_in(out: Out, within: tuple[slice, ...]) -> np.ndarray:
     """Return the memory of a part of the region."""
     return out.room(within) if isinstance(out, InTurn) else view(out, within)
-
-
-def elements_of(within: Sequence[slice]) -> int:
-    """Return the elements of a box, whose slices have no steps."""
-    return math.prod([cut.stop - cut.start for cut in within])
 
 
 def view(out: np.ndarray, within: tuple[slice, ...]) -> np.ndarray:
@@ -100,10 +97,10 @@ def leads(source: Sequence[slice], shape: Sequence[int]) -> bool:
     >>> leads((slice(0, 2), slice(0, 7)), (9, 7)), leads((slice(0, 2), slice(0, 6)), (9, 7))
     (True, False)
     """
-    extents = [cut.stop - cut.start for cut in source]
+    extents = extents_of(source)
     # Behind the first axis along which there are several, rows must be whole.
     first = next((n for n, extent in enumerate(extents) if extent > 1), len(extents))
-    return extents[first + 1 :] == list(shape[first + 1 :]) and not any(
+    return extents[first + 1 :] == tuple(shape[first + 1 :]) and not any(
         cut.start or (cut.step or 1) > 1 for cut in source
     )
 
@@ -118,7 +115,7 @@ def run_of(
     >>> run_of((slice(2, 3), slice(1, 6, 2), slice(0, 4)), (9, 7, 5))
     (75, (1, 5, 5), (slice(0, 1, None), slice(0, 5, 2), slice(0, 4, None)))
     """
-    extents = [cut.stop - cut.start for cut in source]
+    extents = extents_of(source)
     # Behind the first axis along which there are several, rows are not in one piece.
     last = next((n for n, extent in enumerate(extents) if extent > 1), len(shape) - 1)
     first = sum(source[n].start * math.prod(shape[n + 1 :]) for n in range(last + 1))

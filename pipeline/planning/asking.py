@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis, normalized_axes
+from chunkfold.grid import Axis
 from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
@@ -23,12 +23,12 @@ from chunkfold.planning.questions import check_questions
 from chunkfold.planning.request import Request
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import Named, axis_numbers
+from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes
 from chunkfold.sources.bins import Bins
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.data_arrays import DataArrays, data_arrays
 from chunkfold.sources.opening import open_source
-from chunkfold.sources.places import refuse_other_places
+from chunkfold.sources.same_coordinates import refuse_other_coordinates
 from chunkfold.sources.source import Source
 from chunkfold.stores.addresses import NO_OPTIONS
 
@@ -66,7 +66,7 @@ def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:
         options = replace(given, selection=with_lists(given.selection))
         if arrays is None:
             sources = sources or _sources(source, options.storage_options)
-            _refuse_other_places(options, sources[0])
+            _refuse_other_coordinates(options, sources[0])
             request = _of(sources, by_positions(options, sources[0]))
         else:
             request = _of_arrays(arrays, _for_arrays(options, arrays))
@@ -101,7 +101,7 @@ def _of(sources: tuple[Source, ...], options: Options, seen: Named | None = None
 
 def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     """Return a reduction of what xarray holds, by the axes of what it is read from."""
-    _refuse_other_places(options, arrays)
+    _refuse_other_coordinates(options, arrays)
     options = by_positions(options, arrays)
     made, axes = _of(arrays.sources, options, arrays), arrays.axes
     chosen = arrays.stored(made.chosen)
@@ -120,12 +120,12 @@ def _of_arrays(arrays: DataArrays, options: Options) -> Request:
     )
 
 
-def _refuse_other_places(options: Options, data: Source | DataArrays) -> None:
+def _refuse_other_coordinates(options: Options, data: Source | DataArrays) -> None:
     """See that what goes along the data is of their places."""
     along = [("weights", options.weights), ("where", options.mask)]
     labels = (one.of if isinstance(one, Bins) else one for one in several(options.by))
     for what, given in (*along, *(("by", one) for one in labels)):
-        refuse_other_places(what, given, data)
+        refuse_other_coordinates(what, given, data)
 
 
 def _for_arrays(options: Options, arrays: DataArrays) -> Options:

@@ -117,13 +117,13 @@ def cut_blocks(
     return tuple(blocks)
 
 
-Run = tuple[int, int]
+TileRange = tuple[int, int]
 """A first number, and the one behind the last."""
 
 
 def _runs(
     costs: np.ndarray, of_tiles: np.ndarray, wanted: float, *, whole: bool
-) -> Iterator[tuple[Run, Run]]:
+) -> Iterator[tuple[TileRange, TileRange]]:
     """Yield runs of tiles that are light, whole, and runs of parts of those that are heavy."""
     parts, begin = costs.shape[1], 0
     heavy = np.flatnonzero((of_tiles >= 2 * wanted) & (parts > 1) & (not whole))
@@ -136,7 +136,7 @@ def _runs(
         begin = tile + 1
 
 
-def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[Run]:
+def even_runs(costs: Sequence[float] | np.ndarray, wanted: float) -> list[TileRange]:
     """Cut a row of costs into runs that cost about the same, at least `wanted` where they can.
 
     >>> even_runs([1] * 10, 3), even_runs([0, 0, 9, 0], 3), even_runs([], 3)

@@ -14,7 +14,7 @@ from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
 from chunkfold.selections import Selection, expanded, shown
 from chunkfold.sources.axis_names import Named, axis_names, instead
-from chunkfold.sources.coordinate_places import places_of
+from chunkfold.sources.coordinate_positions import positions_of
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.labels import read_npy
 from chunkfold.sources.source import Source
@@ -34,7 +34,7 @@ def by_positions(options: Options, data: Source | DataArrays) -> Options:
     ------
     PlanError
         If an axis is unknown, has no coordinate, or is selected by positions as well; or what
-        `places_of` raises.
+        `positions_of` raises.
     """
     if not options.sel:
         return options
@@ -81,7 +81,7 @@ def positions(options: Options, data: Named, coordinate: Coordinate) -> Mapping[
                 f"{data.name}: axis {dim!r} has no coordinate{have}: select of it by positions, "
                 "with selection"
             )
-        found[dim] = places_of(held, label, data.name, options.sel_method, options.sel_tolerance)
+        found[dim] = positions_of(held, label, data.name, options.sel_method, options.sel_tolerance)
     return found
 
 

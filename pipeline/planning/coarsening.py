@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import Axis, normalized_axes
+from chunkfold.grid import Axis
 from chunkfold.selections import Selection
 from chunkfold.sources.axis_names import Axis as AxisName
-from chunkfold.sources.axis_names import Named, axis_names, axis_numbers
+from chunkfold.sources.axis_names import Named, axis_names, axis_numbers, normalized_axes
 
 BOUNDARIES = ("exact", "trim", "pad")
 Boundary = str | Mapping[int | str, str]

@@ -19,9 +19,9 @@ def fan_in(partial_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree over some leaves; level 0 are these, the last level is the root."""
+    """A tree over some blocks; level 0 are these, the last level is the root."""
 
-    leaves: int
+    blocks: int
     fan_in: int
 
     @cached_property
@@ -31,7 +31,7 @@ class Tree:
         >>> Tree(20, 8).sizes, Tree(1, 2).sizes
         ((20, 3, 1), (1,))
         """
-        sizes = [self.leaves]
+        sizes = [self.blocks]
         while sizes[-1] > 1:
             sizes.append(-(-sizes[-1] // self.fan_in))
         return tuple(sizes)

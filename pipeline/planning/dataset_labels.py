@@ -10,7 +10,7 @@ from chunkfold.errors import PlanError
 from chunkfold.planning.asked_labels import each_of, several
 from chunkfold.sources.axis_names import instead
 from chunkfold.sources.bins import Bins
-from chunkfold.sources.data_arrays import is_held
+from chunkfold.sources.data_arrays import is_of_xarray
 
 if TYPE_CHECKING:
     import xarray
@@ -67,7 +67,7 @@ def _held(dataset: xarray.Dataset, by: Any) -> tuple[Any, frozenset[Hashable]]:
     if isinstance(by, Bins):
         made, dims = _held(dataset, by.of)
         return replace(by, of=made), dims
-    if is_held(by):
+    if is_of_xarray(by):
         return by, frozenset(by.dims)
     if not isinstance(by, str):
         raise PlanError(

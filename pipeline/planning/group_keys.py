@@ -1,25 +1,21 @@
-"""Which group each element is in, as workers have it, and as devices do."""
+"""Which group each element is in, as workers have it."""
 
 from __future__ import annotations
 
 import functools
 import math
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyopencl as cl
 
 from chunkfold.errors import PlanError
 from chunkfold.grid import Piece
-from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.geometry import c_strides
-from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.sources.label_numbers import narrow
 
-HELD_BYTES = 64 << 20
+DEVICE_KEYS_BYTES = 64 << 20
 """Keys that a block keeps on the device, for the boxes that come."""
 COUNTED_BYTES = 4 << 20
 """Counts of keys that are kept."""
@@ -166,7 +162,7 @@ class Keys:
 
         Those of the latest places are kept: what lies above each other has the same.
         """
-        name = _name(place)
+        name = place_key(place)
         if name not in self._counted:
             found = self._count(place)
             if (len(self._counted) + 1) * found.nbytes > COUNTED_BYTES:
@@ -201,38 +197,8 @@ class PackedKeys:
         return Keys(tuple(made), self.strides, self.count)
 
 
-class DeviceKeys:
-    """Keys on a device: each place's are uploaded once, as long as there is room for them."""
-
-    def __init__(self, opened: DeviceContext, keys: Keys) -> None:
-        self._opened, self._keys = opened, keys
-        self._held: OrderedDict[tuple[tuple[int, int], ...], cl.Buffer] = OrderedDict()
-        self._nbytes = 0
-
-    def at(self, place: Place) -> cl.Buffer:
-        """Return the keys at a place: int32, C-contiguous.
-
-        Raises
-        ------
-        DeviceError
-            If the device has no room for them.
-        """
-        name = _name(place)
-        if name in self._held:
-            self._held.move_to_end(name)
-            return self._held[name]
-        codes = self._keys.at(place)
-        while self._held and self._nbytes + codes.nbytes > HELD_BYTES:
-            # OpenCL keeps the memory until the launches that were given it are done.
-            self._nbytes -= self._held.popitem(last=False)[1].size
-        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-        with device_errors(self._opened.device, f"uploading {codes.nbytes:,} bytes of keys"):
-            self._held[name] = cl.Buffer(self._opened.context, flags, hostbuf=codes)
-        self._nbytes += codes.nbytes
-        return self._held[name]
-
-
-def _name(place: Place) -> tuple[tuple[int, int], ...]:
+def place_key(place: Place) -> tuple[tuple[int, int], ...]:
+    """Return what tells a place from others; slices have no hash."""
     return tuple((along.start, along.stop) for along in place)
 
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis as Along
-from chunkfold.grid import normalized_axes
 from chunkfold.planning.asked_labels import Asked, asked_labels
 from chunkfold.planning.group_keys import Factor, Keys
 from chunkfold.planning.options import Options
 from chunkfold.positions import crossed
 from chunkfold.sources.any_labels import Label, any_labels, numbers_of
-from chunkfold.sources.axis_names import Axis, Named, axis_names, axis_numbers
+from chunkfold.sources.axis_names import Axis, Named, axis_names, axis_numbers, normalized_axes
 from chunkfold.sources.label_numbers import narrow, transposed
 from chunkfold.sources.labels import Given
 

@@ -9,15 +9,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyopencl as cl
 
+from chunkfold.boxes import region_shape
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Axis, Piece
-from chunkfold.kernels import DeviceContext, Monoid, as_monoid
+from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.geometry import c_strides
-from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.positions import crossed
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_names
@@ -65,23 +64,10 @@ class HeldInput:
 
     def at(self, pieces: Sequence[slice]) -> np.ndarray:
         """Return a region of the selection, broadcast to all of its axes."""
-        shape = [len(range(cut.start, cut.stop, cut.step or 1)) for cut in pieces]
+        shape = region_shape(pieces)
         part = self.values[tuple(pieces[axis] for axis in self.axes)]
         lacking = [n for n in range(len(shape)) if n not in self.axes]
         return np.broadcast_to(np.expand_dims(part, lacking), shape)
-
-    def upload(self, opened: DeviceContext) -> cl.Buffer:
-        """Return it on a device.
-
-        Raises
-        ------
-        DeviceError
-            If there is no room for it.
-        """
-        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-        held = np.ascontiguousarray(self.values)  # which makes one number an array of it
-        with device_errors(opened.device, f"uploading {held.nbytes:,} bytes of {self.name}"):
-            return cl.Buffer(opened.context, flags, hostbuf=held)
 
 
 def weights_of(

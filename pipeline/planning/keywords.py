@@ -11,7 +11,8 @@ from textwrap import indent
 from typing import Any, TypedDict, TypeVar
 
 from chunkfold.planning.coarsening import Boundary
-from chunkfold.planning.options import Op, Options, Where
+from chunkfold.planning.conditions import Where
+from chunkfold.planning.options import Op, Options
 from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from chunkfold.grid import Axis, Cells, leaf_factors
+from chunkfold.cells import Cells
+from chunkfold.grid import Axis
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
 
@@ -110,3 +111,48 @@ def _longest(axis: Axis) -> int:
     if axis.cells.bounds is not None or axis.picked is not None or axis.window:
         return int(axis.lengths.max())
     return min(axis.length, -(-axis.cells.cell // abs(axis.step)))
+
+
+LEAST_OUTPUTS = 1 << 16
+"""Outputs that fill a device."""
+
+
+def leaf_factors(
+    cells: Sequence[Cells],
+    itemsize: int,
+    target_bytes: int,
+    reduced: Sequence[int],
+    groups: int = 1,
+    spans: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """Return how many cells per axis make a leaf: powers of two, at most `target_bytes`.
+
+    Depends on nothing that changes when the array grows, once an axis has cells enough, so that
+    leaves stay what they are. Axes are doubled in turn, the last one first, until all of their
+    cells are in a leaf: kept ones until a leaf has outputs enough to fill a device, then reduced
+    ones, since each leaf reads and writes the accumulators of its outputs: one of each of `groups`.
+    Along kept axes an output is of so many elements as `spans` says; None: of one.
+
+    >>> planes = [Cells(99, 1), Cells(999, 256), Cells(999, 256)]
+    >>> leaf_factors(planes, 4, 1 << 20, (0, 1, 2)), leaf_factors(planes, 4, 1 << 20, (0,))
+    ((1, 2, 2), (4, 1, 1))
+    """
+    factors = [1] * len(cells)
+    cell = [max(1, axis.cell) for axis in cells]
+    order = range(len(cells) - 1, -1, -1)
+    nbytes = math.prod(cell) * itemsize
+    while nbytes * 2 <= target_bytes:
+        outputs = groups * math.prod(
+            -(-cell[n] * factors[n] // (spans[n] if spans else 1))
+            for n in order
+            if n not in reduced
+        )
+        growing = [n for n in order if cell[n] * factors[n] < cells[n].size]
+        if not growing:
+            break
+        widen = outputs < LEAST_OUTPUTS
+        # Of the axes that are to grow the one that grew least; of the others, if there is none.
+        chosen = min(growing, key=lambda n: ((n in reduced) == widen, factors[n]))
+        factors[chosen] *= 2
+        nbytes *= 2
+    return tuple(factors)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from chunkfold.boxes import extents_of
 from chunkfold.errors import FILLED, MissingError, PlanError
 from chunkfold.grid import Axis
 from chunkfold.planning.blocks import Block
@@ -270,7 +271,7 @@ def expected_objects(
             found.append(Unlisted(missed[number], needed=needed))
             continue
         box = leaf_objects(layout, tile, part, source.object_shape)
-        shape, first = [along.stop - along.start for along in box], (along.start for along in box)
+        shape, first = extents_of(box), (along.start for along in box)
         packed = block.objects.get((tile, part, number))
         if packed is None:  # each of the size that all have
             sizes = np.broadcast_to(np.array(known.size, known.dtype), shape)

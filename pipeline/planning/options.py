@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
-from numbers import Integral, Real
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from chunkfold.errors import DeviceError, PlanError
+from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
-from chunkfold.kernels.dtypes import SUPPORTED, stored_name
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.kernels.program.options import VARIANTS
 from chunkfold.planning.coarsening import BOUNDARIES, Boundary, check_windows
+from chunkfold.planning.conditions import Where, all_of, is_condition
 from chunkfold.planning.held_inputs import weighted
-from chunkfold.redaction import shown_address
+from chunkfold.planning.option_values import (
+    FLAGS,
+    MODES,
+    ON_BAD_CHUNK,
+    ON_MISSING_CHUNK,
+    ONE_OF,
+    cast_dtype,
+    check_flag,
+    check_mapping,
+    check_names,
+    check_one_of,
+    check_sel,
+    ddof_number,
+    is_default,
+    memory_bytes,
+    min_count_number,
+    refuse_ddof,
+    refuse_initial,
+    shown_value,
+)
 from chunkfold.selections import Selection
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Axis
-from chunkfold.sources.coordinate_places import METHODS
-from chunkfold.units import size_bytes
 
-MODES = ("exact", "fast")
-ON_BAD_CHUNK = ("stop", "skip")
-ON_MISSING_CHUNK = ("fill", "stop")
-_FLAGS = ("keepdims", "mask_and_scale")
-_ONE_OF = MappingProxyType(
-    {"mode": MODES, "on_bad_chunk": ON_BAD_CHUNK, "on_missing_chunk": ON_MISSING_CHUNK}
-)
-_WITH_DDOF = (
-    "var", "std", "nanvar", "nanstd", "weighted_var", "weighted_std", "covariance",
-    "weighted_covariance",
-)  # fmt: skip
-"""Reductions of the catalogue that ddof changes."""
 Op = str | Monoid
-Where = Any
-"""A condition of elements: a function of symbols, or its text; or a mask, an array of bools; or a
-tuple of these."""
 
 
 class _Read(Enum):
@@ -165,15 +162,15 @@ class Options:
     frequencies. Their axis comes before those of `by`."""
 
     def __post_init__(self) -> None:
-        for name in _FLAGS:
-            _check_flag(name, getattr(self, name))
-        _check_flag("skipna", self.skipna or False)
-        for name, allowed in _ONE_OF.items():
-            _check_one_of(name, getattr(self, name), allowed)
+        for name in FLAGS:
+            check_flag(name, getattr(self, name))
+        check_flag("skipna", self.skipna or False)
+        for name, allowed in ONE_OF.items():
+            check_one_of(name, getattr(self, name), allowed)
         if self.variant is not None:
-            _check_one_of("variant", self.variant, VARIANTS)
-        _check_mapping("storage_options", self.storage_options)
-        _check_mapping("resample", self.resample)
+            check_one_of("variant", self.variant, VARIANTS)
+        check_mapping("storage_options", self.storage_options)
+        check_mapping("resample", self.resample)
         check_windows(self.coarsen, self.boundary)
         labels = next((name for name in ("by", "resample") if getattr(self, name) is not None), "")
         if self.coarsen is not None and labels:
@@ -181,22 +178,22 @@ class Options:
                 f"coarsen= and {labels}= do not go together: groups by labels can be windows, as "
                 f"in by=np.arange(n) // 2; or coarsen what comes of {labels}="
             )
-        _check_sel(self.sel, self.sel_method, self.sel_tolerance)
+        check_sel(self.sel, self.sel_method, self.sel_tolerance)
         for name in ("by_axis", "groups") if self.by is None else ():
             if (value := getattr(self, name)) is not None:
                 raise PlanError(f"{name} is {value!r}, but there are no labels: give them with by=")
-        if sum(not _is_condition(one) for one in self._wheres) > 1:
+        if sum(not is_condition(one) for one in self._wheres) > 1:
             raise PlanError("where has several masks: give one, as where=land & near")
         op: Any = self.op
         if isinstance(op, Iterable) and not isinstance(op, (str, bytes)):
             object.__setattr__(self, "op", tuple(op))
-        object.__setattr__(self, "ddof", _number(self.ddof))
-        object.__setattr__(self, "min_count", _count(self.min_count))
+        object.__setattr__(self, "ddof", ddof_number(self.ddof))
+        object.__setattr__(self, "min_count", min_count_number(self.min_count))
         _ = self.memory_bytes, self.cast
-        _check_names(self.names)
-        _refuse_ddof(self.ddof, self.monoids)
+        check_names(self.names)
+        refuse_ddof(self.ddof, self.monoids)
         if self.initial is not None:
-            _refuse_initial(self.initial, self.monoids)
+            refuse_initial(self.initial, self.monoids)
 
     @property
     def single(self) -> bool:
@@ -216,13 +213,13 @@ class Options:
     @property
     def mask(self) -> Any:
         """The array that says which elements are there; None if there is none."""
-        return next((one for one in self._wheres if not _is_condition(one)), None)
+        return next((one for one in self._wheres if not is_condition(one)), None)
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """What `where` says in words."""
         return tuple(one if isinstance(one, str) else "a function"
-                     for one in self._wheres if _is_condition(one))  # fmt: skip
+                     for one in self._wheres if is_condition(one))  # fmt: skip
 
     @property
     def _wheres(self) -> tuple[Any, ...]:
@@ -242,10 +239,8 @@ class Options:
             monoids = [weighted(monoid) for monoid in monoids]
         if self.skipna:
             monoids = [monoid.skipping() for monoid in monoids]
-        if conditions := [one for one in self._wheres if _is_condition(one)]:
-            condition = _all_of(
-                [parsed(one) if isinstance(one, str) else one for one in conditions]
-            )
+        if conditions := [one for one in self._wheres if is_condition(one)]:
+            condition = all_of([parsed(one) if isinstance(one, str) else one for one in conditions])
             monoids = [monoid.among(condition) for monoid in monoids]
         if self.mask is not None:
             monoids = [monoid.among_input() for monoid in monoids]
@@ -256,7 +251,7 @@ class Options:
     def alone(self) -> Options:
         """Return them without arrays that were given, once these are read."""
         weights = None if self.weights is None else READ
-        where = tuple(one if _is_condition(one) else READ for one in self._wheres) or None
+        where = tuple(one if is_condition(one) else READ for one in self._wheres) or None
         unlabelled = replace(self, by=None, by_axis=None, groups=None, resample=None)
         return replace(unlabelled, weights=weights, where=where)
 
@@ -268,20 +263,20 @@ class Options:
     @property
     def memory_bytes(self) -> int | None:
         """`memory` in bytes."""
-        return None if self.memory is None else _nbytes(self.memory)
+        return None if self.memory is None else memory_bytes(self.memory)
 
     @property
     def cast(self) -> np.dtype | None:
         """`dtype` as NumPy has it."""
-        return None if self.dtype is None else _dtype(self.dtype)
+        return None if self.dtype is None else cast_dtype(self.dtype)
 
     def __repr__(self) -> str:
         """Name what differs from the defaults, without data and secrets of stores."""
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         shown = (
-            f"{name}={_shown(name, value)}"
+            f"{name}={shown_value(name, value)}"
             for name, value in given.items()
-            if name == "op" or not _alike(value, getattr(Options, name))
+            if name == "op" or not is_default(value, getattr(Options, name))
         )
         return f"Options({', '.join(shown)})"
 
@@ -299,123 +294,3 @@ class Options:
 
 def _named(op: Op) -> Op:
     return op.name if isinstance(op, Monoid) and CATALOGUE.get(op.name) is op else op
-
-
-def _alike(value: Any, default: Any) -> bool:
-    """Whether a value, which may be an array, is a default."""
-    return value is default or (isinstance(value, (str, float, int)) and value == default)
-
-
-def _shown(name: str, value: Any) -> str:
-    if name == "storage_options":
-        return f"<{', '.join(value)}>"
-    if name == "op":
-        alone = isinstance(value, (str, Monoid))
-        ops = [value] if alone else value
-        names = [one.name if isinstance(one, Monoid) else one for one in ops]
-        return repr(names[0] if alone else names)
-    return repr(shown_address(value)) if isinstance(value, str) else reprlib.repr(value)
-
-
-def _check_flag(name: str, given: Any) -> None:
-    if not isinstance(given, (bool, np.bool_)):
-        raise PlanError(f"{name} is {given!r}; give True or False")
-
-
-def _check_one_of(name: str, given: Any, allowed: Sequence[str]) -> None:
-    if not isinstance(given, str) or given not in allowed:
-        raise PlanError(f"{name} is {given!r}; there are: {', '.join(map(repr, allowed))}")
-
-
-def _check_mapping(name: str, given: Any) -> None:
-    if given is not None and not isinstance(given, Mapping):
-        raise PlanError(f"{name} is a mapping of names, not {type(given).__name__}")
-
-
-def _check_sel(sel: Any, method: Any, tolerance: Any) -> None:
-    _check_mapping("sel", sel)
-    unnamed = next((dim for dim in sel or () if not isinstance(dim, str)), None)
-    if unnamed is not None:
-        raise PlanError(f"sel has {unnamed!r} for an axis; give its name, as in {{'lat': 30}}")
-    if method is not None:
-        _check_one_of("sel_method", method, METHODS)
-    for name, given in (("sel_method", method), ("sel_tolerance", tolerance)):
-        if given is not None and not sel:
-            raise PlanError(f"{name} is {given!r}, but no values are named: give them with sel=")
-    if tolerance is not None and method is None:
-        raise PlanError(f"sel_tolerance is {tolerance!r}; it needs a sel_method, as 'nearest'")
-
-
-def _is_condition(where: Any) -> bool:
-    return isinstance(where, str) or callable(where)
-
-
-def _all_of(conditions: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    """Return a condition that holds where all of these do."""
-    if len(conditions) == 1:
-        return conditions[0]
-    return lambda *elements: functools.reduce(operator.and_, (one(*elements) for one in conditions))
-
-
-def _check_names(names: Sequence[str]) -> None:
-    if not names:
-        raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise PlanError(f"results go by name, but {', '.join(twice)} is named more than once")
-
-
-def _nbytes(memory: Any) -> int:
-    plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
-    try:
-        nbytes = int(memory) if plain else size_bytes(memory) if isinstance(memory, str) else 0
-    except (ValueError, OverflowError):
-        nbytes = 0
-    if nbytes <= 0:
-        raise PlanError(f"memory is {memory!r}; give bytes, or a text such as '2 GiB'")
-    return nbytes
-
-
-def _dtype(given: Any) -> np.dtype:
-    try:
-        cast: np.dtype = np.dtype(given)
-        if cast.kind != "O":
-            stored_name(cast)
-    except TypeError as error:
-        raise PlanError(f"dtype={given!r}: {error}; supported are {SUPPORTED}") from None
-    except (ValueError, DeviceError) as error:
-        raise PlanError(f"dtype={given!r}: {error}") from None
-    return cast
-
-
-def _number(ddof: Any) -> float:
-    plain = isinstance(ddof, Real) and not isinstance(ddof, bool)
-    if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
-        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
-    return int(ddof) if isinstance(ddof, Integral) else float(ddof)
-
-
-def _count(given: Any) -> int:
-    if given is None:
-        return 0
-    whole = int(given) if isinstance(given, Integral) and given is not True else -1
-    if given is False or not 0 <= whole < 2**63:
-        raise PlanError(f"min_count is {reprlib.repr(given)}; give how many elements, 0 or more")
-    return whole
-
-
-def _refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
-    """Refuse it where a reduction begins with nothing."""
-    if others := [monoid.name for monoid in monoids if not monoid.initial]:
-        weighed = ", not where elements are weighed" if any(m.weights for m in monoids) else ""
-        raise PlanError(
-            f"initial is {reprlib.repr(initial)}, but {', '.join(others)} has none; sum, prod, "
-            f"min, max and minmax do{weighed}: leave it out"
-        )
-
-
-def _refuse_ddof(ddof: float, monoids: Sequence[Monoid]) -> None:
-    """Refuse it where no reduction takes it, as far as is known."""
-    if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
-        named = ", ".join(monoid.name for monoid in monoids)
-        raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from chunkfold.planning.blocks import Run
+from chunkfold.planning.blocks import TileRange
 from chunkfold.planning.layout import Layout
 
 MOST_CHUNKS = 1 << 16
@@ -20,7 +20,7 @@ class OutputChunks:
     """How outputs are cut in chunks: along each kept axis the runs of pieces that are one."""
 
     layout: Layout
-    along: tuple[tuple[Run, ...], ...]
+    along: tuple[tuple[TileRange, ...], ...]
 
     @cached_property
     def extents(self) -> tuple[tuple[int, ...], ...]:
@@ -55,7 +55,7 @@ def output_chunks(layout: Layout, most: int = MOST_CHUNKS) -> OutputChunks:
     return OutputChunks(layout, tuple(tuple(runs) for runs in _runs(pieces, most)))
 
 
-def _runs(pieces: Sequence[int], most: int) -> list[list[Run]]:
+def _runs(pieces: Sequence[int], most: int) -> list[list[TileRange]]:
     """Cut so many pieces along each axis in runs; along the last axes they are longest.
 
     >>> _runs([2, 3], 6), _runs([2, 5], 4)

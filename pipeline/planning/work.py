@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from dask.sizeof import sizeof
 
-from chunkfold.grid import Cells, Piece
+from chunkfold.cells import Cells
+from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.fold import Run

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from chunkfold.decoding.decode_units import elements_of
+from chunkfold.boxes import elements_of, extents_of
 from chunkfold.grid import Piece
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.missing_chunks import SPARSE, expected_objects
@@ -168,7 +168,7 @@ def _held(
         )
         stored |= there[np.ix_(*objects)]
         shares.append(float(there[np.ix_(*map(np.unique, objects))].mean()))
-    extents = np.ix_(*([cut.stop - cut.start for cut in along] for along in cuts))
+    extents = np.ix_(*(extents_of(along) for along in cuts))
     sizes = reduce(np.multiply, extents, np.ones((), np.int64))
     lacking = int(sizes[~stored].sum()) * sum(source.dtype.itemsize for source in work.sources)
     whole = any(

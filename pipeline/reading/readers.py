@@ -27,10 +27,10 @@ class Readers:
         self._waiting: list[_Waiting] = []
         self._numbers = itertools.count(len(waiting))
         self._lock = threading.Lock()
-        for number, (turn, _, future, task) in enumerate(sorted(waiting)):
-            self._push((turn, number, future, task))
+        for number, (priority, _, future, task) in enumerate(sorted(waiting)):
+            self._push((priority, number, future, task))
 
-    def submit(self, turn: int, task: Callable[..., _Read], *given: Any) -> Future[_Read]:
+    def submit(self, priority: int, task: Callable[..., _Read], *given: Any) -> Future[_Read]:
         """Let a thread do something, before what has a later turn.
 
         Raises
@@ -39,7 +39,7 @@ class Readers:
             If the interpreter is about to end.
         """
         future: Future[_Read] = Future()
-        self._push((turn, next(self._numbers), future, partial(task, *given)))
+        self._push((priority, next(self._numbers), future, partial(task, *given)))
         return future
 
     def leave(self) -> list[_Waiting]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from chunkfold.decoding.decode_units import elements_of
+from chunkfold.boxes import elements_of, extents_of
 from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Box, KeyedBox
 from chunkfold.kernels.fold.fold import Run
@@ -50,7 +50,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Window:
+class OutputBox:
     """A box of a tile's outputs, and what is folded into them."""
 
     tile: int
@@ -64,14 +64,14 @@ class Window:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents of the box."""
-        return tuple(along.stop - along.start for along in self.place)
+        return extents_of(self.place)
 
     @property
     def outputs(self) -> int:
         """Number of outputs."""
         return math.prod(self.shape)
 
-    def within(self, inner: Place) -> Window:
+    def within(self, inner: Place) -> OutputBox:
         """Return a part of it."""
         return replace(self, place=shifted(self.place, inner))
 
@@ -89,8 +89,8 @@ class Share:
     """That are read."""
     implicit: ImplicitFill
     """Fill values more for its outputs."""
-    windows: Sequence[Window]
-    """In which its outputs are read: a buffer holds an element of each of a window's."""
+    output_boxes: Sequence[OutputBox]
+    """In which its outputs are read: a buffer holds an element of each of a box's."""
 
 
 def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> Iterator[Share]:
@@ -99,63 +99,64 @@ def shares_of(work: Work, block: Block, buffer_bytes: int, missed: Missed) -> It
         boxes = work.layout.alike(tile)
         for number, place in enumerate(boxes, 1):
             parts, implicit = parts_of(work, block, tile, place, missed)
-            windows = windows_within(work, tile, place, parts, buffer_bytes)
-            read = windows if parts or not implicit else []
+            output_boxes = output_boxes_within(work, tile, place, parts, buffer_bytes)
+            read = output_boxes if parts or not implicit else []
             yield Share(tile, place, number == len(boxes), parts, implicit, read)
 
 
-def whole_window(work: Work, tile: int, parts: Sequence[Part]) -> Window:
+def all_outputs(work: Work, tile: int, parts: Sequence[Part]) -> OutputBox:
     """Return all outputs of a tile."""
-    return Window(tile, parts, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
+    return OutputBox(tile, parts, tuple(slice(0, n) for n in work.layout.tile_shape(tile)))
 
 
-def windows_within(
+def output_boxes_within(
     work: Work, tile: int, place: Place, parts: Sequence[Part], buffer_bytes: int
-) -> list[Window]:
-    """Cut a box of a tile's outputs so that a buffer holds an element of each of a window's.
+) -> list[OutputBox]:
+    """Cut a box of a tile's outputs so that a buffer holds an element of each of a part's.
 
     Of outputs that are of several along kept axes all of these, if they fit.
     """
-    window = Window(tile, parts, place)
+    output_box = OutputBox(tile, parts, place)
     return [
-        window.within(inner) for inner in slabs(window.shape, _output_bytes(work), buffer_bytes)
+        output_box.within(inner)
+        for inner in slabs(output_box.shape, _output_bytes(work), buffer_bytes)
     ]
 
 
-def windows_by_cell(
+def output_boxes_by_cell(
     work: Work, tile: int, place: Place, parts: Sequence[Part], buffer_bytes: int
-) -> list[Window]:
-    """Cut them further, so that no cell is of some of a window's outputs, and not of others."""
+) -> list[OutputBox]:
+    """Cut them further, so that no cell is of some of a box's outputs, and not of others."""
     pieces = zip(work.layout.kept, work.layout.tile_pieces(tile), place, strict=True)
     cuts = [
         overlaps(work.layout.output_cuts(axis, one, work.grids_along(axis)), box)
         for axis, one, box in pieces
     ]
-    whole = [Window(tile, parts, each, by_cell=True) for each in itertools.product(*cuts)]
+    whole = [OutputBox(tile, parts, each, by_cell=True) for each in itertools.product(*cuts)]
     return [
-        window.within(inner)
-        for window in whole
-        for inner in slabs(window.shape, _output_bytes(work), buffer_bytes)
+        output_box.within(inner)
+        for output_box in whole
+        for inner in slabs(output_box.shape, _output_bytes(work), buffer_bytes)
     ]
 
 
 def reads_of(
-    work: Work, window: Window, buffer_bytes: int, number: int = 0, of: int = 1
+    work: Work, output_box: OutputBox, buffer_bytes: int, number: int = 0, of: int = 1
 ) -> Iterator[Read]:
-    """Yield what is read for a window, in pieces that staging buffers of a size hold.
+    """Yield what is read for a box of outputs, in pieces that staging buffers of a size hold.
 
     Leaves are cut where cells meet, if these fit. All pieces, or a share: every `of`-th from
     `number` on.
     """
     layout, found = work.layout, itertools.count()
-    cut_axes = _cut_axes(work, window)
+    cut_axes = _cut_axes(work, output_box)
     indexed = work.accumulator.uses_index
     placed = indexed or work.keys or work.held or work.choosers or work.beside
-    whole_run = window.outputs == 1 and not placed
+    whole_run = output_box.outputs == 1 and not placed
     in_turn = whole_run and all_in_turn(work)
-    for part in window.parts:
-        pieces = layout.leaf(window.tile, part.number)
-        for whole in _boxes(work, window, part, pieces, cut_axes):
+    for part in output_box.parts:
+        pieces = layout.leaf(output_box.tile, part.number)
+        for whole in _boxes(work, output_box, part, pieces, cut_axes):
             # All outputs at a time.
             for slab in _slabs(work, pieces, whole, cut_axes, buffer_bytes):
                 if next(found) % of != number:
@@ -166,7 +167,7 @@ def reads_of(
                 box = work.box(pieces, within)
                 yield Read(
                     region=tuple(map(Piece.taken, pieces, within)),
-                    shape=tuple(cut.stop - cut.start for cut in within),
+                    shape=extents_of(within),
                     box=box,
                     nbytes=part.nbytes * box.elements // part.elements,
                     absent=part.absent,
@@ -174,25 +175,25 @@ def reads_of(
                     in_turn=in_turn,
                     keyed=_keyed(work, pieces, within),
                     kept=work.kept_box(pieces, within),
-                    leaf=(window.tile, part.number),
+                    leaf=(output_box.tile, part.number),
                 )
 
 
-def _cut_axes(work: Work, window: Window) -> list[int]:
+def _cut_axes(work: Work, output_box: OutputBox) -> list[int]:
     """Return the axes along which leaves may be cut: what is reduced into the same outputs."""
     layout = work.layout
-    kept = zip(layout.kept, window.shape, strict=True)
+    kept = zip(layout.kept, output_box.shape, strict=True)
     alone = [n for n, outputs in kept if outputs == 1 and layout.axes[n].window]
     return sorted([*layout.reduced, *alone])
 
 
 def _boxes(
-    work: Work, window: Window, part: Part, pieces: Sequence[Piece], cut_axes: Sequence[int]
+    work: Work, output_box: OutputBox, part: Part, pieces: Sequence[Piece], cut_axes: Sequence[int]
 ) -> Iterable[Place]:
-    """Return the boxes of a leaf that are read for a window."""
+    """Return the boxes of a leaf that are read for a box of outputs."""
     layout = work.layout
     along = [slice(0, piece.length) for piece in pieces]
-    for n, outputs in zip(layout.kept, window.place, strict=True):
+    for n, outputs in zip(layout.kept, output_box.place, strict=True):
         along[n] = layout.elements_along(n, pieces[n], outputs)
     if part.cells is not None:
         own = [n in layout.reduced or layout.axes[n].split for n in range(len(pieces))]
@@ -202,7 +203,9 @@ def _boxes(
         )
     return itertools.product(
         *(
-            _cut_within(work, n, pieces[n], whole) if window.by_cell and n in cut_axes else [whole]
+            _cut_within(work, n, pieces[n], whole)
+            if output_box.by_cell and n in cut_axes
+            else [whole]
             for n, whole in enumerate(along)
         )
     )
@@ -216,16 +219,16 @@ def _keyed(
     return work.keyed_box(pieces, within), work.keys.place(pieces, within)
 
 
-def kernels_of(work: Work, window: Window, buffer_bytes: int) -> frozenset[str]:
-    """Return which kernels fold what is read for a window: of `FOLDS`, or of `BY_KEY`."""
+def kernels_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> frozenset[str]:
+    """Return which kernels fold what is read for a box of outputs: of `FOLDS`, or of `BY_KEY`."""
     if work.keys is not None:
-        return frozenset({way_of(window.outputs)})
-    boxes = boxes_of(work, window, buffer_bytes)
+        return frozenset({way_of(output_box.outputs)})
+    boxes = boxes_of(work, output_box, buffer_bytes)
     return frozenset(FOLDS if boxes is None else (box.kernel for box in boxes))
 
 
-def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
-    """Return a box of every kind that is read for a window; None if there may be others.
+def boxes_of(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box] | None:
+    """Return a box of every kind that is read for a box of outputs; None if there may be others.
 
     Of what is folded by key none is among them.
 
@@ -238,14 +241,14 @@ def boxes_of(work: Work, window: Window, buffer_bytes: int) -> list[Box] | None:
     lengths = [axis.lengths[axis.lengths > 0] for axis in layout.axes]
     extents = [{int(along.min()), int(along.max())} for along in lengths]
     cut_axes = [n for n, axis in enumerate(layout.axes) if n in layout.reduced or axis.split]
-    for axis, cell in itertools.product(cut_axes, _cells(window)):
+    for axis, cell in itertools.product(cut_axes, _cells(output_box)):
         extents[axis].add(cell[axis].stop - cell[axis].start)
-    tile = layout.leaf(window.tile, 0)
-    for axis, place in zip(layout.kept, window.place, strict=True):
+    tile = layout.leaf(output_box.tile, 0)
+    for axis, place in zip(layout.kept, output_box.place, strict=True):
         if axis not in cut_axes:
             along = layout.elements_along(axis, tile[axis], place)
             extents[axis] = {along.stop - along.start}
-    cut = window.by_cell or work.leaf_bytes > buffer_bytes
+    cut = output_box.by_cell or work.leaf_bytes > buffer_bytes
     if cut or math.prod(map(len, extents)) > _MOST_SHAPES:
         return None
     pieces = layout.leaf(0, 0)
@@ -283,8 +286,8 @@ def all_in_turn(work: Work) -> bool:
     )
 
 
-def _cells(window: Window) -> Iterator[Place]:
-    return itertools.chain.from_iterable(part.cells or () for part in window.parts)
+def _cells(output_box: OutputBox) -> Iterator[Place]:
+    return itertools.chain.from_iterable(part.cells or () for part in output_box.parts)
 
 
 def _itemsize(work: Work) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from chunkfold.boxes import extents_of
+
 
 def slabs(shape: Sequence[int], itemsize: int, limit: int) -> Iterator[tuple[slice, ...]]:
     """Cut a C-order box into boxes of at most `limit` bytes, slowest axis first.
@@ -40,7 +42,7 @@ def slabs_of_cells(
     largest = math.prod(max(cut.stop - cut.start for cut in along) for along in cuts) * itemsize
     if largest > limit:
         box = [slice(along[0].start, along[-1].stop) for along in cuts]
-        shape = [along.stop - along.start for along in box]
+        shape = extents_of(box)
         yield from (shifted(box, slab) for slab in slabs(shape, itemsize, limit))
         return
     for slab in slabs([len(along) for along in cuts], largest, limit):

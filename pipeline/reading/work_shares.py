@@ -1,11 +1,11 @@
-"""Share a window out among threads that fold at once: pure functions."""
+"""Share a box of outputs out among threads that fold at once: pure functions."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import NamedTuple
 
-from chunkfold.reading.reads import Window
+from chunkfold.reading.reads import OutputBox
 
 _MANY_LEAVES = 8
 """For each thread: fewer are cut, so that all threads have as much to do."""
@@ -19,20 +19,20 @@ _LAST_SHARES = 4
 class WorkShare(NamedTuple):
     """What is folded into one partial: always the same, so that its bits are, whoever does it."""
 
-    window: Window
+    output_box: OutputBox
     every: tuple[int, int] = (0, 1)
     """Every so many of its pieces, counted from a first: (first, step)."""
 
 
-def work_shares_of(window: Window, threads: int) -> tuple[list[WorkShare], list[WorkShare]]:
-    """Share a window out: what each thread begins with, and what they take when that is done."""
-    parts = window.parts
+def work_shares_of(output_box: OutputBox, threads: int) -> tuple[list[WorkShare], list[WorkShare]]:
+    """Return what each thread begins with, and what they take when that is done."""
+    parts = output_box.parts
     if len(parts) < threads * _MANY_LEAVES:
-        return [WorkShare(window, (number, threads)) for number in range(threads)], []
+        return [WorkShare(output_box, (number, threads)) for number in range(threads)], []
     # Whole leaves: to cut each, and leave out what is others', took a hundredth of the time.
     last = len(parts) - threads * _LAST_LEAVES
-    first = [WorkShare(replace(window, parts=parts[n:last:threads])) for n in range(threads)]
-    alone = [replace(window, parts=[part]) for part in parts[last:]]
+    first = [WorkShare(replace(output_box, parts=parts[n:last:threads])) for n in range(threads)]
+    alone = [replace(output_box, parts=[part]) for part in parts[last:]]
     cut = [
         WorkShare(leaf, (n, _LAST_SHARES)) for leaf in alone[-threads:] for n in range(_LAST_SHARES)
     ]

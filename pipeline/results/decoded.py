@@ -34,4 +34,4 @@ def decoded(one: Beside) -> np.ndarray:
         if found is not None:
             found[missing] = np.datetime64("NaT") if found.dtype.kind == "M" else None
             return found
-    return packing.values(stored) if packing is not None and missing.any() else values
+    return one.found.values(stored) if missing.any() else values

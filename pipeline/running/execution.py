@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from chunkfold.errors import ChunkError, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
-from chunkfold.kernels import Device
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.leaf_ranges import LeafRanges
@@ -25,8 +24,8 @@ from chunkfold.running.answers import (
     whole_of_first,
     whole_of_tiles,
 )
-from chunkfold.running.backend import Backend
 from chunkfold.running.engine import Engine
+from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.roots import combined
 from chunkfold.running.streaming import Sink, Streaming
@@ -37,19 +36,16 @@ from chunkfold.worker.report import Report, merge, read_again, told_apart
 class Execution:
     """A plan that is carried out, and what came of it so far.
 
-    `carry_out` runs in a thread of its own; others look at its attributes meanwhile.
+    It has a thread of its own; others look at its attributes meanwhile.
     """
 
     def __init__(
         self,
-        run: str,
-        plan: Plan,
-        backend: Backend,
-        devices: Sequence[Device],
+        made: Ready,
         on_event: OnEvent | None,
         sink: Sink | None = None,
     ) -> None:
-        self.id, self.plan = run, plan
+        self.id, self.plan = made.run, made.plan
         self.events: list[Event] = []
         self.cancelled, self.ended = threading.Event(), threading.Event()
         self.error: BaseException | None = None
@@ -61,7 +57,7 @@ class Execution:
         self.engines: list[Engine] = []
         """One for each read."""
         self.seconds = 0.0
-        self._backend, self._devices, self._on_event = backend, devices, on_event
+        self._backend, self._devices, self._on_event = made.backend, made.devices, on_event
         self._found: dict[str, Answer] = {}
         """By question, what reads have found so far."""
         self._ranges = LeafRanges()
@@ -69,7 +65,11 @@ class Execution:
         self._summing = itertools.count()
         self._sink, self._streaming = sink, cast("Streaming | None", None)
 
-    def carry_out(self) -> None:
+    def begin(self) -> None:
+        """Start the thread that carries the plan out."""
+        threading.Thread(target=self._carry_out, name=f"chunkfold-{self.id}", daemon=True).start()
+
+    def _carry_out(self) -> None:
         """Read the data, once or several times, until there is an answer, or an error."""
         began = time.monotonic()
         try:

@@ -20,7 +20,7 @@ from chunkfold.errors import MonoidError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import all_devices, default_devices
 from chunkfold.kernels.binding.statistic import Statistic
-from chunkfold.planning.blocks import Run
+from chunkfold.planning.blocks import TileRange
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.output_chunks import OutputChunks, output_chunks
 from chunkfold.planning.plan import Plan, request_of
@@ -31,7 +31,7 @@ from chunkfold.planning.work import Constants, Work, to_a_graph
 from chunkfold.planning.workers import Terms
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.results import Results, in_order
-from chunkfold.running.start import check_terms
+from chunkfold.running.ready import check_terms
 from chunkfold.sources.dask_source import DaskChunks, arrays_in
 from chunkfold.worker.finishing import Finishing
 from chunkfold.worker.graph_tasks import Ending, Root, graph_block, graph_chunk, graph_combine
@@ -163,7 +163,7 @@ class Graph:
             held, work = TaskRef((name, "constants")), work.with_constants(Constants())
             layer[held.key] = Task(held.key, constants_task, constants.packed())
         layer[common] = DataNode(common, work.common(to_a_graph))
-        left: dict[Run, list[Key]] = {tiles: [] for tiles in self.plan.runs}
+        left: dict[TileRange, list[Key]] = {tiles: [] for tiles in self.plan.runs}
         for block in self.plan.blocks:
             data = self._work.data_of(block, to_a_graph)
             parts = () if data is None else data.sources.values()
@@ -184,11 +184,11 @@ class Graph:
 
 
 def _combines(
-    name: str, tile: int, work: TaskRef, tree: Tree, leaves: Sequence[Key]
+    name: str, tile: int, work: TaskRef, tree: Tree, blocks: Sequence[Key]
 ) -> tuple[Layer, Key]:
     """Return the tasks that combine the blocks of a run of tiles, and the key of its root."""
     layer: Layer = {}
-    below = list(leaves)
+    below = list(blocks)
     for level in range(1, tree.levels + 1):
         above = []
         for number in range(tree.sizes[level]):

@@ -13,7 +13,6 @@ from typing import Any
 import dask
 from dask import annotate  # type: ignore[attr-defined] # its own documentation does so
 from distributed import Client, Future
-from distributed.scheduler import KilledWorker
 
 from chunkfold.cluster.device_workers import DeviceWorkers
 from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
@@ -23,7 +22,6 @@ from chunkfold.deadline import awaited, beside, within
 from chunkfold.errors import (
     CancelledError,
     ClusterError,
-    DeviceError,
     WorkerLostError,
     WorkerStoppedError,
 )
@@ -33,10 +31,11 @@ from chunkfold.planning.work import Constants, Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running import sending
 from chunkfold.running.backend import Done, PartialsLostError
+from chunkfold.running.outcomes import is_gone, outcome_of
 from chunkfold.running.shared_tasks import TasksThere
 from chunkfold.settings import wait_seconds
-from chunkfold.worker.fold_block import Folded
-from chunkfold.worker.tasks import block_task, cancel_run, combine_task, constants_task, tasks_at
+from chunkfold.worker.fold_block import Folded, block_task, combine_task
+from chunkfold.worker.tasks import cancel_run, constants_task, tasks_at
 
 _LARGE = "distributed.admin.large-graph-warning-threshold"
 
@@ -87,14 +86,11 @@ class OnCluster:
 
     def workers(self) -> Workers:
         """Ask every worker for its device; see `DeviceWorkers.ask`."""
-        return self._workers.ask(self._look_after)
+        return self._workers.ask(self.watch)
 
     def there(self) -> dict[str, Any]:
         """Ask the scheduler who has joined: what it knows of each, by address."""
         return within(self._answer(), "the scheduler's answer", self._workers.there)
-
-    def _look_after(self) -> None:
-        self.watch()
 
     @staticmethod
     def _answer() -> float:
@@ -110,12 +106,9 @@ class OnCluster:
         cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
     ) -> None:
         """Remember the run."""
-        self._whole, self._work, self._topic = (
-            work,
-            work.common(),
-            listener_of(self._client).topic,
-        )
-        listener_of(self._client).tell(work.run, emit)
+        self._whole, self._work, listener = work, work.common(), listener_of(self._client)
+        self._topic = listener.topic
+        listener.tell(work.run, emit)
         if self._shared is not None:
             self._shared.stop()
         self._shared = None if work.tasks is None else TasksThere(work, self._client)
@@ -181,7 +174,7 @@ class OnCluster:
 
     def _combined(self, parts: Sequence[Any], done: Done, outcome: object) -> None:
         """Tell which partials were lost, if Dask could not make them again."""
-        if isinstance(outcome, CancelledError) and (lost := [one for one in parts if _gone(one)]):
+        if isinstance(outcome, CancelledError) and (lost := [one for one in parts if is_gone(one)]):
             outcome = PartialsLostError(lost)
         done(outcome)
 
@@ -207,7 +200,7 @@ class OnCluster:
                 resources=self._workers.resources or None,
             )
         self._futures.add(future)
-        future.add_done_callback(lambda settled: done(self._outcome(settled)))
+        future.add_done_callback(lambda settled: done(outcome_of(settled, self._client)))
         return future
 
     def gather(self, handle: object) -> Folded:
@@ -221,7 +214,7 @@ class OnCluster:
             except _TakenOverError:
                 continue  # Dask makes it once more, elsewhere
             except Exception:
-                if _gone(handle):
+                if is_gone(handle):
                     raise PartialsLostError([handle]) from None
                 raise
         self.release([handle])
@@ -298,39 +291,6 @@ class OnCluster:
             self._sent.pop(future.key, None)
             future.release()
 
-    def _outcome(self, future: Any) -> object:
-        """Return a finished future, or why it has no result, in chunkfold's terms.
-
-        Dask only logs what a callback raises, and nobody would hear of the task any more.
-        """
-        if future.status == "finished":
-            return future
-        if self._client.status != "running":
-            return ClusterError(f"the connection to the scheduler was lost: {self._client.status}")
-        if future.status == "lost":
-            return WorkerStoppedError("a worker was lost with what it had just made", "")
-        if future.status == "cancelled":
-            return CancelledError("a task was cancelled on the scheduler")
-        try:
-            return _failure(future)
-        except Exception as error:  # noqa: BLE001 - the scheduler may have gone meanwhile
-            return ClusterError(f"why a task failed is not known: {error!r}")
-
-
-def _gone(future: Any) -> bool:
-    """Whether a result was lost that Dask cannot make again: what it is made of was lost, too."""
-    return bool(future.status == "cancelled")
-
 
 def _ignored(outcome: object) -> None:
     """Blocks that have a task's result end as it does."""
-
-
-def _failure(future: Any) -> object:
-    error = future.exception(timeout=wait_seconds("chunkfold.workers.answer"))
-    if isinstance(error, KilledWorker):
-        return DeviceError(
-            f"workers died {error.allowed_failures + 1} times while they ran the same task; "
-            f"the last was {error.last_worker.address}: look at its log for the reason"
-        )
-    return error

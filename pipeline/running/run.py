@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -27,8 +26,6 @@ class Run:
         self.events = execution.events
         """What happened so far; grows until the run has ended."""
         self._execution = execution
-        name = f"chunkfold-{self.id}"
-        threading.Thread(target=execution.carry_out, name=name, daemon=True).start()
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the result, as `chunkfold.reduce` returns it without `labels`.

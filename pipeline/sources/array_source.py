@@ -12,8 +12,9 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.boxes import region_shape
+from chunkfold.cells import Cells
 from chunkfold.errors import SourceError, unreadable
-from chunkfold.grid import Cells
 from chunkfold.sources.source import BroughtSource, Source
 from chunkfold.stores.expected import Expected
 
@@ -103,7 +104,7 @@ class ArraySource(Source):
             if np.ma.is_masked(part):  # what is under a mask is anything
                 raise ValueError(f"it gave masked elements: {_FILL}")
             part = np.asarray(part)
-            shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
+            shape = region_shape(region)
             if (part.shape, part.dtype) != (shape, self.dtype):
                 raise ValueError(
                     f"it gave {part.dtype} of shape {part.shape}, not {self.dtype} of {shape}"

@@ -6,8 +6,10 @@ import difflib
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+
+from chunkfold.cells import Cells
 from chunkfold.errors import PlanError
-from chunkfold.grid import Cells
 from chunkfold.selections import Selection, select
 
 Axis = int | str | Sequence[int | str] | None
@@ -96,3 +98,30 @@ def instead(given: str, names: Sequence[str | None]) -> str:
     near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? Its" if near else "its"
     return f"{hint} axes are {', '.join(map(repr, known))}"
+
+
+def normalized_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return the axes to reduce, ascending, as NumPy reads `axis`.
+
+    Raises
+    ------
+    PlanError
+        If one is out of range or named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    given = list(axis) if isinstance(axis, Sequence) else [axis]
+    out = []
+    for entry in given:
+        if not isinstance(entry, (int, np.integer)) or isinstance(entry, bool):
+            raise PlanError(f"axis {entry!r} is not an integer")
+        if not -ndim <= entry < ndim:
+            raise PlanError(
+                f"axis {int(entry)} is out of range for an array of {ndim} dimension(s): "
+                + (f"use {-ndim} to {ndim - 1}" if ndim else "it has none to reduce")
+            )
+        out.append(int(entry) % ndim)
+    if len(set(out)) != len(out):
+        twice = next(n for n in out if out.count(n) > 1)
+        raise PlanError(f"axis {axis!r} names axis {twice} twice: name it once")
+    return tuple(sorted(out))

@@ -8,9 +8,8 @@ from itertools import repeat
 from typing import Any
 
 from chunkfold.errors import PlanError
-from chunkfold.grid import normalized_axes
 from chunkfold.settings import StorageOptions
-from chunkfold.sources.axis_names import axis_numbers
+from chunkfold.sources.axis_names import axis_numbers, normalized_axes
 from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.concatenation import concatenated
 from chunkfold.sources.opening import open_source

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from chunkfold.cells import Cells
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import Region
 from chunkfold.errors import SourceError
-from chunkfold.grid import Cells
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.source import Source

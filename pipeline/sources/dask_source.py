@@ -15,8 +15,9 @@ from dask.typing import Key
 from distributed import Client
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.boxes import region_shape
+from chunkfold.cells import Cells
 from chunkfold.errors import ChunkError, SourceError
-from chunkfold.grid import Cells
 from chunkfold.sources.array_source import Region, cells_of_chunks
 from chunkfold.sources.dask_division import Division
 from chunkfold.sources.dask_graph import Failed, futures_in, optimized
@@ -139,7 +140,7 @@ class DaskChunks(BroughtSource):
     def read(self, region: Region, out: np.ndarray, known: Expected | None = None) -> None:
         """Copy a region from the chunks that have it."""
         del known
-        shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
+        shape = region_shape(region)
         into = out.reshape(shape)
         for place in itertools.product(*map(_cells_of, region, self.cells)):
             cuts = list(map(_overlap, region, self.cells, place))

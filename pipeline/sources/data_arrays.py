@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunkfold.cells import Cells
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.grid import Axis, Cells
+from chunkfold.grid import Axis
 from chunkfold.selections import Selection, select
 from chunkfold.sources.array_source import ArraySource, cells_of_chunks
 from chunkfold.sources.cf_packing import packing_of
@@ -98,7 +99,7 @@ class DataArrays:
         return floats and len(self.arrays) == 1 and op not in _NEVER_SKIP
 
 
-def is_held(given: Any, kind: str = "DataArray") -> bool:
+def is_of_xarray(given: Any, kind: str = "DataArray") -> bool:
     """Whether something is a DataArray (or a Dataset) of xarray's, which need not be installed."""
     xarray = sys.modules.get("xarray")
     return xarray is not None and isinstance(given, getattr(xarray, kind))
@@ -117,7 +118,7 @@ def data_arrays(given: Any) -> DataArrays | None:
         If the dtype of one cannot be reduced.
     """
     each = given if isinstance(given, (tuple, list)) else (given,)
-    held = [is_held(one) for one in each]
+    held = [is_of_xarray(one) for one in each]
     if not any(held):
         return None
     if not all(held):

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chunkfold.grid import Cells, Taken
+from chunkfold.cells import Cells
+from chunkfold.grid import Taken
 from chunkfold.positions import crossed
 from chunkfold.sources.source import Source
 from chunkfold.stores.expected import Expected

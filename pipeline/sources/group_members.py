@@ -17,7 +17,7 @@ from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import ObjectStore
 
-from chunkfold.sources.zarr_source import AnyArray
+from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.stores.guarded_stores import METADATA, careful
 from chunkfold.stores.remote import RemoteObjects
 

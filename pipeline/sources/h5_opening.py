@@ -15,7 +15,7 @@ from chunkfold.errors import ChangedError, SourceError
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.sources.h5_attributes import attributes_of, datasets_in
 from chunkfold.sources.h5_source import H5Source, h5_source
-from chunkfold.sources.zarr_source import AnyArray
+from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.stores.h5_files import H5File
 
 _NAMED = 20

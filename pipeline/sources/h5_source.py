@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from chunkfold.bad_chunks import BadChunk
+from chunkfold.cells import Cells
 from chunkfold.errors import ChangedError, SourceError, unreadable
-from chunkfold.grid import Cells
 from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.h5_attributes import attributes_of, dims_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,12 @@ import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.axis_names import Named
-from chunkfold.sources.cf_packing import MISSING, SCALING, packing_of
+from chunkfold.sources.cf_packing import MISSING, SCALING
 from chunkfold.sources.concatenation import ConcatenatedSource
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.labels import Given, plain_labels, refuse_many
-from chunkfold.sources.opening import open_beside
+from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.stores.remote import message_of
 
 _OF_STORAGE = (*SCALING, *MISSING, "_Unsigned", "coordinates", "bounds", "climatology")
@@ -161,28 +161,24 @@ def _concatenated(name: str, data: ConcatenatedSource) -> Coordinate | None:
 def _stored(name: str, data: Source) -> Coordinate | None:
     if not name or "/" in name or name.startswith("."):
         return None
-    found = open_beside(data, name)
+    found = neighbour(data, name)
     if found is None:
         return None
-    source = ZarrSource(found, name)
-    refuse_many(name, source.nbytes, int(np.prod(source.shape, dtype=object)))
+    refuse_many(name, found.nbytes, math.prod(found.shape))
     try:
-        stored = np.asarray(found[...])
+        stored = found.whole()
     except Exception as error:
         raise SourceError(f"{data.name}: its {name!r} cannot be read: {message_of(error)}") from (
             error
         )
-    dims = tuple(source.dims or ())
-    if len(dims) != found.ndim:
-        dims = (name,) if found.ndim == 1 and name in (data.dims or ()) else (None,) * found.ndim
-    attributes = dict(source.attributes)
-    values, left_out = stored, {*_OF_STORAGE}
-    if stored.dtype.kind in "iuf":
-        packing = packing_of(source)
-        values = stored if packing is None else packing.values(stored)
-        if " since " in str(attributes.get("units")):
-            values = _dates(name, values, attributes, data)
-            left_out |= {*_OF_TIMES}
+    dims, ndim = found.dims, len(found.shape)
+    if len(dims) != ndim:
+        dims = (name,) if ndim == 1 and name in (data.dims or ()) else (None,) * ndim
+    attributes = found.attributes
+    values, left_out = found.values(stored), {*_OF_STORAGE}
+    if stored.dtype.kind in "iuf" and " since " in str(attributes.get("units")):
+        values = _dates(name, values, attributes, data)
+        left_out |= {*_OF_TIMES}
     elif stored.dtype.kind == "T":
         values = stored.astype(object)
     attrs = {key: said for key, said in attributes.items() if key not in left_out}
@@ -224,6 +220,6 @@ def known_names(data: Named) -> str:
 
 def _is_there(data: Source, name: str) -> bool:
     try:
-        return open_beside(data, name) is not None
+        return neighbour(data, name) is not None
     except SourceError:
         return False

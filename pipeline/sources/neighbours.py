@@ -19,7 +19,8 @@ from chunkfold.sources.h5_opening import group_attributes_of
 from chunkfold.sources.h5_source import H5Source
 from chunkfold.sources.opening import open_beside, open_node
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import AnyArray, ZarrSource
+from chunkfold.sources.zarr_arrays import AnyArray
+from chunkfold.sources.zarr_source import ZarrSource
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ class Neighbour:
     def _source(self) -> ZarrSource:
         return ZarrSource(self.array, self.name)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is stored, decoded."""
+        return self._source.nbytes
+
     def read(self, cuts: Sequence[slice | np.ndarray]) -> np.ndarray:
         """Read a part of it.
 
@@ -84,6 +90,39 @@ class Neighbour:
             Whatever keeps it from being read.
         """
         return np.asarray(self.array[tuple(cuts)])
+
+    def whole(self) -> np.ndarray:
+        """Read all of it; raises as `read`."""
+        return np.asarray(self.array[...])
+
+    def values(self, stored: np.ndarray) -> np.ndarray:
+        """Return what stored numbers stand for, NaN for what is missing; others as they are.
+
+        Raises
+        ------
+        PlanError
+            As `packing`.
+        """
+        packing = self.packing if stored.dtype.kind in "iuf" else None
+        return stored if packing is None else packing.values(stored)
+
+    def as_xarray_decodes(self, stored: np.ndarray) -> np.ndarray:
+        """Return what stored values along its one axis stand for, dates too, as xarray has them.
+
+        Raises
+        ------
+        Exception
+            Whatever xarray has for what it cannot decode.
+        """
+        import xarray as xr
+
+        said = dict(self.array.attrs.asdict())
+        if (missing := self._source.missing_fill) and stored.dtype.kind in "iuf":
+            said.setdefault("_FillValue", missing[0])
+        if isinstance(said.get("_FillValue"), str):  # as Zarr's attributes have it: coordinates
+            del said["_FillValue"]  # miss nothing
+        held = xr.Variable((self.name,), stored, said)
+        return np.asarray(xr.conventions.decode_cf_variable(self.name, held).values)
 
 
 def neighbour(source: Source, name: str) -> Neighbour | None:

@@ -23,7 +23,8 @@ from chunkfold.sources.h5_opening import beside_dataset, open_dataset, open_data
 from chunkfold.sources.h5_source import H5Source, given_source
 from chunkfold.sources.not_opened import inside, nearest, why_not
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import AnyArray, ZarrSource, as_stored
+from chunkfold.sources.zarr_arrays import AnyArray, as_stored
+from chunkfold.sources.zarr_source import ZarrSource
 from chunkfold.stores.addresses import (
     NO_OPTIONS,
     beside,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.grid import Cells
+from chunkfold.boxes import region_shape
+from chunkfold.cells import Cells
 from chunkfold.stores.expected import Expected
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Source(ABC):
 
     def part(self, region: Sequence[slice], known: Expected | None = None) -> np.ndarray:
         """Read a region of it; raises as `read`."""
-        shape = tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)
+        shape = region_shape(region)
         values = np.empty(shape, self.dtype)
         if values.size:
             self.read(region, values, known)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.sources.concatenation import ConcatenatedSource
-from chunkfold.sources.opening import open_beside
+from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import AnyArray, ZarrSource
 
 if TYPE_CHECKING:
     import xarray
@@ -43,45 +41,25 @@ def _values(source: Source, dim: str) -> np.ndarray | None:
     if isinstance(source, ConcatenatedSource):
         joins = (source.dims or ())[source.axis] == dim
         parts = list(source.parts.values()) if joins else [source.parts[0]]
-        found = [_values(part, dim) for part in parts]
-        there = [one for one in found if one is not None]
-        return np.concatenate(there) if len(there) == len(found) else None
+        each = [_values(part, dim) for part in parts]
+        there = [one for one in each if one is not None]
+        return np.concatenate(there) if len(there) == len(each) else None
     try:
-        array = open_beside(source, dim)
-        stored = None if array is None else np.asarray(array[...])
+        found = neighbour(source, dim)
+        stored = None if found is None else found.whole()
     except SourceError as error:
         raise SourceError(
             f"{source.name}: its coordinate {dim!r} cannot be read: {error}"
         ) from error
-    if array is None or stored is None:
+    if found is None or stored is None:
         return None
     if stored.shape != (source.shape[(source.dims or ()).index(dim)],):
         return None
-    return _decoded(source, array, stored, dim)
-
-
-def _decoded(source: Source, array: AnyArray, stored: np.ndarray, dim: str) -> np.ndarray:
-    """Return the values that stored ones stand for, as xarray reads them."""
-    import xarray as xr
-
-    attributes: dict[str, Any] = dict(array.attrs.asdict())
-    missing = ZarrSource(array, dim).missing_fill
-    if len(missing) and stored.dtype.kind in "iuf":
-        attributes.setdefault("_FillValue", missing[0])
     try:
-        held = xr.Variable((dim,), stored, _without_encoded_fill(attributes))
-        values: np.ndarray = xr.conventions.decode_cf_variable(dim, held).values
+        return found.as_xarray_decodes(stored)
     except Exception as error:  # noqa: BLE001 # whatever xarray has for what it cannot decode
         why = str(error).strip().partition("\n")[0]
         raise PlanError(
             f"{source.name}: xarray does not read its coordinate {dim!r} ({why}): dates of a "
             "calendar that is not today's need pip install cftime; or select by positions"
         ) from None
-    return values
-
-
-def _without_encoded_fill(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out a fill value that a Zarr's attributes have as a text: coordinates miss nothing."""
-    fill = attributes.get("_FillValue")
-    texts = isinstance(fill, str)
-    return {key: said for key, said in attributes.items() if key != "_FillValue" or not texts}

@@ -12,7 +12,7 @@ from chunkfold.positions import as_range, index_of
 from chunkfold.selections import Selection
 from chunkfold.sources.cf_packing import packing_of
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import AnyArray
+from chunkfold.sources.zarr_arrays import AnyArray
 
 _TRANSPARENT = (
     "MemoryCachedArray",

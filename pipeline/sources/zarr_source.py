@@ -2,59 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import zarr
-from zarr.buffer.cpu import NDBuffer
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
-from chunkfold.bad_chunks import BadChunk
-from chunkfold.decoding.codec_metadata import codec_names
+from chunkfold.cells import Cells
 from chunkfold.decoding.decodable import refuse_code
-from chunkfold.decoding.decode_units import InTurn, cells_of, view
+from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import Direct, Region
-from chunkfold.errors import (
-    ChangedError,
-    ChunkError,
-    ChunkfoldError,
-    ClusterError,
-    SourceError,
-    runs_short,
-    unreadable,
-)
-from chunkfold.grid import Cells
-from chunkfold.redaction import without_secrets
-from chunkfold.refusals import refusal
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.array_source import copied
 from chunkfold.sources.chunk_index import Listing, list_objects
 from chunkfold.sources.direct_route import direct_of, fill_value, objects_of
 from chunkfold.sources.source import Source
+from chunkfold.sources.zarr_arrays import (
+    AnyArray,
+    check_unchanged,
+    object_shape_of,
+    opened_again,
+)
+from chunkfold.sources.zarr_reads import ByZarr
 from chunkfold.stores.expected import Expected
-from chunkfold.stores.guarded_stores import careful
-from chunkfold.stores.icechunk_store import Snapshot, as_snapshot
-from chunkfold.stores.remote import message_of
-from chunkfold.stores.remote_store import RemoteStore
-from chunkfold.stores.transient_faults import TRIES
-
-# Of those who read nobody can help these; workers import this, too, before they open an array.
-for _told in (
-    ".* is not recognized as a component of a Zarr hierarchy",  # as a README or a script
-    "Numcodecs codecs are not in the Zarr version 3 specification",
-    "The (data type|codec) .* (does|is) not .* Zarr V3 specification",
-    "Combining a `sharding_indexed` codec disables partial reads",
-    "Consolidated metadata is currently not part in the Zarr format 3 specification",
-):
-    warnings.filterwarnings("ignore", message=_told)
-
-AnyArray: TypeAlias = "zarr.Array[Any]"
+from chunkfold.stores.icechunk_store import Snapshot
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,7 +138,7 @@ class ZarrSource(Source):
     @property
     def object_shape(self) -> tuple[int, ...]:
         """Shape of what is stored as one object: a shard, or else a chunk."""
-        return tuple(max(1, size) for size in self.shards or self.chunks)
+        return object_shape_of(self.array)
 
     @property
     def object_kind(self) -> str:
@@ -225,25 +198,10 @@ class ZarrSource(Source):
         ClusterError
             If the machine has no files or memory left to look.
         """
-        try:
-            return replace(self, array=self._opened_again())
-        except ClusterError:
-            raise
-        except Exception as error:
-            raise SourceError(f"{self.name}: cannot be opened again ({error})") from error
-
-    def _opened_again(self) -> AnyArray:
-        try:
-            return as_stored(self.array)
-        except Exception as error:
-            if runs_short(error):
-                raise ClusterError(f"{self.name}: cannot be opened again ({error})") from error
-            raise
+        return replace(self, array=opened_again(self.array, self.name))
 
     def check_unchanged(self) -> None:
         """Notice an array that was replaced or removed while it was read.
-
-        Chunks that are missing are fill by Zarr's rules: without its metadata they are nothing.
 
         Raises
         ------
@@ -252,18 +210,7 @@ class ZarrSource(Source):
         ClusterError
             If the machine has no files or memory left to look.
         """
-        try:
-            now = self._opened_again()
-        except ClusterError:
-            raise
-        except Exception as error:
-            if refused := refusal(error):
-                raise SourceError(f"{self.name}: {refused}") from error
-            why = message_of(error)
-            raise ChangedError(f"{self.name}: vanished while it was read ({why})") from error
-        # As text: NaN and NaT, as fill values, equal nothing.
-        if str(now.metadata.to_dict()) != str(self.array.metadata.to_dict()):
-            raise ChangedError(f"{self.name}: its metadata changed while it was read; run it again")
+        check_unchanged(self.array, self.name)
 
     @cached_property
     def direct(self) -> Direct | None:
@@ -296,31 +243,8 @@ class ZarrSource(Source):
         if self.direct is not None:
             self.direct.read(self.name, region, out, known)
             return
-        try:
-            self._read_by_zarr(region, out)
-        except ChunkfoldError:  # perhaps as it was written to meanwhile, and then that is why
-            with contextlib.suppress(ChunkError):
-                self._check_objects(region, out, known)
-            raise
-        self._check_objects(region, out, known)
-
-    def _check_objects(
-        self, region: Sequence[slice], out: np.ndarray, known: Expected | None
-    ) -> None:
-        """See that objects that zarr read are those that are known; fill others that it found."""
-        objects = objects_of(self.array)
-        if known is None or objects is None:
-            return
-        for place, _, within in cells_of(region, self.object_shape):
-            if known.lacks(place):
-                view(out, within)[...] = self.fill
-                continue
-            key = self.array.metadata.encode_chunk_key(place)
-            try:
-                known.check(place, objects.state(key))
-            except Exception as error:
-                bad = BadChunk(self.name, "object", key, (), objects.where, str(error))
-                raise unreadable(bad, error) from error
+        by_zarr = ByZarr(self.array, self.name, self.unit, remote=self.remote)
+        by_zarr.read(region, out, known)
 
     def each(self, regions: Iterable[Region], out: InTurn) -> Iterator[None]:
         """Decode regions in turn, where `in_turn` allows it, and stop as `Direct.each` does.
@@ -332,43 +256,3 @@ class ZarrSource(Source):
         """
         assert self.direct is not None
         return self.direct.each(self.name, regions, out)
-
-    def _read_by_zarr(self, region: Sequence[slice], out: np.ndarray) -> None:
-        try:
-            read, into = self.array.get_basic_selection, NDBuffer.from_numpy_array(out)
-            if self.remote and not isinstance(self.array.store, RemoteStore):
-                TRIES(read, tuple(region), out=into)
-            else:
-                read(tuple(region), out=into)
-        except Exception as error:
-            store = without_secrets(str(self.array.store_path))
-            reason = f"{type(error).__name__}: {message_of(error)}"
-            codecs = codec_names(self.array.metadata.to_dict())
-            bad = BadChunk(self.name, *self._named_cell(region), codecs, store, reason)
-            raise unreadable(bad, error) from error
-
-    def _named_cell(self, region: Sequence[slice]) -> tuple[str, str]:
-        """Return kind and key of the first cell of a region that cannot be read.
-
-        Or the region, if all of them can.
-        """
-        cuts = [
-            range(cut.start // size, (cut.stop - 1) // size + 1)
-            for cut, size in zip(region, self.unit, strict=True)
-        ]
-        for place in itertools.product(*cuts):
-            box = tuple(
-                slice(n * size, (n + 1) * size) for n, size in zip(place, self.unit, strict=True)
-            )
-            try:
-                self.array.get_basic_selection(box)
-            except Exception:  # noqa: BLE001 # whatever it is: this one it is of
-                return "chunk", self.array.metadata.encode_chunk_key(place)
-        return "region", "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"
-
-
-def as_stored(array: AnyArray) -> AnyArray:
-    """Open an array anew: one that was just made may say its dtype in other words."""
-    given: Any = {"zarr_format": array.metadata.zarr_format}  # never guessed again
-    store = as_snapshot(careful(array.store))
-    return zarr.open_array(store=store, path=array.path, mode="r", **given)

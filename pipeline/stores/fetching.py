@@ -28,7 +28,7 @@ SpansOf = Callable[[StoredObject], Sequence[Span]]
 
 
 @dataclass(frozen=True)
-class Host:
+class ServerStore:
     """A store of obstore's, and by what requests to its server are counted."""
 
     store: Any
@@ -83,12 +83,12 @@ class Host:
         return await self.ask(path, request)
 
 
-def host_of(store: Any, hasty: Any = None) -> Host:
+def server_store_of(store: Any, hasty: Any = None) -> ServerStore:
     """Return the server of a store of obstore's; `hasty` is the same, which tries nothing again."""
     told = getattr(store, "config", {})
     url = getattr(store, "url", "") or told.get("endpoint", "")
     name = urlsplit(str(url)).netloc or told.get("bucket", "")
-    return Host(hasty or store, f"{type(store).__name__} {name}")
+    return ServerStore(hasty or store, f"{type(store).__name__} {name}")
 
 
 def state_of(meta: Any) -> State:
@@ -116,7 +116,7 @@ def _joined(spans: Sequence[Span]) -> list[tuple[Span, list[Span]]]:
 class Fetched:
     """An object behind a network, and what was brought of it: a `StoredObject`."""
 
-    host: Host
+    server: ServerStore
     path: str
     size: int
     modified: int
@@ -132,7 +132,7 @@ class Fetched:
         """Ask again, if it was brought by several requests."""
         if self.answers == 1:
             return State(self.size if self.encoded is None else self.encoded, self.modified)
-        return flight().waited(lambda: self.host.head(self.path))
+        return flight().waited(lambda: self.server.head(self.path))
 
     def fetch(self, spans: Sequence[Span]) -> None:
         """Bring spans, but those that are there."""
@@ -142,7 +142,7 @@ class Fetched:
         """Bring spans, but those that are there."""
         wanted = [span for span in spans if span not in self.held and span[1]]
         if (0, self.size) not in self.held and wanted:
-            self.held = {**self.held, **await self.host.ranges(self.path, wanted)}
+            self.held = {**self.held, **await self.server.ranges(self.path, wanted)}
             self.answers += 1
 
     def read(self, span: Span) -> memoryview:
@@ -163,27 +163,27 @@ class Fetched:
 
 
 async def fetched(
-    host: Host, path: str, whole: int, index: Span | None, spans_of: SpansOf | None
+    server: ServerStore, path: str, whole: int, index: Span | None, spans_of: SpansOf | None
 ) -> Fetched:
     """Bring an object, or its index and what is wanted besides; parameters as `Objects.open`."""
     from obstore.exceptions import NotSupportedError
 
     if index is None and whole <= 2 * PIECE_BYTES:
-        return await _whole(host, path)
+        return await _whole(server, path)
     offset, nbytes = index or (0, PIECE_BYTES)
     wanted: Any = {"suffix": nbytes} if offset < 0 else (offset, offset + nbytes)
     try:
-        (size, modified), first, encoding = await host.get(path, range=wanted)
+        (size, modified), first, encoding = await server.get(path, range=wanted)
     except NotSupportedError:  # Azure knows no suffixes, plain servers no ranges
-        return await _whole(host, path)
+        return await _whole(server, path)
     if encoding:  # of which no part can be decoded
-        return await _whole(host, path)
+        return await _whole(server, path)
     at = size - len(first) if offset < 0 else offset
-    found = Fetched(host, path, size, modified, held={(at, len(first)): first})
+    found = Fetched(server, path, size, modified, held={(at, len(first)): first})
     if index is None:
         starts = range(len(first), size, PIECE_BYTES)
         rest = await asyncio.gather(
-            *(host.ranges(path, [(start, min(PIECE_BYTES, size - start))]) for start in starts)
+            *(server.ranges(path, [(start, min(PIECE_BYTES, size - start))]) for start in starts)
         )
         pieces = [memoryview(first), *(part for one in rest for part in one.values())]
         found.held, found.answers = {(0, size): b"".join(pieces)}, len(pieces)
@@ -195,10 +195,10 @@ async def fetched(
     return found
 
 
-async def _whole(host: Host, path: str) -> Fetched:
-    (_, modified), content, encoding = await host.get(path)
+async def _whole(server: ServerStore, path: str) -> Fetched:
+    (_, modified), content, encoding = await server.get(path)
     encoded = len(content) if encoding else None
     if encoding:
         content = decoded(bytes(content), encoding)
     size = len(content)
-    return Fetched(host, path, size, modified, encoded, {(0, size): content})
+    return Fetched(server, path, size, modified, encoded, {(0, size): content})

@@ -22,7 +22,7 @@ from chunkfold.refusals import RefusedError, denial, refusal, status_of
 from chunkfold.settings import retry_seconds, stall_seconds
 from chunkfold.stores.credentials import with_credentials
 from chunkfold.stores.expected import State
-from chunkfold.stores.fetching import Fetched, Host, SpansOf, fetched, host_of
+from chunkfold.stores.fetching import Fetched, ServerStore, SpansOf, fetched, server_store_of
 from chunkfold.stores.listing import Entry, listed
 from chunkfold.stores.objects import Span, StoredObject
 from chunkfold.stores.requests import Landing, flight
@@ -151,9 +151,9 @@ class RemoteObjects:
         return type(self.store).__name__ != "HTTPStore"
 
     @cached_property
-    def host(self) -> Host:
+    def server(self) -> ServerStore:
         """Whom it asks."""
-        return host_of(self.store, self.hasty)
+        return server_store_of(self.store, self.hasty)
 
     def start(
         self, key: str, whole: int, index: Span | None, nbytes: int, spans_of: SpansOf | None
@@ -171,7 +171,7 @@ class RemoteObjects:
 
         async def fetch() -> Fetched | None:
             try:
-                return await fetched(self.host, path, whole, index, spans_of)
+                return await fetched(self.server, path, whole, index, spans_of)
             except Exception as error:
                 if not self._means_absent(error):
                     raise
@@ -196,7 +196,7 @@ class RemoteObjects:
         path = f"{self.path}/{key}" if self.path else key
         with said_shortly():
             try:
-                return flight().waited(lambda: self.host.head(path))
+                return flight().waited(lambda: self.server.head(path))
             except Exception as error:  # obstore has dozens
                 if not self._means_absent(error):
                     raise

@@ -10,7 +10,7 @@ from typing import Any
 from chunkfold.redaction import without_secrets
 from chunkfold.refusals import ABSENT, refusal, status_of
 from chunkfold.settings import retry_seconds
-from chunkfold.stores.fetching import host_of
+from chunkfold.stores.fetching import server_store_of
 from chunkfold.stores.guarded_stores import METADATA, CarefulObjects
 from chunkfold.stores.requests import flight
 from chunkfold.stores.transient_faults import Fault, fault_of
@@ -58,9 +58,9 @@ class RemoteStore(CarefulObjects):
         """Return what is stored, or None if it is not there."""
         read = super().get
         try:
-            host, seconds = host_of(self.store, self.hasty), retry_seconds()
+            server, seconds = server_store_of(self.store, self.hasty), retry_seconds()
             return await flight().beside(
-                lambda: host.ask(
+                lambda: server.ask(
                     key, lambda: read(key, *given, **more), passing=self._passing, retry_s=seconds
                 )
             )

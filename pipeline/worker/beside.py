@@ -11,10 +11,10 @@ import pyopencl as cl
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.launch import Input
-from chunkfold.planning.group_keys import DeviceKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.work import Work
-from chunkfold.reading.reads import Read, kernels_of, whole_window
+from chunkfold.reading.reads import Read, all_outputs, kernels_of
+from chunkfold.worker.device_inputs import DeviceKeys, uploaded
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -66,7 +66,7 @@ class Beside:
         self._queue, self._totals, self._combine = queue, totals, combine
         self._room = room
         self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
-        self._held = [one.upload(owned.opened) for one in work.held]
+        self._held = [uploaded(one, owned.opened) for one in work.held]
         self._tiles: dict[int, _Tile] = {}
         """By their numbers, those used last behind the others."""
 
@@ -119,7 +119,7 @@ class Beside:
     def _begun(self, number: int) -> tuple[Fold | KeyedFold, int]:
         """Return what folds into a tile's outputs, and what bytes that takes."""
         work, opened = self._work, self._owned.opened
-        window = whole_window(work, number, ())
+        window = all_outputs(work, number, ())
         kernels = kernels_of(work, window, work.leaf_bytes)
         tuning = self._owned.tuning(work.accumulator, work.variant, kernels)
         outputs = math.prod(window.shape)

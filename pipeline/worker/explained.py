@@ -16,7 +16,7 @@ from chunkfold.planning.blocks import Block
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.reading.parts import Missed
-from chunkfold.reading.reads import Window, boxes_of, kernels_of, reads_of, shares_of
+from chunkfold.reading.reads import OutputBox, boxes_of, kernels_of, reads_of, shares_of
 
 _MOST = 64
 """Windows, and pieces of one whose kinds are not known beforehand, that are looked at."""
@@ -84,24 +84,24 @@ def _looks(plan: Plan, device: Device) -> Iterator[_Look]:
 def _kinds(plan: Plan, work: Work, buffer_bytes: int) -> dict[frozenset[str], dict[Box, None]]:
     """Return boxes of all kinds that are read, by the kernels that are tried together for them."""
     found: dict[frozenset[str], dict[Box, None]] = {}
-    for window in itertools.islice(_windows(plan, work, buffer_bytes), _MOST):
-        kernels = kernels_of(work, window, buffer_bytes)
-        boxes = boxes_of(work, window, buffer_bytes) or _read(work, window, buffer_bytes)
+    for output_box in itertools.islice(_output_boxes(plan, work, buffer_bytes), _MOST):
+        kernels = kernels_of(work, output_box, buffer_bytes)
+        boxes = boxes_of(work, output_box, buffer_bytes) or _read(work, output_box, buffer_bytes)
         found.setdefault(kernels, {}).update(dict.fromkeys(boxes))
     if plan.absent:  # of fill values one element is folded, and then squared
         found.setdefault(frozenset({"flat"}), {})[box((1,), (0,))] = None
     return found
 
 
-def _windows(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[Window]:
-    """Yield the windows of the first and the last block: others have their shapes."""
+def _output_boxes(plan: Plan, work: Work, buffer_bytes: int) -> Iterator[OutputBox]:
+    """Yield the boxes of outputs of the first and the last block: others have their shapes."""
     ends: Sequence[Block] = [*plan.blocks[:1], *plan.blocks[1:][-1:]]
     for block in ends:
         missed: Missed = [set() for _ in work.sources]
         for share in shares_of(work, plan.sent(block), buffer_bytes, missed):
-            yield from share.windows
+            yield from share.output_boxes
 
 
-def _read(work: Work, window: Window, buffer_bytes: int) -> list[Box]:
-    reads = itertools.islice(reads_of(work, window, buffer_bytes), _MOST)
+def _read(work: Work, output_box: OutputBox, buffer_bytes: int) -> list[Box]:
+    reads = itertools.islice(reads_of(work, output_box, buffer_bytes), _MOST)
     return [read.box for read in reads]

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from chunkfold.boxes import extents_of
 from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.binding.statistic import Statistic
@@ -55,7 +56,7 @@ class Finishing:
         parts = [
             ((*groups, *_within(self.layout.tile_place(tile), box)), part) for tile, part in tiles
         ]
-        return assembled(self.accumulator, _extents((*groups, *box)), parts)
+        return assembled(self.accumulator, extents_of((*groups, *box)), parts)
 
     def finished(self, statistic: Statistic, whole: Partial) -> np.ndarray:
         """Finish what was put together: one result for each output, group by group."""
@@ -64,7 +65,7 @@ class Finishing:
 
     def shaped(self, done: np.ndarray, box: Place) -> np.ndarray:
         """Give results of a box their axes; those that each has of its own stand behind them."""
-        extents = _extents(box)
+        extents = extents_of(box)
         groups = self.groups or ()
         shape, at = self.by_axis(extents, groups, 1), self._before_groups
         alone = (*shape[:at], *shape[at + len(groups) :])
@@ -95,7 +96,3 @@ def _within(place: Place, box: Place) -> Place:
         slice(own.start - along.start, own.stop - along.start)
         for own, along in zip(place, box, strict=True)
     )
-
-
-def _extents(place: Place) -> tuple[int, ...]:
-    return tuple(along.stop - along.start for along in place)

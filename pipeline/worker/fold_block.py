@@ -1,4 +1,7 @@
-"""The two tasks that workers run: fold a block of leaves, combine partials."""
+"""The two tasks that workers run: fold a block of leaves, combine partials.
+
+What `fold_block` and `combine` do any process can; their tasks are for workers of Dask's.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,30 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from dask.local import get_sync
+from dask.typing import Key
+from distributed import get_worker
+
+from chunkfold.events import reporter, to_message
 from chunkfold.kernels import Combiner, Partial, Tuning
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_ranges import LeafRanges
 from chunkfold.planning.tiles import FinishedTile
-from chunkfold.planning.work import Work
-from chunkfold.reading.reads import whole_window
+from chunkfold.planning.work import BlockData, Constants, Work
+from chunkfold.reading.reads import all_outputs
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
+from chunkfold.worker.computing import Told, sources_in
 from chunkfold.worker.fold_tile import tile_partials
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
 from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
 from chunkfold.worker.stream import Stream
+from chunkfold.worker.tasks import is_cancelled, is_unwanted
 from chunkfold.worker.watch import Watch
-from chunkfold.worker.worker_device import WorkerDevice
+from chunkfold.worker.worker_device import WorkerDevice, device_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,38 @@ class Folded:
     """For each further question partials of those of its tiles that were met, by their numbers."""
     ranges: LeafRanges = field(default_factory=LeafRanges)
     """Of leaves that were read, where another read may be spared them."""
+
+
+def block_task(
+    work: Work,
+    block: Block,
+    attempt: int,
+    topic: str,
+    constants: Constants | None = None,
+    data: BlockData | None = None,
+    results: Mapping[Key, Any] | None = None,
+) -> Folded:
+    """Fold a block on the worker's device. Runs on workers.
+
+    `constants` are the work's, if they do not travel with it, and `results` those of Dask's tasks
+    that the block's data are made of.
+    """
+    work = work if constants is None else work.with_constants(constants)
+    worker = get_worker()
+    owned, address = device_of(worker), worker.address
+    unwanted = is_unwanted(worker)
+    report = reporter(
+        work.run,
+        block.number,
+        attempt,
+        address,
+        owned.device.identity,
+        lambda event: worker.log_event(topic, to_message(event)),  # type: ignore[arg-type]
+    )
+    watch = Watch(report, lambda: is_cancelled(work.run) or unwanted())
+    told = Told(work.run, watch)
+    bring = partial(sources_in, data, results or {}, get_sync, told)
+    return fold_block(owned, address, work, block, watch, bring)
 
 
 def fold_block(
@@ -66,7 +108,7 @@ def fold_block(
     CancelledError
         If the run was cancelled meanwhile.
     """
-    with owned.place(work.run, work.at_once, watch.cancelled):
+    with owned.admitted(work.run, work.at_once, watch.cancelled):
         began, since = time.time(), time.monotonic()
         work = work.with_sources(bring())
         brought = time.monotonic()
@@ -77,7 +119,7 @@ def fold_block(
         }
         stream = Stream(owned, work, block, watch)
         try:
-            tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
+            tuning = stream.tuning(work.accumulator, all_outputs(work, block.tiles[0], ()))
             prepared = time.monotonic() - brought
             partials, tiles = _folded(stream, work, block)
             beside = tuple(
@@ -188,3 +230,9 @@ def _combined_beside(
     return {
         tile: combiner.combine([part[tile] for part in parts if tile in part]) for tile in tiles
     }
+
+
+def combine_task(work: Work, *parts: Folded) -> Folded:
+    """Combine partials on the worker's device. Runs on workers."""
+    worker = get_worker()
+    return combine(device_of(worker), worker.address, work, parts)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from chunkfold.decoding.decode_units import elements_of
+from chunkfold.boxes import elements_of, extents_of
 from chunkfold.errors import ChunkError
-from chunkfold.kernels import Partial
+from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.planning.memory import AGAIN_BYTES
 from chunkfold.reading.parts import ImplicitFill, Place
-from chunkfold.reading.reads import Share, Window, windows_by_cell
+from chunkfold.reading.reads import OutputBox, Share, output_boxes_by_cell
 from chunkfold.reading.slabs import shifted, slabs
 from chunkfold.worker.fills import fills_of_groups
 from chunkfold.worker.stream import Stream
@@ -53,18 +53,18 @@ def _fold_parts(stream: Stream, share: Share) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
     try:
-        return _fold_windows(stream, share, share.windows)
+        return _fold_output_boxes(stream, share, share.output_boxes)
     except ChunkError:
         if stream.totals.stuck or not work.skips:
             raise
     stream.totals.elements, stream.totals.nbytes = counted
-    by_cell = windows_by_cell(work, share.tile, share.place, share.parts, stream.buffer_bytes)
-    return _fold_windows(stream, share, by_cell)
+    by_cell = output_boxes_by_cell(work, share.tile, share.place, share.parts, stream.buffer_bytes)
+    return _fold_output_boxes(stream, share, by_cell)
 
 
-def _fold_windows(stream: Stream, share: Share, windows: Sequence[Window]) -> Partial:
-    """Fold windows that are all of a share's outputs."""
-    done = [(window.place, _fold_window(stream, window)) for window in windows]
+def _fold_output_boxes(stream: Stream, share: Share, output_boxes: Sequence[OutputBox]) -> Partial:
+    """Fold boxes of outputs that are all of a share's outputs."""
+    done = [(output_box.place, _fold_output_box(stream, output_box)) for output_box in output_boxes]
     if len(done) == 1:
         return done[0][1]
     work, firsts = stream.work, [along.start for along in share.place]
@@ -72,28 +72,33 @@ def _fold_windows(stream: Stream, share: Share, windows: Sequence[Window]) -> Pa
         (work.outputs_place(shifted([slice(-n, 0) for n in firsts], place)), partial)
         for place, partial in done
     ]
-    shape = tuple(along.stop - along.start for along in share.place)
+    shape = extents_of(share.place)
     return assembled(work.accumulator, work.outputs_shape(shape), done)
 
 
-def _fold_window(stream: Stream, window: Window) -> Partial:
+def _fold_output_box(stream: Stream, output_box: OutputBox) -> Partial:
     """Fold some outputs; exact sums that expansions have lost once more, in limbs."""
     accumulator = stream.work.accumulator
-    partial = stream.fold(accumulator, window)
-    work, shape = stream.work, stream.work.outputs_shape(window.shape)
-    lost = any_lost(accumulator, partial).reshape(-1, *window.shape)
+    partial = _folded(stream, accumulator, output_box)
+    work, shape = stream.work, stream.work.outputs_shape(output_box.shape)
+    lost = any_lost(accumulator, partial).reshape(-1, *output_box.shape)
     missing = np.asarray(lost.any(axis=0))
     if not missing.any():
         return partial
     limbs = accumulator.with_limbs()
     places = np.arange(partial.outputs).reshape(shape)
-    for slab in slabs(window.shape, work.groups * limbs.nbytes, AGAIN_BYTES):
+    for slab in slabs(output_box.shape, work.groups * limbs.nbytes, AGAIN_BYTES):
         inner = _around(missing, slab)
         if inner is not None:
-            again = stream.fold(limbs, window.within(inner))
+            again = _folded(stream, limbs, output_box.within(inner))
             chosen = places[work.outputs_place(inner)].reshape(-1)
             partial = restored(accumulator, partial, chosen, again)
     return partial
+
+
+def _folded(stream: Stream, accumulator: Accumulator, output_box: OutputBox) -> Partial:
+    tuning = stream.tuning(accumulator, output_box)
+    return stream.way(accumulator, output_box).fold(accumulator, tuning, output_box)
 
 
 def _around(chosen: np.ndarray, slab: Place) -> Place | None:

@@ -15,7 +15,7 @@ from distributed import get_worker
 from chunkfold.errors import DeviceError, IncompleteError, MonoidError
 from chunkfold.kernels import Partial
 from chunkfold.kernels.binding.statistic import Statistic
-from chunkfold.planning.blocks import Block, Run
+from chunkfold.planning.blocks import Block, TileRange
 from chunkfold.planning.work import BlockData, Constants, Work
 from chunkfold.worker.computing import sources_in
 from chunkfold.worker.finishing import Finishing, Place
@@ -88,7 +88,7 @@ def _here() -> tuple[WorkerDevice, str, Callable[[], bool]]:
 class Root:
     """What the root of a run of tiles must be of."""
 
-    tiles: Run
+    tiles: TileRange
     elements: int
     """That were selected."""
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from chunkfold.cells import Cells
 from chunkfold.errors import ChunkfoldError, MonoidError
-from chunkfold.grid import Cells, Piece, Taken
+from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Packing
 from chunkfold.kernels.binding.law_samples import MOST
 from chunkfold.kernels.binding.laws import depends_on_order_of, try_laws

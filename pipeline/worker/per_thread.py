@@ -12,28 +12,15 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-import time
-from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from functools import lru_cache, partial
-from typing import cast
+from functools import partial
 
-from chunkfold.decoding.decode_units import InTurn, ahead
-from chunkfold.decoding.direct import Region
-from chunkfold.errors import ChunkError, ChunkfoldError, DeviceError
-from chunkfold.grid import Taken
 from chunkfold.kernels import Accumulator, Fold, Partial, Tuning
-from chunkfold.kernels.fold.launch import wait_watched
-from chunkfold.kernels.fold.profile import Profile
-from chunkfold.kernels.geometry import Box, Dim
 from chunkfold.planning.work import Work
-from chunkfold.reading import staging
-from chunkfold.reading.reads import Read, Window, all_in_turn, reads_of
-from chunkfold.reading.staging import Slot, committed, overdue, read_staged
-from chunkfold.reading.work_shares import WorkShare, work_shares_of
-from chunkfold.stores.objects import decode_clock
+from chunkfold.reading.reads import OutputBox, all_in_turn
+from chunkfold.reading.work_shares import work_shares_of
+from chunkfold.worker.thread_fold import FoldInTurn, FoldPieces, Numbered, ThreadFold
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -49,18 +36,23 @@ _ACCUMULATOR_BYTES = 64 << 10
 """Largest accumulator of which every thread has its own."""
 _LEAST_PIECES = 2
 """Each thread has so many, at least: less is not worth the combine."""
-_END = object()
-"""What `next` returns behind the last stop."""
 
 
 class PerThread:
     """The reading threads of a block, where they fold too."""
 
     def __init__(
-        self, owned: WorkerDevice, work: Work, totals: Totals, buffer_bytes: int, turn: int
+        self,
+        owned: WorkerDevice,
+        work: Work,
+        totals: Totals,
+        buffer_bytes: int,
+        priority: int,
+        combine: Callable[[Accumulator, Sequence[Partial]], Partial],
     ) -> None:
+        self._combine = combine
         self._owned, self._work, self._totals = owned, work, totals
-        self._readers, self._turn = owned.readers_for(work), turn
+        self._readers, self._priority = owned.readers_for(work), priority
         self._itemsize = max(source.dtype.itemsize for source in work.sources)
         fold_bytes = min(FOLD_BYTES, buffer_bytes)
         small = all_in_turn(work) and _chunk_elements(work) * self._itemsize <= fold_bytes
@@ -77,23 +69,23 @@ class PerThread:
             and (small or all(source.as_it_is for source in work.sources))
         )
 
-    def suit(self, accumulator: Accumulator, window: Window) -> bool:
-        """Whether a window is folded so."""
+    def suit(self, accumulator: Accumulator, output_box: OutputBox) -> bool:
+        """Whether a box of outputs is folded so."""
         least = self._readers * _LEAST_PIECES * self._piece_bytes
         return (
             self._able
-            and window.outputs == 1
-            and not window.by_cell
+            and output_box.outputs == 1
+            and not output_box.by_cell
             and not accumulator.uses_index
             and accumulator.nbytes <= _ACCUMULATOR_BYTES
-            and sum(part.elements for part in window.parts) * self._itemsize >= least
+            and sum(part.elements for part in output_box.parts) * self._itemsize >= least
         )
 
-    def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> list[Partial]:
-        """Read a window and fold it into a partial for each thread; raises as `Stream.fold`."""
+    def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
+        """Read a box of outputs and fold it, into a partial for each thread; see `Way`."""
         ended = threading.Event()
         opened = self._owned.opened
-        first, rest = work_shares_of(window, self._readers)
+        first, rest = work_shares_of(output_box, self._readers)
         left = iter(enumerate(rest, len(first)))
         threads = [
             self._kind(
@@ -107,7 +99,7 @@ class PerThread:
             )
             for own in enumerate(first)
         ]
-        read = partial(self._owned.read, self._readers, self._turn)
+        read = partial(self._owned.read, self._readers, self._priority)
         futures = [read(thread.run) for thread in threads]
         try:
             self._attend(threads, futures)
@@ -122,7 +114,7 @@ class PerThread:
                 self._totals.elements += thread.elements
                 self._totals.nbytes += thread.nbytes
         found = {number: done for one in futures for number, done in one.result().items()}
-        return [found[number] for number in sorted(found)]
+        return self._combine(accumulator, [found[number] for number in sorted(found)])
 
     def _attend(self, threads: Sequence[ThreadFold], futures: Sequence[Future[Numbered]]) -> None:
         """Wait until all are done; see that each goes on."""
@@ -140,157 +132,6 @@ class PerThread:
             waits = not any(one.running() for one in running) and self._owned.shared(self._work.run)
             if folded > before or waits:
                 self._totals.tell(sum(thread.nbytes for thread in threads))
-
-
-Numbered = Mapping[int, Partial]
-"""Partials of shares, by their numbers."""
-
-
-class ThreadFold(ABC):
-    """One thread that reads and folds shares, and how far it is."""
-
-    def __init__(
-        self,
-        owned: WorkerDevice,
-        work: Work,
-        fold: Fold,
-        shares: Iterator[tuple[int, WorkShare]],
-        piece_bytes: int,
-        ended: threading.Event,
-    ) -> None:
-        self.elements = self.nbytes = 0
-        self.read_s = self.decode_s = 0.0
-        self.profile: Profile = {}
-        self._doing, self._since = "reading", math.inf
-        """What it does, and when it began to."""
-        self._begun: deque[Read] = deque()
-        """What was begun to be read, and is not folded whole."""
-        self._folded = 0
-        """Elements that are folded of the first of them."""
-        self._owned, self._fold = owned, fold
-        self._work, self._sources = work, work.sources
-        self._shares, self._piece_bytes = shares, piece_bytes
-        self._ended = ended
-
-    def late(self) -> ChunkfoldError | None:
-        """Return what to raise if it takes too long for what it does."""
-        begun = self._begun.copy()
-        if time.monotonic() - self._since <= staging.READ_DEADLINE_S or not begun:
-            return None
-        kind = ChunkError if self._doing == "reading" else DeviceError
-        return kind(overdue(self._sources[0], self._doing, begun[0]))
-
-    def run(self) -> Numbered:
-        """Read and fold, share by share, unless it is ended."""
-        slot = [self._owned.borrow(self._piece_bytes) for _ in self._sources]
-        partials = {}
-        for number, share in self._shares:
-            if self._ended.is_set():
-                break
-            self._fold_reads(self._reads(share), slot)
-            partials[number] = self._fold.finish()
-        self.profile = self._fold.profile()
-        self._since = math.inf
-        for buffer in slot:
-            self._owned.give_back(buffer)
-        return partials
-
-    def _reads(self, share: WorkShare) -> Iterator[Read]:
-        """Yield what is read of a share, and note that it is begun."""
-        for read in reads_of(self._work, share.window, self._read_bytes(share), *share.every):
-            self._begun.append(read)
-            yield read
-
-    @abstractmethod
-    def _read_bytes(self, share: WorkShare) -> int:
-        """Return how much of a share is one read, at most."""
-
-    @abstractmethod
-    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
-        """Read all that into staging buffers, and fold it, unless it is ended."""
-
-    def _add(self, slot: Slot, box: Box) -> None:
-        """Fold what stands in staging memory."""
-        self._now("folding")
-        ready = committed(self._sources, box.elements, slot)
-        event = self._fold.add([one.buffer for one in ready], box)
-        if event is not None:
-            wait_watched(self._owned.device, event, "folding a piece")
-        self.elements += box.elements
-        self._folded += box.elements
-        while self._begun and self._folded >= self._begun[0].box.elements:
-            read = self._begun.popleft()
-            self._folded -= read.box.elements
-            self.nbytes += read.nbytes
-
-    def _now(self, doing: str) -> None:
-        self._doing, self._since = doing, time.monotonic()
-
-
-class FoldPieces(ThreadFold):
-    """Reads pieces of chunks that are stored as they are."""
-
-    def _read_bytes(self, share: WorkShare) -> int:  # noqa: ARG002 # of all alike
-        return self._piece_bytes
-
-    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
-        for read in ahead(reads):
-            if self._ended.is_set():
-                break
-            memory = [buffer.begin() for buffer in slot]
-            self._now("reading")
-            self.read_s += read_staged(self._sources, read, memory).seconds
-            self._add(slot, read.box)
-
-
-class FoldInTurn(ThreadFold):
-    """Decodes small chunks in turn, and folds them whenever there is no room for another."""
-
-    def _read_bytes(self, share: WorkShare) -> int:
-        # Leaves are read whole, unless they are shared.
-        return self._work.leaf_bytes if share.every[1] == 1 else self._piece_bytes
-
-    def _fold_reads(self, reads: Iterator[Read], slot: Slot) -> None:
-        # Of as many elements for each input, so that they stop at the same chunks.
-        most = self._piece_bytes // max(source.dtype.itemsize for source in self._sources)
-        turns = [
-            InTurn(buffer.begin()[: most * source.dtype.itemsize].view(source.dtype))
-            for source, buffer in zip(self._sources, slot, strict=True)
-        ]
-        own = itertools.tee(reads, len(turns))
-        chunks = [
-            source.each(_regions(own[n], n), turn)
-            for n, (source, turn) in enumerate(zip(self._sources, turns, strict=True))
-        ]
-        more = True
-        while more and not self._ended.is_set():
-            self._now("reading")
-            began, decoded = self._since, decode_clock.seconds
-            # Each goes on until there is no room, or to the end: all alike.
-            more = _END not in [next(decoding, _END) for decoding in chunks]
-            self.read_s += time.monotonic() - began
-            self.decode_s += decode_clock.seconds - decoded
-            if turns[0].used:
-                self._add(slot, _run_of(turns[0].used))
-            for turn, buffer in zip(turns, slot, strict=True):
-                buffer.begin()
-                turn.used = 0
-
-
-def _regions(reads: Iterator[Read], number: int) -> Iterator[Region]:
-    """Yield what is read of an input."""
-    return ((_slices(read.region), read.known[number]) for read in reads)
-
-
-def _slices(region: Sequence[Taken]) -> Sequence[slice]:
-    """Return a region as it is: what is read in turn has no places."""
-    return cast("Sequence[slice]", region)
-
-
-@lru_cache(maxsize=64)
-def _run_of(elements: int) -> Box:
-    """Describe so many elements in one run: few of a job's differ."""
-    return Box((), (Dim(elements, 1, 1),))
 
 
 def _chunk_elements(work: Work) -> int:

@@ -21,16 +21,16 @@ from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.selection import Selection
 from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
-from chunkfold.planning.group_keys import DeviceKeys
 from chunkfold.planning.keeping import depth_of
 from chunkfold.planning.leaf_ranges import RangesFound
 from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.together import OPEN_BYTES
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging
-from chunkfold.reading.reads import Read, Window, reads_of
+from chunkfold.reading.reads import OutputBox, Read, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
 from chunkfold.worker.beside import Beside, Combine
+from chunkfold.worker.device_inputs import DeviceKeys, uploaded
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -39,7 +39,7 @@ _kept_for_good: list[Slot] = []
 
 
 class _Underway(NamedTuple):
-    window: Window
+    output_box: OutputBox
     read: Read
     slot: Slot
     future: Future[ReadTimes]
@@ -50,7 +50,7 @@ class Ring:
 
     Parameters
     ----------
-    windows
+    output_boxes
         Those that `fold` will be asked for, in that order: while one ends the next are read. It may
         be asked for others in between.
     """
@@ -61,8 +61,8 @@ class Ring:
         work: Work,
         totals: Totals,
         buffer_bytes: int,
-        turn: int,
-        windows: Iterable[Window],
+        priority: int,
+        output_boxes: Iterable[OutputBox],
         combine: Combine,
     ) -> None:
         self._owned, self._work, self._totals = owned, work, totals
@@ -76,38 +76,38 @@ class Ring:
         """What answers other questions of what is read."""
         self.ranges = RangesFound(work.layout, wanted=work.ranges)
         self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
-        self._held = [one.upload(owned.opened) for one in work.held]
+        self._held = [uploaded(one, owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
-        self._readers, self._turn = owned.readers_for(work), turn
+        self._readers, self._priority = owned.readers_for(work), priority
         self._made, self._most = 0, ring_slots(self._readers)
         self._underway: deque[_Underway] = deque()
         """Reads that were given to readers."""
-        self._put_off: deque[tuple[Window, Read]] = deque()
+        self._put_off: deque[tuple[OutputBox, Read]] = deque()
         """Reads that come before those that are foreseen."""
-        self._foreseen = self._all_of(windows)
-        self._given_up: Window | None = None
+        self._foreseen = self._all_of(output_boxes)
+        self._given_up: OutputBox | None = None
 
-    def fold(self, accumulator: Accumulator, tuning: Tuning, window: Window) -> Partial:
-        """Read a window and fold it; raises as `Stream.fold`."""
-        fold = self._begun(accumulator, tuning, window.outputs)
+    def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
+        """Read a box of outputs and fold it; see `Way`."""
+        fold = self._begun(accumulator, tuning, output_box.outputs)
         keeps = accumulator == self._work.accumulator  # else they were chosen before
-        kept = self._kept_for(window.outputs) if keeps else {}
-        unforeseen: Iterator[tuple[Window, Read]] = iter(())
-        if not self._comes_next(window):
+        kept = self._kept_for(output_box.outputs) if keeps else {}
+        unforeseen: Iterator[tuple[OutputBox, Read]] = iter(())
+        if not self._comes_next(output_box):
             self._withdraw()
-            unforeseen = self._all_of([window])
+            unforeseen = self._all_of([output_box])
         try:
             while True:
                 self._read_on(unforeseen)
-                if not self._underway or self._underway[0].window is not window:
+                if not self._underway or self._underway[0].output_box is not output_box:
                     break
                 self._consume(fold, kept.values(), *self._underway[0])
                 self._underway.popleft()
             partial = self._chosen(fold.finish(), kept)
         except BaseException:
             self._withdraw()
-            self._put_off = deque(one for one in self._put_off if one[0] is not window)
-            self._given_up = window
+            self._put_off = deque(one for one in self._put_off if one[0] is not output_box)
+            self._given_up = output_box
             raise
         self._totals.launched(fold.profile())
         return partial
@@ -153,22 +153,22 @@ class Ring:
             self._totals.upload_s += buffer.uploaded_s()
             self._owned.give_back(buffer)
 
-    def _all_of(self, windows: Iterable[Window]) -> Iterator[tuple[Window, Read]]:
-        for window in windows:
-            for read in reads_of(self._work, window, self._buffer_bytes):
-                if window is self._given_up:
+    def _all_of(self, output_boxes: Iterable[OutputBox]) -> Iterator[tuple[OutputBox, Read]]:
+        for output_box in output_boxes:
+            for read in reads_of(self._work, output_box, self._buffer_bytes):
+                if output_box is self._given_up:
                     break
-                yield window, read
+                yield output_box, read
 
-    def _comes_next(self, window: Window) -> bool:
-        """Whether a window is the one that is read now, or would be."""
+    def _comes_next(self, output_box: OutputBox) -> bool:
+        """Whether a box of outputs is the one that is read now, or would be."""
         if self._underway:
-            return self._underway[0].window is window
+            return self._underway[0].output_box is output_box
         if not self._put_off:
             self._put_off.extend(itertools.islice(self._foreseen, 1))
-        return bool(self._put_off) and self._put_off[0][0] is window
+        return bool(self._put_off) and self._put_off[0][0] is output_box
 
-    def _read_on(self, unforeseen: Iterator[tuple[Window, Read]]) -> None:
+    def _read_on(self, unforeseen: Iterator[tuple[OutputBox, Read]]) -> None:
         """Give readers as much to do as there are buffers for."""
         while len(self._underway) < self._most - 2:
             found = next(unforeseen, None)
@@ -176,26 +176,26 @@ class Ring:
                 found = self._put_off.popleft() if self._put_off else next(self._foreseen, None)
             if found is None:
                 return
-            window, read = found
+            output_box, read = found
             slot = self._slot()
             memory = [buffer.begin() for buffer in slot]
             future = self._owned.read(
                 self._readers,
-                self._turn,
+                self._priority,
                 read_staged,
                 self._work.sources,
                 read,
                 memory,
                 self.ranges.wanted,
             )
-            self._underway.append(_Underway(window, read, slot, future))
+            self._underway.append(_Underway(output_box, read, slot, future))
 
     def _withdraw(self) -> None:
         """Put reads off that are under way: no buffer is used while a reader fills it."""
         running = self._totals.settle([one.future for one in self._underway])
         for one in self._underway:
             (_kept_for_good if one.future in running else self._free).append(one.slot)
-        self._put_off.extendleft((one.window, one.read) for one in reversed(self._underway))
+        self._put_off.extendleft((one.output_box, one.read) for one in reversed(self._underway))
         self._underway.clear()
 
     def _slot(self) -> Slot:
@@ -209,7 +209,7 @@ class Ring:
         self,
         fold: Fold | KeyedFold,
         kept: Iterable[Selection],
-        window: Window,
+        output_box: OutputBox,
         read: Read,
         slot: Slot,
         future: Future[ReadTimes],
@@ -221,7 +221,7 @@ class Ring:
         try:
             times = self._read(read, future)
         except ChunkError as error:
-            if self._totals.stuck or error.chunk is None or not window.by_cell:
+            if self._totals.stuck or error.chunk is None or not output_box.by_cell:
                 raise
             if counts:
                 skipped, chunk = self._totals.skipped, error.chunk

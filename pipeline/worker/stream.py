@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_ranges import LeafRanges
 from chunkfold.planning.work import Work
-from chunkfold.reading.reads import Window, kernels_of, shares_of
+from chunkfold.reading.reads import OutputBox, kernels_of, shares_of
 from chunkfold.stores.requests import flight
 from chunkfold.worker.beside import Beside
 from chunkfold.worker.per_thread import PerThread
@@ -20,6 +21,23 @@ from chunkfold.worker.ring import Ring
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice
+
+
+class Way(Protocol):
+    """How boxes of outputs get to the device."""
+
+    def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
+        """Read a box of outputs and fold it into an accumulator: the work's, or another form of it.
+
+        Raises
+        ------
+        ChunkError
+            If a chunk cannot be read, and the box of outputs is not to be read cell by cell.
+        DeviceError
+            If the device fails.
+        CancelledError
+            If the run was cancelled meanwhile.
+        """
 
 
 class Stream:
@@ -38,40 +56,31 @@ class Stream:
         """Folds of the fill value."""
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         """Most that is staged at a time of one input."""
-        turn = owned.turn()
+        priority = owned.priority()
         ahead, self.shares = itertools.tee(
             shares_of(work, block, self.buffer_bytes, self.totals.missed)
         )
         """What there is to do, tile by tile."""
-        self._per_thread = PerThread(owned, work, self.totals, self.buffer_bytes, turn)
-        windows = (
-            window
-            for share in ahead
-            for window in share.windows
-            if not self._per_thread.suit(work.accumulator, window)
+        self._per_thread = PerThread(
+            owned, work, self.totals, self.buffer_bytes, priority, self.combine
         )
-        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows, self.combine)
+        output_boxes = (
+            output_box
+            for share in ahead
+            for output_box in share.output_boxes
+            if not self._per_thread.suit(work.accumulator, output_box)
+        )
+        self._ring = Ring(
+            owned, work, self.totals, self.buffer_bytes, priority, output_boxes, self.combine
+        )
 
-    def fold(self, accumulator: Accumulator, window: Window) -> Partial:
-        """Read a window and fold it into an accumulator: the work's, or another form of it.
+    def way(self, accumulator: Accumulator, output_box: OutputBox) -> Way:
+        """Return what folds a box of outputs into an accumulator."""
+        return self._per_thread if self._per_thread.suit(accumulator, output_box) else self._ring
 
-        Raises
-        ------
-        ChunkError
-            If a chunk cannot be read, and the window is not to be read cell by cell.
-        DeviceError
-            If the device fails.
-        CancelledError
-            If the run was cancelled meanwhile.
-        """
-        tuning = self.tuning(accumulator, window)
-        if self._per_thread.suit(accumulator, window):
-            return self.combine(accumulator, self._per_thread.fold(accumulator, tuning, window))
-        return self._ring.fold(accumulator, tuning, window)
-
-    def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
-        """Return how a window is folded into an accumulator."""
-        kernels = kernels_of(self.work, window, self.buffer_bytes)
+    def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
+        """Return how a box of outputs is folded into an accumulator."""
+        kernels = kernels_of(self.work, output_box, self.buffer_bytes)
         return self.owned.tuning(accumulator, self.work.variant, kernels)
 
     def combine(self, accumulator: Accumulator, partials: Sequence[Partial]) -> Partial:

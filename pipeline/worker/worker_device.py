@@ -58,7 +58,7 @@ class WorkerDevice:
     """Held while the laws of a run's monoids are tried."""
     tried: deque[str] = field(default_factory=lambda: deque(maxlen=_RUNS_KNOWN))
     """Latest runs of which that is done."""
-    _turns: Iterator[int] = field(default_factory=itertools.count)
+    _priorities: Iterator[int] = field(default_factory=itertools.count)
     _pools: dict[int, Readers] = field(default_factory=dict)
     """By their threads."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -75,7 +75,7 @@ class WorkerDevice:
         return self.opened.device
 
     @contextmanager
-    def place(self, run: str, most: int, cancelled: Callable[[], bool]) -> Iterator[None]:
+    def admitted(self, run: str, most: int, cancelled: Callable[[], bool]) -> Iterator[None]:
         """Be one of the blocks of a run that are under way here: so many at most.
 
         Raises
@@ -100,18 +100,18 @@ class WorkerDevice:
         with self._ended:
             return any(other != run for other in self._under_way)
 
-    def turn(self) -> int:
+    def priority(self) -> int:
         """Return a number for a block that begins, larger than those of earlier ones."""
-        return next(self._turns)
+        return next(self._priorities)
 
     def read(
-        self, readers: int, turn: int, task: Callable[..., _Read], *given: Any
+        self, readers: int, priority: int, task: Callable[..., _Read], *given: Any
     ) -> Future[_Read]:
-        """Let one of so many reading threads do something for the block of a turn."""
+        """Let one of so many reading threads do something for the block of a priority."""
         with self._lock:
             if readers not in self._pools:
                 self._pools[readers] = Readers(readers)
-            return self._pools[readers].submit(turn, task, *given)
+            return self._pools[readers].submit(priority, task, *given)
 
     def leave_readers(self) -> None:
         """Let new threads read from now on, also what waits: of these, one never came back."""

@@ -34,7 +34,7 @@ def _small_leaves(monkeypatch):
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(parts, "READ_BYTES", 100)
-    monkeypatch.setattr(group_keys, "HELD_BYTES", 300)  # of keys on the device a few boxes
+    monkeypatch.setattr(group_keys, "DEVICE_KEYS_BYTES", 300)  # of keys on the device a few boxes
 
 
 def hard(dtype: str, shape: Sequence[int] = SHAPE, seed: int = 0) -> np.ndarray:

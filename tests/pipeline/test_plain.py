@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numcodecs import GZip, Zstd
 
 from chunkfold import PlanError, plan
-from chunkfold.grid import LEAST_OUTPUTS, Cells, leaf_factors, normalized_axes
+from chunkfold.cells import Cells
 from chunkfold.kernels import histogram
 from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.shapes import MOST_GROUPS, SPLIT_BYTES
@@ -24,9 +24,11 @@ from chunkfold.planning import blocks, planner
 from chunkfold.planning.combine_tree import FAN_IN, LARGE_BYTES, Tree, fan_in
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, leaf_box
+from chunkfold.planning.leaves import LEAST_OUTPUTS, leaf_factors
 from chunkfold.planning.memory import ring_slots
 from chunkfold.reading.slabs import slabs, slabs_of_cells
 from chunkfold.selections import select
+from chunkfold.sources.axis_names import normalized_axes
 from chunkfold.sources.opening import open_source
 from chunkfold.sources.zarr_source import ZarrSource
 from tests.plans import planned
@@ -45,7 +47,7 @@ def entries(size: int) -> st.SearchStrategy:
     return slices | number | st.lists(number, max_size=size + 5) | bools
 
 
-def places_of(size: int, entry: Any) -> np.ndarray:
+def positions_of(size: int, entry: Any) -> np.ndarray:
     """What NumPy selects of an axis, as positions."""
     if isinstance(entry, list):
         entry = np.array(entry, None if entry else int)
@@ -61,7 +63,7 @@ def test_pieces_are_the_selection_cut_at_cells(data, size: int, cell: int, facto
     entry = data.draw(entries(size))
     cells = Cells(size, cell).coarsened(factor)
     (axis,) = select([cells], entry)
-    want = places_of(size, entry)
+    want = positions_of(size, entry)
     got = [np.arange(size)[axis.piece(n).source] for n in range(axis.pieces)]
     np.testing.assert_array_equal(np.concatenate([*got, np.empty(0, int)]), want)
     for n, elements in enumerate(got):
@@ -218,7 +220,7 @@ def test_leaves_cover_every_selected_element_once_and_outputs_fit(data):
                 one = leaf_box(layout, pieces, within, Inputs(indexed))
                 assert (one.outputs, one.elements) == (outputs, math.prod(p.length for p in pieces))
     want = np.zeros(shape, int)
-    each = (places_of(size, entry) for size, entry in zip(shape, selection, strict=True))
+    each = (positions_of(size, entry) for size, entry in zip(shape, selection, strict=True))
     np.add.at(want, np.ix_(*each), 1)
     np.testing.assert_array_equal(seen, want)
 

@@ -243,6 +243,7 @@ def _small_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "LEAF_BYTES", 64)
 
 
+@pytest.mark.timeout(max(300, 5 * CASES))
 @settings(max_examples=CASES)
 @given(case=cases())
 def test_any_reduction_is_as_python_has_it(case: Case, folder: Path):

@@ -20,7 +20,7 @@ import chunkfold as cf
 from chunkfold.cluster.joining import connect
 from chunkfold.errors import WorkerStoppedError
 from chunkfold.planning.blocks import Block
-from chunkfold.running import start
+from chunkfold.running import ready
 from chunkfold.running.backend import Done, InProcess
 from tests.stops import (
     FIRST,
@@ -84,7 +84,7 @@ class Twice(InProcess):
 
 def test_what_an_earlier_attempt_brings_is_dropped_and_counted(tmp_path: Path, monkeypatch):
     backend = Twice()
-    monkeypatch.setattr(start, "InProcess", lambda: backend)
+    monkeypatch.setattr(ready, "InProcess", lambda: backend)
     array = np.arange(64 * 64 * 64, dtype="i8").reshape(64, 64, 64)
     zarr.create_array(str(tmp_path / "a"), data=array, chunks=(1, 64, 64))
     run = cf.submit(tmp_path / "a", ["sum", "count"])

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkfold.grid import Axis, Cells
+from chunkfold.cells import Cells
+from chunkfold.grid import Axis
 
 
 def axes(size: int, cell: int, places: list[int], picked: bool, back: bool, **windows: int) -> Axis:

@@ -11,7 +11,7 @@ import zarr
 
 import chunkfold as cf
 from chunkfold.errors import JobError
-from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli import reduction_options
 from chunkfold.workflows.job.sources import job_sources, matching
 
 
@@ -31,17 +31,17 @@ def folder(tmp_path: Path, monkeypatch) -> Path:
 
 
 def test_a_pattern_is_one_array_in_the_order_of_names():
-    (made,) = options.opened(["*.nc/air"], "time")
+    (made,) = reduction_options.opened(["*.nc/air"], "time")
     assert made.shape == (4, 3)
     assert cf.reduce(made, "max", axis=1).tolist() == [2001, 2001, 2002, 2002]
-    (listed,) = options.opened(["2002.zarr/air", "2001.nc/air", "*.zarr/air"], "0")
+    (listed,) = reduction_options.opened(["2002.zarr/air", "2001.nc/air", "*.zarr/air"], "0")
     assert [one.name for one in listed.origins] == [
         "2002.zarr/air", "2001.nc/air", "2001.zarr/air", "2002.zarr/air"
     ]  # fmt: skip
 
 
 def test_without_it_each_is_a_source_of_its_own():
-    assert len(options.opened(["2001.nc/air", "2002.nc/air"], None)) == 2
+    assert len(reduction_options.opened(["2001.nc/air", "2002.nc/air"], None)) == 2
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_jobs_take_all_arrays_of_files(folder: Path):
 
 def test_a_pattern_of_nothing_is_refused():
     with pytest.raises(JobError, match="matches no Zarr array or group"):
-        options.opened(["*.h5/air"], "time")
+        reduction_options.opened(["*.h5/air"], "time")

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold import JobError, Monoid
+from chunkfold.workflows.job.key_paths import line_of
 from chunkfold.workflows.job.loading import load_job
-from chunkfold.workflows.job.places import line_of
-from chunkfold.workflows.job.schema import CLUSTERS, Job, Slurm
+from chunkfold.workflows.job.schema import CLUSTERS, Job
+from chunkfold.workflows.job.tables import Slurm
 from tests.wheels import installed
 
 PLAIN = """\

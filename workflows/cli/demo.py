@@ -14,7 +14,7 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels.cache.folders import cache_folder
 from chunkfold.kernels.monoid.bounds import sum_bound
 from chunkfold.running.run import Run
-from chunkfold.sources.zarr_source import AnyArray
+from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.units import size_text
 from chunkfold.workflows.cli import EXIT_FAULT, options
 from chunkfold.workflows.cli.numbers import Positive

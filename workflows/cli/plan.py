@@ -12,15 +12,15 @@ from chunkfold.cluster.local_cluster import chosen_devices
 from chunkfold.planning.asking import asked
 from chunkfold.planning.staffing import THREADS, posts
 from chunkfold.workflows.as_json import json_text
-from chunkfold.workflows.cli import options, questions
+from chunkfold.workflows.cli import options, questions, reduction_options
 from chunkfold.workflows.consoles import lines, out
 from chunkfold.workflows.results import plan_json
 from chunkfold.workflows.style import reason_table, show
 
 
 @click.command()
-@options.sources
-@options.reduction
+@reduction_options.sources
+@reduction_options.reduction
 @questions.ask
 @options.variant
 @click.option("--source", "lists", is_flag=True, help="Print the programs of its kernels instead.")
@@ -57,7 +57,7 @@ def command(
       chunkfold plan 'years/*.zarr/t2m' --concatenate time --op mean --axis time
       chunkfold plan store.zarr/temperature --op std --source --device pocl > std.cl
     """
-    request = asked(options.opened(sources, joined), questions.asked_for(asks, reduction))
+    request = asked(reduction_options.opened(sources, joined), questions.asked_for(asks, reduction))
     if scheduler is None:
         hands = posts(chosen_devices(list(specs) or None))
         made = plan(request, workers=len(hands), threads=THREADS, device=hands[0].device)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli import options, reduction_options
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.progress import run_progress
 from chunkfold.workflows.project import projection, write_projection
@@ -16,7 +16,7 @@ from chunkfold.workflows.project import projection, write_projection
 @click.argument("source")
 @click.argument("out")
 @options.absent_status
-@options.reduction
+@reduction_options.reduction
 @options.keepdims
 @options.cluster
 @options.overwrite
@@ -42,7 +42,7 @@ def command(
       chunkfold project store.zarr/air climatology.zarr --op mean,std --axis 0 --skipna
       chunkfold project slide.zarr/0 small.zarr --op mean --coarsen y=4,x=4 --boundary pad
     """
-    request = projection(source, out, options.asked_for(**reduction), overwrite=overwrite)
+    request = projection(source, out, reduction_options.asked_for(**reduction), overwrite=overwrite)
     options.hold(out)
     options.tell_packed(request.sources, mask_and_scale=request.options.mask_and_scale, quiet=quiet)
     with (

@@ -12,10 +12,10 @@ from click.core import ParameterSource
 from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
 from chunkfold.planning.questions import OF_ALL
-from chunkfold.workflows.cli import options
+from chunkfold.workflows.cli import reduction_options
 
 
-@options.reduction
+@reduction_options.reduction
 def _reduction(**_given: Any) -> None:
     """Have the options of a reduction."""
 
@@ -52,7 +52,7 @@ def asked_for(asks: Sequence[str], given: Mapping[str, Any]) -> Options | dict[s
         If a question cannot be read, or two go by the same name.
     """
     if not asks:
-        return options.asked_for(**given)
+        return reduction_options.asked_for(**given)
     found: dict[str, Options] = {}
     for question in asks:
         name, colon, text = question.partition(":")
@@ -62,7 +62,7 @@ def asked_for(asks: Sequence[str], given: Mapping[str, Any]) -> Options | dict[s
         if name in found:
             raise PlanError(f"--ask {name!r} is there twice: give each a name of its own")
         try:
-            found[name] = options.asked_for(**{**given, **_own(text)})
+            found[name] = reduction_options.asked_for(**{**given, **_own(text)})
         except PlanError as error:
             raise PlanError(f"--ask {name!r}: {error}") from error
     return found

@@ -15,7 +15,7 @@ from chunkfold.planning.request import Request
 from chunkfold.running.run import Run
 from chunkfold.units import size_text
 from chunkfold.workflows.as_json import json_text, jsonable
-from chunkfold.workflows.cli import EXIT_SKIPPED, options, questions
+from chunkfold.workflows.cli import EXIT_SKIPPED, options, questions, reduction_options
 from chunkfold.workflows.clients import check_performance_report, performance_reported
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.density import step_of
@@ -30,8 +30,8 @@ from chunkfold.workflows.writing import check_writing, write_results
 
 
 @click.command()
-@options.sources
-@options.reduction
+@reduction_options.sources
+@reduction_options.reduction
 @questions.ask
 @options.keepdims
 @options.cluster
@@ -111,7 +111,7 @@ def command(
       chunkfold reduce store.zarr/temperature --scheduler tcp://10.0.0.1:8786
     """
     # Bad input is found before a cluster is started for it.
-    request = asked(options.opened(sources, joined), questions.asked_for(asks, reduction))
+    request = asked(reduction_options.opened(sources, joined), questions.asked_for(asks, reduction))
     opened, on_bad_chunk = request.sources, request.options.on_bad_chunk
     if output is not None:
         _check_results(output, request, overwrite=overwrite)

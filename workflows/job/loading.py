@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from chunkfold.errors import JobError
 from chunkfold.kernels import Monoid
-from chunkfold.workflows.job.places import Place, dotted, line_of
+from chunkfold.workflows.job.key_paths import KeyPath, dotted, line_of
 from chunkfold.workflows.job.schema import CLUSTERS, VERSION, Job, Reduction
 from chunkfold.workflows.job.sources import MARKS
 from chunkfold.workflows.job.variables import expanded, override
@@ -95,9 +95,9 @@ class _Described:
 
     def __init__(self, file: Path, text: str) -> None:
         self.file, self.text = file, text
-        self.overridden: dict[Place, str] = {}
+        self.overridden: dict[KeyPath, str] = {}
 
-    def sentence(self, place: Place, problem: str) -> str:
+    def sentence(self, place: KeyPath, problem: str) -> str:
         """Say what is wrong, and where."""
         for length in range(len(place), 0, -1):
             if place[:length] in self.overridden:
@@ -107,7 +107,7 @@ class _Described:
         return f"{where}: {dotted(place)}: {problem}" if place else f"{where}: {problem}"
 
 
-def _refused(raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+def _refused(raw: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """Yield what is not to be read on with: a file of the future, and code."""
     version = raw.get("schema")
     if version is None:
@@ -125,7 +125,7 @@ def _refused(raw: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
         yield from _code_in(("questions", name), asked)
 
 
-def _code_in(place: Place, asked: Any) -> Iterator[tuple[Place, str]]:
+def _code_in(place: KeyPath, asked: Any) -> Iterator[tuple[KeyPath, str]]:
     """Yield where a reduction has code, as files had once."""
     if not isinstance(asked, dict):
         return
@@ -144,7 +144,7 @@ def _is_code(value: Any) -> bool:
     )
 
 
-def _problem(raw: Any, error: Any) -> tuple[Place, str]:
+def _problem(raw: Any, error: Any) -> tuple[KeyPath, str]:
     """Say in a sentence what pydantic found, and where."""
     place = _place(raw, error["loc"])
     kind, given = error["type"], error["input"]
@@ -168,7 +168,7 @@ def _shown(given: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def _place(raw: Any, loc: Sequence[str | int]) -> Place:
+def _place(raw: Any, loc: Sequence[str | int]) -> KeyPath:
     """Return the keys of a location, without what pydantic puts between.
 
     That is the kind of cluster that it took a table for, and alternatives of a value's type.
@@ -176,7 +176,7 @@ def _place(raw: Any, loc: Sequence[str | int]) -> Place:
     >>> _place({"reduce": {"axes": ["x", 1.5]}}, ("reduce", "axes", 1, "int"))
     ('reduce', 'axes', 1)
     """
-    place: Place = ()
+    place: KeyPath = ()
     node = raw
     for number, part in enumerate(loc):
         if number == 1 and place == ("cluster",) and part in CLUSTERS:
@@ -188,7 +188,7 @@ def _place(raw: Any, loc: Sequence[str | int]) -> Place:
     return place
 
 
-def _keys(raw: Any, place: Place) -> list[str]:
+def _keys(raw: Any, place: KeyPath) -> list[str]:
     """Return the keys that a table may have."""
     model: type[BaseModel] = Job
     for key in place:

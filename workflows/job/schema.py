@@ -9,33 +9,29 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     model_validator,
 )
 
 from chunkfold.kernels import Monoid
 from chunkfold.planning.coarsening import BOUNDARIES
-from chunkfold.planning.options import MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK, Options
-from chunkfold.sources.coordinate_places import METHODS
+from chunkfold.planning.option_values import MODES, ON_BAD_CHUNK, ON_MISSING_CHUNK
+from chunkfold.planning.options import Options
+from chunkfold.sources.coordinate_positions import METHODS
 from chunkfold.workflows.as_zarr import check_results
+from chunkfold.workflows.job.tables import Address, Kubernetes, Local, Slurm, Table
 from chunkfold.workflows.job.values import (
     Count,
-    KubeName,
     Label,
     Nbytes,
     Seconds,
     Text,
     Texts,
-    Word,
-    apart,
     condition,
     dtype_name,
     listed,
     reductions,
-    scheduler,
     selectable,
-    slurm_time,
 )
 from chunkfold.workflows.labels import of_each, with_bins
 from chunkfold.workflows.parsing import Located, axis, wheres, with_edges
@@ -45,15 +41,7 @@ VERSION = 1
 """Of job files: raised when an older chunkfold would misread one."""
 
 
-class _Table(BaseModel):
-    """A table of the file: keys that are not known are errors, values have the types shown."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
-    )
-
-
-class Reduction(_Table):
+class Reduction(Table):
     """What is computed of every array."""
 
     statistics: Annotated[Texts, AfterValidator(reductions)]
@@ -155,7 +143,7 @@ _OF_ALL = ("select", "sel", "sel_method", "sel_tolerance")
 """Those that say what is read."""
 
 
-class Output(_Table):
+class Output(Table):
     """Where results go."""
 
     path: Text
@@ -168,89 +156,6 @@ class Output(_Table):
     """Where a report goes, as one HTML page; nowhere without it."""
 
 
-class Local(_Table):
-    """A cluster of this host's devices, for as long as the job runs."""
-
-    kind: Literal["local"] = "local"
-    devices: Texts | None = None
-    """As `chunkfold devices` names them; the GPUs, else one CPU device, without it."""
-    workers_per_device: Count | None = None
-    """That share a GPU, or have a part of a CPU; without it one for every 4, or 8, cores."""
-
-
-class Address(_Table):
-    """A cluster that is there: `dask scheduler`, and `chunkfold worker` on each host."""
-
-    kind: Literal["address"]
-    address: Annotated[str, AfterValidator(scheduler)]
-    """Of the scheduler: "tcp://10.0.0.1:8786", or "tls://..."."""
-    tls_ca_file: Text | None = None
-    """Certificates of the authority, as PEM: a path, relative to the job file's folder. Dask's
-    configuration has it, and the next two, without it."""
-    tls_cert: Text | None = None
-    """Certificate of this side."""
-    tls_key: Text | None = None
-    """Its key, where the certificate's file has none."""
-    workers: Count = 1
-    """Workers to wait for before the work starts."""
-    wait: Seconds = Field(default="1 m", validate_default=True)
-    """Longest wait for them: "1 m"."""
-
-
-class Slurm(_Table):
-    """Workers that Slurm starts, one per allocation, for as long as the job runs."""
-
-    kind: Literal["slurm"]
-    workers: Count
-    """Allocations, each of one worker with one device."""
-    cores: Count
-    """Of each."""
-    memory: Nbytes
-    """Of each."""
-    time: Annotated[str, AfterValidator(slurm_time)] = "01:00:00"
-    """Wall time of each, as sbatch has it."""
-    partition: Word | None = None
-    account: Word | None = None
-    gpus: Annotated[int, Field(ge=0, le=1)] = 0
-    """Of each: one worker owns one device."""
-    directives: list[Annotated[str, Field(pattern=r"^--?[\w-]+(=\S+)?$")]] = []
-    """More options of sbatch, such as "--qos=night". What else a worker needs before it starts,
-    such as modules to load, is for the site to say: dask's `jobqueue.slurm.job-script-prologue`."""
-    interface: Word | None = None
-    """Network interface of scheduler and workers, such as "ib0"."""
-    wait: Seconds = Field(default="10 m", validate_default=True)
-    """Longest wait for all workers, in the queue too: "10 m"."""
-
-
-class Kubernetes(_Table):
-    """Workers in pods of a Dask cluster that is there for as long as the job runs.
-
-    It needs the operator of dask-kubernetes, and the right to make a DaskCluster.
-    """
-
-    kind: Literal["kubernetes"]
-    image: Word
-    """Of scheduler and workers, with this version of chunkfold in it."""
-    workers: Count
-    """Pods, each of one worker with one device."""
-    cores: Count
-    """Of each."""
-    memory: Nbytes
-    """Of each."""
-    gpus: Annotated[int, Field(ge=0, le=1)] = 0
-    """Of each: one worker owns one device."""
-    namespace: KubeName | None = None
-    """That of the context, or of this pod, without it."""
-    claims: Annotated[
-        dict[KubeName, Annotated[str, Field(pattern=r"^/[^:\x00-\x1f]+$")]], AfterValidator(apart)
-    ] = {}
-    """Persistent volume claims that workers read, and where sources say that they are."""
-    secrets: list[KubeName] = []
-    """Secrets whose entries are environment variables of the workers: credentials of stores."""
-    wait: Seconds = Field(default="10 m", validate_default=True)
-    """Longest wait for all workers, with what pulling images takes: "10 m"."""
-
-
 Cluster: TypeAlias = Annotated[Local | Address | Slurm | Kubernetes, Field(discriminator="kind")]
 CLUSTERS: Mapping[str, type[BaseModel]] = {
     "local": Local,
@@ -261,7 +166,7 @@ CLUSTERS: Mapping[str, type[BaseModel]] = {
 """By their `kind`."""
 
 
-class Limits(_Table):
+class Limits(Table):
     """What a job may take."""
 
     memory: Nbytes | None = None
@@ -274,7 +179,7 @@ class Limits(_Table):
     """"fill", or "stop": a chunk that is not stored ends the run of its array before it reads."""
 
 
-class Job(_Table):
+class Job(Table):
     """A job file."""
 
     version: Literal[1] = Field(alias="schema")

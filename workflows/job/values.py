@@ -8,7 +8,11 @@ from typing import Annotated, Any
 
 import numpy as np
 from dask.utils import parse_timedelta
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+)
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import as_monoid

@@ -8,12 +8,12 @@ import tomllib
 from typing import Any
 
 from chunkfold.errors import JobError
-from chunkfold.workflows.job.places import Place
+from chunkfold.workflows.job.key_paths import KeyPath
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::-([^}]*))?\})")
 
 
-def override(raw: dict[str, Any], given: str) -> Place:
+def override(raw: dict[str, Any], given: str) -> KeyPath:
     """Set a key as "key=value" says; return the key."""
     key, equals, value = given.partition("=")
     place = tuple(part.strip() for part in key.split("."))
@@ -32,7 +32,7 @@ def override(raw: dict[str, Any], given: str) -> Place:
     return place
 
 
-def expanded(value: Any, place: Place, problems: list[tuple[Place, str]]) -> Any:
+def expanded(value: Any, place: KeyPath, problems: list[tuple[KeyPath, str]]) -> Any:
     """Put the environment's variables where texts name them: ${NAME}, ${NAME:-default}; $$ is $."""
     if isinstance(value, dict):
         return {key: expanded(inner, (*place, key), problems) for key, inner in value.items()}

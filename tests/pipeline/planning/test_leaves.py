@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
 import chunkfold as cf
-from chunkfold.grid import leaf_factors
-from chunkfold.planning.leaves import layouts_of, leaf_elements, repeats
+from chunkfold.planning.leaves import layouts_of, leaf_elements, leaf_factors, repeats
 from chunkfold.selections import select
 from chunkfold.sources.zarr_source import ZarrSource
 

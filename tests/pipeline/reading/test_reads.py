@@ -1,4 +1,4 @@
-"""What is read for a window, and which kernels fold it."""
+"""What is read for a box of outputs, and which kernels fold it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.grid import Cells
+from chunkfold.cells import Cells
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.work import Work
 from chunkfold.reading.parts import Part
 from chunkfold.reading.reads import (
+    all_outputs,
     kernels_of,
+    output_boxes_by_cell,
+    output_boxes_within,
     reads_of,
-    whole_window,
-    windows_by_cell,
-    windows_within,
 )
 from chunkfold.selections import select
 from chunkfold.sources.opening import open_source
@@ -42,7 +42,7 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
         "run", (source,), (None,), layout, leaf_bytes, accumulator, None, 2, 2, 1, 0, 60.0, by_cell
     )
     kernels, foreseen = set(), set()
-    windows_of = windows_by_cell if by_cell else windows_within
+    windows_of = output_boxes_by_cell if by_cell else output_boxes_within
     for tile in range(layout.tiles):
         elements = layout.leaf_elements()[tile].tolist()
         parts = [Part(n, many, 4 * many, False, (None,)) for n, many in enumerate(elements)]
@@ -50,12 +50,12 @@ def test_no_box_needs_a_kernel_that_was_not_foreseen(data, axes, op, buffer_byte
         for one in windows_of(work, tile, place, parts, buffer_bytes):
             starts = [data.draw(st.integers(0, extent - 1)) for extent in one.shape]
             inner = tuple(slice(start, start + 1) for start in starts)
-            window = one.within(inner) if data.draw(st.booleans()) else one
-            least = kernels_of(work, window, buffer_bytes)
-            reads = list(reads_of(work, window, buffer_bytes))
+            output_box = one.within(inner) if data.draw(st.booleans()) else one
+            least = kernels_of(work, output_box, buffer_bytes)
+            reads = list(reads_of(work, output_box, buffer_bytes))
             read = {part.box.kernel for part in reads}
             assert not any(part.in_turn for part in reads)  # zarr reads what is in its memory
-            assert {part.box.outputs for part in reads} == {window.outputs}
+            assert {part.box.outputs for part in reads} == {output_box.outputs}
             assert max(part.box.elements for part in reads) * 4 <= buffer_bytes
             assert read <= least
             kernels |= read
@@ -87,8 +87,8 @@ def test_chunks_are_read_in_turn_where_no_place_matters(
     work = Work(
         "run", sources, (None, None), layout, 240, accumulator, None, 2, 2, 1, 0, 60.0, skips=False
     )
-    window = whole_window(work, 0, [Part(0, 60, 240, False, (None,) * len(chunks))])
-    assert {read.in_turn for read in reads_of(work, window, 240)} == {in_turn}
+    output_box = all_outputs(work, 0, [Part(0, 60, 240, False, (None,) * len(chunks))])
+    assert {read.in_turn for read in reads_of(work, output_box, 240)} == {in_turn}
     given = tuple(tmp_path / f"{n}" for n in range(len(chunks)))
     got = cf.reduce(given if len(given) > 1 else given[0], op, axis=axis)
     numpys = {"dot": lambda a, b: (a * b).sum(axis), "sum": lambda a: a.sum(axis)}

@@ -12,7 +12,7 @@ import pytest
 import chunkfold as cf
 from chunkfold.planning import blocks, combine_tree, planner
 from chunkfold.planning.blocks import Block
-from chunkfold.running import start
+from chunkfold.running import ready
 from chunkfold.running.backend import Done, InProcess, PartialsLostError
 from chunkfold.worker.fold_block import Folded
 
@@ -56,7 +56,7 @@ def _a_row_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reduced(backend: InProcess, monkeypatch: pytest.MonkeyPatch, source: object) -> cf.Run:
-    monkeypatch.setattr(start, "InProcess", lambda: backend)
+    monkeypatch.setattr(ready, "InProcess", lambda: backend)
     run = cf.submit(source, "sum")
     assert run.result(60) == VALUES[: run.plan.layout.shape[0]].sum()
     return run

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
+from chunkfold.cells import Cells
 from chunkfold.decoding.direct import Direct
 from chunkfold.errors import ChunkError
-from chunkfold.grid import Cells
 from chunkfold.kernels import Combiner
 from chunkfold.planning import blocks, planner
 from chunkfold.planning.blocks import cut_blocks, even_runs

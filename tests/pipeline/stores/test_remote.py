@@ -15,7 +15,7 @@ from zarr.storage import ObjectStore
 
 import chunkfold as cf
 from chunkfold.planning import planner, staffing
-from chunkfold.stores import fetching, listing, requests
+from chunkfold.stores import fetching, listing, servers
 from tests.web import served
 
 LAYOUTS = {
@@ -33,7 +33,7 @@ VALUES = np.random.default_rng(0).standard_normal((30, 100))
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Small leaves; quick tries, for a short time."""
     monkeypatch.setattr(planner, "LEAF_BYTES", 4 * 50 * 8)
-    monkeypatch.setattr(requests, "BACKOFF_S", (0.005, 0.02))
+    monkeypatch.setattr(servers, "BACKOFF_S", (0.005, 0.02))
     with dask.config.set({"chunkfold.remote.retry": "3 s", "chunkfold.remote.stall": "500 ms"}):
         yield
 

@@ -10,14 +10,14 @@ import time
 import pytest
 
 from chunkfold.refusals import RefusedError
-from chunkfold.stores import requests as module
+from chunkfold.stores import servers
 from chunkfold.stores.requests import Flight
 from chunkfold.stores.transient_faults import Fault
 
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BACKOFF_S", (0.001, 0.01))
+    monkeypatch.setattr(servers, "BACKOFF_S", (0.001, 0.01))
 
 
 class Server:

@@ -15,7 +15,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.stores import requests
+from chunkfold.stores import requests, servers
 from chunkfold.stores.retry_after import wait_of
 
 pytestmark = pytest.mark.unoptimised
@@ -102,7 +102,7 @@ def closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Closing
     """A server of an array of forty chunks."""
     made = zarr.create_array(str(tmp_path / "a"), shape=(400,), chunks=(10,), dtype="i4")
     made[:] = np.arange(400)
-    monkeypatch.setattr(requests, "BACKOFF_S", (0.005, 0.02))
+    monkeypatch.setattr(servers, "BACKOFF_S", (0.005, 0.02))
     server = Closing(tmp_path)
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield server

@@ -11,8 +11,9 @@ import pytest
 import zarr
 
 import chunkfold as cf
+from chunkfold.cells import Cells
 from chunkfold.errors import LawsWarning
-from chunkfold.grid import Cells, Piece
+from chunkfold.grid import Piece
 from chunkfold.kernels.binding.law_samples import MOST
 from chunkfold.worker.law_trials import _extents, _spread
 

@@ -23,8 +23,9 @@ from chunkfold.planning import blocks
 from chunkfold.reading import staging, work_shares
 from chunkfold.running import backend
 from chunkfold.sources.zarr_source import ZarrSource
-from chunkfold.worker import per_thread, totals, worker_device
-from chunkfold.worker.per_thread import FoldInTurn, PerThread, ThreadFold
+from chunkfold.worker import per_thread, thread_fold, totals, worker_device
+from chunkfold.worker.per_thread import PerThread
+from chunkfold.worker.thread_fold import FoldInTurn, ThreadFold
 
 SHAPE, CHUNKS = (40, 60, 50), (8, 60, 50)
 OPS = ["sum", "std", "max"]
@@ -319,7 +320,7 @@ def test_what_never_returns_ends_at_its_deadline(tmp_path: Path, monkeypatch, ra
     elif stuck == "launch":  # where it runs here, the fold itself
         monkeypatch.setattr(Launcher, "enqueue", lambda *_: never.wait(60))
     else:
-        monkeypatch.setattr(per_thread, "wait_watched", lambda *_: never.wait(60))
+        monkeypatch.setattr(thread_fold, "wait_watched", lambda *_: never.wait(60))
     kind, doing = (cf.ChunkError, "reading") if stuck == "read" else (DeviceError, "folding")
     with pytest.raises(kind, match=rf"a: {doing} .* took longer than 0 s"):
         cf.reduce(path, on_bad_chunk="skip")
@@ -332,7 +333,7 @@ def test_a_fold_that_fails_is_an_error_of_the_device(tmp_path: Path, monkeypatch
     def fails(*_):
         raise DeviceError("it failed")
 
-    monkeypatch.setattr(per_thread, "wait_watched", fails)
+    monkeypatch.setattr(thread_fold, "wait_watched", fails)
     with pytest.raises(DeviceError, match="it failed"):
         cf.reduce(stored(tmp_path / "a", wild()))
     assert ran

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from chunkfold.errors import PlanError, SourceError
-from chunkfold.sources.cf_packing import packing_of
-from chunkfold.sources.data_arrays import DataArrays, is_held
-from chunkfold.sources.opening import open_beside
+from chunkfold.sources.data_arrays import DataArrays, is_of_xarray
+from chunkfold.sources.neighbours import neighbour
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import ZarrSource
 
 _NEAR = 1e-5
 """Coordinates of a Zarr may be stored as float32."""
@@ -21,7 +19,7 @@ Same = Callable[[Any, Any], Any]
 """Tells of places of the data, and those of what goes along, which are the same: bools."""
 
 
-def refuse_other_places(what: str, given: Any, data: Source | DataArrays) -> None:
+def refuse_other_coordinates(what: str, given: Any, data: Source | DataArrays) -> None:
     """See that weights, a mask or labels that xarray holds are of the data's places, in order.
 
     Of what is no DataArray only a Zarr array's numeric coordinates can be compared.
@@ -31,7 +29,7 @@ def refuse_other_places(what: str, given: Any, data: Source | DataArrays) -> Non
     PlanError
         If an axis that both have is called differently along it.
     """
-    if not is_held(given):
+    if not is_of_xarray(given):
         return
     for dim in (one for one in given.dims if one in given.indexes):
         there, (here, same) = given.indexes[dim], _along(data, dim, given.indexes[dim])
@@ -63,10 +61,9 @@ def _near(here: np.ndarray, there: Any) -> Any:
 def _coordinate(source: Source, dim: str) -> np.ndarray | None:
     """Return the numbers along an axis; None if there are none that can be read."""
     try:
-        found = open_beside(source, dim)
-        if found is None or found.ndim != 1 or np.dtype(found.dtype).kind not in "iuf":
+        found = neighbour(source, dim)
+        if found is None or len(found.shape) != 1 or found.dtype.kind not in "iuf":
             return None
-        values, packing = np.asarray(found[...]), packing_of(ZarrSource(found, dim))
+        return found.values(found.whole())
     except (SourceError, PlanError, ValueError, OSError):  # results are worth more
         return None
-    return values if packing is None else packing.values(values)

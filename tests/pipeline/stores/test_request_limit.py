@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from chunkfold.stores.request_window import Window
+from chunkfold.stores.request_limit import RequestLimit
 
 LATENCY_S = 0.05
 Refuses = Callable[[int, float], bool]
@@ -17,9 +17,9 @@ Refuses = Callable[[int, float], bool]
 
 def load(
     refuses: Refuses, windows: int = 1, requests: int = 3000, most: int = 100
-) -> tuple[float, float, list[Window]]:
+) -> tuple[float, float, list[RequestLimit]]:
     """Make requests by several windows; return seconds, share of them refused, and the windows."""
-    asked = [Window(most // windows) for _ in range(windows)]
+    asked = [RequestLimit(most // windows) for _ in range(windows)]
     flying, left = [0] * windows, [requests // windows] * windows
     busy = made = refused = 0
     events: list[tuple[float, int, int, float, bool]] = []
@@ -79,7 +79,7 @@ def test_load_is_seen_that_comes_where_requests_failed_by_chance():
 
 
 def test_a_window_is_halved_once_for_all_that_were_in_flight_and_grows_by_one():
-    window = Window(100)
+    window = RequestLimit(100)
     for began in (0.0, 0.5, 0.9):
         window.refused(began, 1.0)
     assert window.limit == window.least == 50
@@ -95,7 +95,7 @@ def test_a_window_is_halved_once_for_all_that_were_in_flight_and_grows_by_one():
 
 
 def test_a_bound_that_comes_later_counts():
-    window = Window(100)
+    window = RequestLimit(100)
     window.bound(25)
     assert window.limit == window.least == 25
     window.bound(50)

@@ -1,4 +1,4 @@
-"""Start a run: whoever is there is asked, and a reduction is planned for them, once."""
+"""Get ready for a run: whoever is there is asked, and a reduction is planned for them, once."""
 
 from __future__ import annotations
 
@@ -6,38 +6,41 @@ import itertools
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from distributed import Client, get_client
 
 from chunkfold.deadline import beside
 from chunkfold.errors import PlaceWarning, PlanError
-from chunkfold.events import OnEvent
+from chunkfold.kernels import Device
 from chunkfold.kernels.tuning.variant import forced
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.workers import Terms
 from chunkfold.running.backend import Backend, InProcess
-from chunkfold.running.execution import Execution
 from chunkfold.running.on_cluster import OnCluster
-from chunkfold.running.run import Run
-from chunkfold.running.streaming import Sink
 from chunkfold.settings import WAITS, wait_seconds
 from chunkfold.sources.dask_source import DaskSource
 from chunkfold.sources.source import Source
 
 
-def start(
-    asked: Request | Plan,
-    client: Client | None,
-    on_event: OnEvent | None,
-    sink: Sink | None = None,
-) -> Run:
-    """Plan what was asked for those who will do it, unless it is planned for such, and start it.
+@dataclass(frozen=True)
+class Ready:
+    """What a run needs to begin."""
 
-    Results go to the sink as they come, if there is one, and are not kept.
+    run: str
+    """Its name."""
+    plan: Plan
+    backend: Backend
+    """Of those who will carry the plan out; whoever starts no run stops it."""
+    devices: Sequence[Device]
+    """Theirs."""
+
+
+def ready(asked: Request | Plan, client: Client | None) -> Ready:
+    """Plan what was asked for those who will do it, unless it is planned for such.
 
     Of a plan nothing is listed again: where it is for other workers than those that are there, it
     is made anew of what was listed for it.
@@ -50,7 +53,7 @@ def start(
     request = request_of(asked)
     chosen = check_terms(client, request.sources)
     if client is None and chosen is not None and (here := in_this_process(request, chosen)):
-        warnings.warn(here, PlaceWarning, stacklevel=3)
+        warnings.warn(here, PlaceWarning, stacklevel=4)
         chosen = None
     backend: Backend = InProcess() if chosen is None else OnCluster(chosen)
     run, planned = uuid.uuid4().hex[:12], _planning(asked)
@@ -61,7 +64,7 @@ def start(
         if plan.options.variant is not None:  # that workers would refuse, each by itself
             for device, one in itertools.product(workers.devices, plan.together):
                 forced(device, one.accumulator, plan.options.variant)
-        return Run(Execution(run, plan, backend, workers.devices, on_event, sink))
+        return Ready(run, plan, backend, workers.devices)
     except BaseException:
         backend.stop()
         raise

@@ -24,7 +24,7 @@ _SEARCHED = 10_000
 """Texts among which like ones are looked for."""
 
 
-def places_of(
+def positions_of(
     coordinate: xarray.DataArray,
     label: Any,
     name: str,

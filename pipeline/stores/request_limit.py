@@ -27,7 +27,7 @@ _MOSTLY = 0.5
 
 
 @dataclass
-class Share:
+class Answered:
     """How much of what was asked for was answered."""
 
     answered: int = 0
@@ -50,7 +50,7 @@ class Share:
 
 
 @dataclass
-class Window:
+class RequestLimit:
     """How many requests one host is asked at once."""
 
     most: int
@@ -68,9 +68,9 @@ class Window:
     """When the window was halved last."""
     _tried: float | None = None
     """What it was before that, until it is known whether that helped."""
-    _before: Share = field(default_factory=Share)
+    _before: Answered = field(default_factory=Answered)
     """Of those that were in flight when it was halved."""
-    _since: Share = field(default_factory=Share)
+    _since: Answered = field(default_factory=Answered)
     """Of those begun since; later of the last so many as are in flight together."""
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ class Window:
             self._judge(self._tried, now)
         elif 1 - self._since.value < self.chance:
             self.chance += (1 - self._since.value - self.chance) / 4
-        self._since = Share()
+        self._since = Answered()
 
     @property
     def _full(self) -> int:
@@ -126,7 +126,7 @@ class Window:
         return self._since.refused > mean + _SURE * math.sqrt(mean * (1 - self.chance))
 
     def _halve(self, now: float) -> None:
-        self._tried, self.halved, self._since = self.limit, now, Share()
+        self._tried, self.halved, self._since = self.limit, now, Answered()
         self.limit = max(1.0, self.limit / 2)
         self.least = min(self.least, self.limit)
 

@@ -1,15 +1,15 @@
-"""Places in a job file: keys from its top, and the lines where they are set."""
+"""Paths of keys in a job file: keys from its top, and the lines where they are set."""
 
 from __future__ import annotations
 
 import tomllib
 from typing import Any, TypeAlias
 
-Place: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys, and numbers of entries, from the top of the file."""
 
 
-def line_of(text: str, place: Place) -> int:
+def line_of(text: str, place: KeyPath) -> int:
     r"""Return the line of a TOML text at which the statement begins that sets a key; else 0.
 
     It is the first that a prefix of the text must have to hold the key: TOML's own parser says.
@@ -33,7 +33,7 @@ def line_of(text: str, place: Place) -> int:
     return line_of(text, place[:-1]) if len(place) > 1 else 0
 
 
-def _holds(found: Any, place: Place) -> bool:
+def _holds(found: Any, place: KeyPath) -> bool:
     for key in place:
         try:
             found = found[key]
@@ -42,7 +42,7 @@ def _holds(found: Any, place: Place) -> bool:
     return True
 
 
-def dotted(place: Place) -> str:
+def dotted(place: KeyPath) -> str:
     """Write a place as TOML would: "reduce.axes[0]"."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place)
     return text.lstrip(".")

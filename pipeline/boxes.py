@@ -1,0 +1,33 @@
+"""Boxes of elements: a run along each axis, as slices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def extents_of(box: Sequence[slice]) -> tuple[int, ...]:
+    """Return the elements along each axis of a box of slices with both ends, and no step.
+
+    >>> extents_of((slice(2, 5), slice(0, 4)))
+    (3, 4)
+    """
+    return tuple([along.stop - along.start for along in box])
+
+
+def elements_of(box: Sequence[slice]) -> int:
+    """Return the number of elements of such a box.
+
+    >>> elements_of((slice(2, 5), slice(0, 4))), elements_of(())
+    (12, 1)
+    """
+    return math.prod(extents_of(box))
+
+
+def region_shape(region: Sequence[slice]) -> tuple[int, ...]:
+    """Return the elements along each axis of slices with both ends, and perhaps a step.
+
+    >>> region_shape((slice(2, 9, 3), slice(0, 4)))
+    (3, 4)
+    """
+    return tuple(len(range(cut.start, cut.stop, cut.step or 1)) for cut in region)

@@ -1,0 +1,150 @@
+"""Which values options take: what is wrong with one, whatever the source, is said here."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from chunkfold.errors import DeviceError, PlanError
+from chunkfold.kernels import CATALOGUE, Monoid
+from chunkfold.kernels.dtypes import SUPPORTED, stored_name
+from chunkfold.redaction import shown_address
+from chunkfold.sources.coordinate_positions import METHODS
+from chunkfold.units import size_bytes
+
+MODES = ("exact", "fast")
+ON_BAD_CHUNK = ("stop", "skip")
+ON_MISSING_CHUNK = ("fill", "stop")
+FLAGS = ("keepdims", "mask_and_scale")
+ONE_OF = MappingProxyType(
+    {"mode": MODES, "on_bad_chunk": ON_BAD_CHUNK, "on_missing_chunk": ON_MISSING_CHUNK}
+)
+_WITH_DDOF = (
+    "var", "std", "nanvar", "nanstd", "weighted_var", "weighted_std", "covariance",
+    "weighted_covariance",
+)  # fmt: skip
+"""Reductions of the catalogue that ddof changes."""
+
+
+def check_flag(name: str, given: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(given, (bool, np.bool_)):
+        raise PlanError(f"{name} is {given!r}; give True or False")
+
+
+def check_one_of(name: str, given: Any, allowed: Sequence[str]) -> None:
+    """Refuse what is none of some words."""
+    if not isinstance(given, str) or given not in allowed:
+        raise PlanError(f"{name} is {given!r}; there are: {', '.join(map(repr, allowed))}")
+
+
+def check_mapping(name: str, given: Any) -> None:
+    """Refuse what is no mapping, but None."""
+    if given is not None and not isinstance(given, Mapping):
+        raise PlanError(f"{name} is a mapping of names, not {type(given).__name__}")
+
+
+def check_sel(sel: Any, method: Any, tolerance: Any) -> None:
+    """Refuse coordinates without names, and what belongs to `sel` without it."""
+    check_mapping("sel", sel)
+    unnamed = next((dim for dim in sel or () if not isinstance(dim, str)), None)
+    if unnamed is not None:
+        raise PlanError(f"sel has {unnamed!r} for an axis; give its name, as in {{'lat': 30}}")
+    if method is not None:
+        check_one_of("sel_method", method, METHODS)
+    for name, given in (("sel_method", method), ("sel_tolerance", tolerance)):
+        if given is not None and not sel:
+            raise PlanError(f"{name} is {given!r}, but no values are named: give them with sel=")
+    if tolerance is not None and method is None:
+        raise PlanError(f"sel_tolerance is {tolerance!r}; it needs a sel_method, as 'nearest'")
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse no names, and names that stand twice."""
+    if not names:
+        raise PlanError("no reduction was named; give one, as in op='sum', or several in a list")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PlanError(f"results go by name, but {', '.join(twice)} is named more than once")
+
+
+def memory_bytes(memory: Any) -> int:
+    """Return what `memory` is in bytes."""
+    plain = isinstance(memory, (int, float, np.integer)) and not isinstance(memory, bool)
+    try:
+        nbytes = int(memory) if plain else size_bytes(memory) if isinstance(memory, str) else 0
+    except (ValueError, OverflowError):
+        nbytes = 0
+    if nbytes <= 0:
+        raise PlanError(f"memory is {memory!r}; give bytes, or a text such as '2 GiB'")
+    return nbytes
+
+
+def cast_dtype(given: Any) -> np.dtype:
+    """Return what `dtype` is as NumPy has it."""
+    try:
+        cast: np.dtype = np.dtype(given)
+        if cast.kind != "O":
+            stored_name(cast)
+    except TypeError as error:
+        raise PlanError(f"dtype={given!r}: {error}; supported are {SUPPORTED}") from None
+    except (ValueError, DeviceError) as error:
+        raise PlanError(f"dtype={given!r}: {error}") from None
+    return cast
+
+
+def ddof_number(ddof: Any) -> float:
+    """Return `ddof` as a number of Python's."""
+    plain = isinstance(ddof, Real) and not isinstance(ddof, bool)
+    if not plain or not -(2**63) <= ddof < 2**63:  # nor is NaN
+        raise PlanError(f"ddof is {reprlib.repr(ddof)}; give a finite number of 64 bits at most")
+    return int(ddof) if isinstance(ddof, Integral) else float(ddof)
+
+
+def min_count_number(given: Any) -> int:
+    """Return `min_count` as an integer; None is 0."""
+    if given is None:
+        return 0
+    whole = int(given) if isinstance(given, Integral) and given is not True else -1
+    if given is False or not 0 <= whole < 2**63:
+        raise PlanError(f"min_count is {reprlib.repr(given)}; give how many elements, 0 or more")
+    return whole
+
+
+def refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
+    """Refuse it where a reduction begins with nothing."""
+    if others := [monoid.name for monoid in monoids if not monoid.initial]:
+        weighed = ", not where elements are weighed" if any(m.weights for m in monoids) else ""
+        raise PlanError(
+            f"initial is {reprlib.repr(initial)}, but {', '.join(others)} has none; sum, prod, "
+            f"min, max and minmax do{weighed}: leave it out"
+        )
+
+
+def refuse_ddof(ddof: float, monoids: Sequence[Monoid]) -> None:
+    """Refuse it where no reduction takes it, as far as is known."""
+    if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
+        named = ", ".join(monoid.name for monoid in monoids)
+        raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")
+
+
+def is_default(value: Any, default: Any) -> bool:
+    """Whether a value, which may be an array, is a default."""
+    return value is default or (isinstance(value, (str, float, int)) and value == default)
+
+
+def shown_value(name: str, value: Any) -> str:
+    """Return an option's value as `repr` shows it, without data and secrets of stores."""
+    if name == "storage_options":
+        return f"<{', '.join(value)}>"
+    if name == "op":
+        alone = isinstance(value, (str, Monoid))
+        ops = [value] if alone else value
+        names = [one.name if isinstance(one, Monoid) else one for one in ops]
+        return repr(names[0] if alone else names)
+    return repr(shown_address(value)) if isinstance(value, str) else reprlib.repr(value)

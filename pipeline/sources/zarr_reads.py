@@ -1,0 +1,97 @@
+"""Regions that zarr-python decodes, where chunkfold does not."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from zarr.buffer.cpu import NDBuffer
+
+from chunkfold.bad_chunks import BadChunk
+from chunkfold.decoding.codec_metadata import codec_names
+from chunkfold.decoding.decode_units import cells_of, view
+from chunkfold.errors import ChunkError, ChunkfoldError, unreadable
+from chunkfold.redaction import without_secrets
+from chunkfold.sources.direct_route import fill_value, objects_of
+from chunkfold.sources.zarr_arrays import AnyArray, object_shape_of
+from chunkfold.stores.expected import Expected
+from chunkfold.stores.remote import message_of
+from chunkfold.stores.remote_store import RemoteStore
+from chunkfold.stores.transient_faults import TRIES
+
+
+@dataclass(frozen=True)
+class ByZarr:
+    """An array whose regions zarr-python reads."""
+
+    array: AnyArray
+    name: str
+    """How messages call it."""
+    unit: tuple[int, ...]
+    """Extents of what is decoded at once."""
+    remote: bool = field(kw_only=True)
+    """Whether a network is between, whose faults may pass."""
+
+    def read(self, region: Sequence[slice], out: np.ndarray, known: Expected | None) -> None:
+        """Decode a region into `out`; what is raised as `ZarrSource.read`."""
+        try:
+            self._read(region, out)
+        except ChunkfoldError:  # perhaps as it was written to meanwhile, and then that is why
+            with contextlib.suppress(ChunkError):
+                self._check_objects(region, out, known)
+            raise
+        self._check_objects(region, out, known)
+
+    def _check_objects(
+        self, region: Sequence[slice], out: np.ndarray, known: Expected | None
+    ) -> None:
+        """See that objects that zarr read are those that are known; fill others that it found."""
+        objects = objects_of(self.array)
+        if known is None or objects is None:
+            return
+        for place, _, within in cells_of(region, object_shape_of(self.array)):
+            if known.lacks(place):
+                view(out, within)[...] = fill_value(self.array)
+                continue
+            key = self.array.metadata.encode_chunk_key(place)
+            try:
+                known.check(place, objects.state(key))
+            except Exception as error:
+                bad = BadChunk(self.name, "object", key, (), objects.where, str(error))
+                raise unreadable(bad, error) from error
+
+    def _read(self, region: Sequence[slice], out: np.ndarray) -> None:
+        try:
+            read, into = self.array.get_basic_selection, NDBuffer.from_numpy_array(out)
+            if self.remote and not isinstance(self.array.store, RemoteStore):
+                TRIES(read, tuple(region), out=into)
+            else:
+                read(tuple(region), out=into)
+        except Exception as error:
+            store = without_secrets(str(self.array.store_path))
+            reason = f"{type(error).__name__}: {message_of(error)}"
+            codecs = codec_names(self.array.metadata.to_dict())
+            bad = BadChunk(self.name, *self._named_cell(region), codecs, store, reason)
+            raise unreadable(bad, error) from error
+
+    def _named_cell(self, region: Sequence[slice]) -> tuple[str, str]:
+        """Return kind and key of the first cell of a region that cannot be read.
+
+        Or the region, if all of them can.
+        """
+        cuts = [
+            range(cut.start // size, (cut.stop - 1) // size + 1)
+            for cut, size in zip(region, self.unit, strict=True)
+        ]
+        for place in itertools.product(*cuts):
+            box = tuple(
+                slice(n * size, (n + 1) * size) for n, size in zip(place, self.unit, strict=True)
+            )
+            try:
+                self.array.get_basic_selection(box)
+            except Exception:  # noqa: BLE001 # whatever it is: this one it is of
+                return "chunk", self.array.metadata.encode_chunk_key(place)
+        return "region", "[" + ", ".join(f"{cut.start}:{cut.stop}" for cut in region) + "]"

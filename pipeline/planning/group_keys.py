@@ -8,6 +8,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -21,6 +22,8 @@ from chunkfold.sources.label_numbers import narrow
 
 HELD_BYTES = 64 << 20
 """Keys that a block keeps on the device, for the boxes that come."""
+SEEN_BYTES = 64 << 10
+"""Keys of a place that the host has, too."""
 COUNTED_BYTES = 4 << 20
 """Counts of keys that are kept."""
 Place = tuple[slice, ...]
@@ -201,16 +204,24 @@ class PackedKeys:
         return Keys(tuple(made), self.strides, self.count)
 
 
+class HeldKeys(NamedTuple):
+    """The keys at a place: int32, C-contiguous."""
+
+    buffer: cl.Buffer
+    codes: np.ndarray | None
+    """The same on the host, where they are few."""
+
+
 class DeviceKeys:
     """Keys on a device: each place's are uploaded once, as long as there is room for them."""
 
     def __init__(self, opened: DeviceContext, keys: Keys) -> None:
         self._opened, self._keys = opened, keys
-        self._held: OrderedDict[tuple[tuple[int, int], ...], cl.Buffer] = OrderedDict()
+        self._held: OrderedDict[tuple[tuple[int, int], ...], HeldKeys] = OrderedDict()
         self._nbytes = 0
 
-    def at(self, place: Place) -> cl.Buffer:
-        """Return the keys at a place: int32, C-contiguous.
+    def at(self, place: Place) -> HeldKeys:
+        """Return the keys at a place.
 
         Raises
         ------
@@ -224,10 +235,11 @@ class DeviceKeys:
         codes = self._keys.at(place)
         while self._held and self._nbytes + codes.nbytes > HELD_BYTES:
             # OpenCL keeps the memory until the launches that were given it are done.
-            self._nbytes -= self._held.popitem(last=False)[1].size
+            self._nbytes -= self._held.popitem(last=False)[1].buffer.size
         flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
         with device_errors(self._opened.device, f"uploading {codes.nbytes:,} bytes of keys"):
-            self._held[name] = cl.Buffer(self._opened.context, flags, hostbuf=codes)
+            buffer = cl.Buffer(self._opened.context, flags, hostbuf=codes)
+        self._held[name] = HeldKeys(buffer, codes if codes.nbytes <= SEEN_BYTES else None)
         self._nbytes += codes.nbytes
         return self._held[name]
 

@@ -217,7 +217,8 @@ class Ring:
             assert self._keys is not None
             assert read.keyed is not None
             layout, place = read.keyed
-            event = fold.add(inputs, self._keys.at(place), layout, wait_for=uploads)
+            held = self._keys.at(place)
+            event = fold.add(inputs, held.buffer, layout, wait_for=uploads, codes=held.codes)
         else:
             event = fold.add(inputs, read.box, wait_for=uploads)
         for one in kept:

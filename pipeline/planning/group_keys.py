@@ -164,6 +164,34 @@ class Keys:
         cut = tuple(place[axes.index(axis)] for axis in one.axes)
         return replace(one, codes=one.codes[cut])
 
+    def of_some(self, reach: Place) -> tuple[Keys, np.ndarray] | None:
+        """Return the keys among the groups that may be in a box alone, and which these are.
+
+        None if all may be. Of several labels it is every combination of those that are there.
+
+        Parameters
+        ----------
+        reach
+            The box, along every axis of what is selected.
+
+        Returns
+        -------
+        Keys, and numbers of groups: int64, ascending.
+        """
+        factors, numbers = list[Factor](), np.zeros(1, np.int64)
+        for one, stride in zip(self.factors, self.strides, strict=True):
+            met = np.unique(one.codes[tuple(reach[axis] for axis in one.axes)])
+            met = met[met >= 0].astype(np.int64) if (met >= 0).any() else np.zeros(1, np.int64)
+            renumbered = np.full(one.count + 1, -1)  # behind the last one for codes of no label
+            renumbered[met] = np.arange(len(met))
+            codes = narrow(renumbered[np.maximum(one.codes, -1)], len(met))
+            factors.append(Factor(one.axes, codes, len(met)))
+            numbers = np.add.outer(numbers, met * stride).reshape(-1)
+        if len(numbers) == self.count:
+            return None
+        strides = tuple(c_strides([one.count for one in factors]))
+        return Keys(tuple(factors), strides, len(numbers)), numbers
+
     def counts(self, place: Place) -> np.ndarray:
         """Count the keys of each group at a place: int64, (count,), not to be written to.
 

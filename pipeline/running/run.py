@@ -353,10 +353,11 @@ class Run:
 def _whole(plan: Plan, roots: list[tuple[tuple[int, int], Folded]]) -> Partial:
     """Put every root where it belongs among the outputs."""
     finishing = Finishing.of(plan)
+    groups = 1 if plan.grouping is None else plan.grouping.count
     tiles = (
         (first + offset, partial)
         for (first, _), folded in roots
-        for offset, partial in enumerate(folded.partials)
+        for offset, partial in enumerate(folded.partials_of_all(plan.accumulator, groups))
     )
     return finishing.whole(finishing.all_outputs, tiles)
 

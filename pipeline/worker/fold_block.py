@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chunkfold.kernels import Combiner, Partial, Tuning
+import numpy as np
+
+from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
+from chunkfold.kernels.accumulator.by_group import placed
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.tiles import FinishedTile
@@ -20,6 +24,7 @@ from chunkfold.worker.fold_tile import tile_partials
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
 from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
+from chunkfold.worker.some_groups import combined_groups
 from chunkfold.worker.stream import Stream
 from chunkfold.worker.watch import Watch
 from chunkfold.worker.worker_device import WorkerDevice
@@ -34,6 +39,14 @@ class Folded:
     report: Report
     tiles: tuple[FinishedTile, ...] = ()
     """Those that are finished, if they are."""
+    groups: np.ndarray | None = None
+    """The numbers of the groups that partials have, int64, ascending; None: all."""
+
+    def partials_of_all(self, accumulator: Accumulator, groups: int) -> tuple[Partial, ...]:
+        """Return the partials with every one of so many groups."""
+        if self.groups is None:
+            return self.partials
+        return tuple(placed(accumulator, groups, [(self.groups, one)]) for one in self.partials)
 
 
 def fold_block(
@@ -64,6 +77,7 @@ def fold_block(
         work = work.with_sources(bring())
         brought = time.monotonic()
         laws = try_on_data(owned, work, block)
+        work, groups = work.of_some_groups(block)
         stream = Stream(owned, work, block, watch)
         try:
             tuning = stream.tuning(work.accumulator, whole_window(work, block.tiles[0], ()))
@@ -104,7 +118,7 @@ def fold_block(
     report = Report(
         totals.elements, {owned.device.identity: entry}, totals.skipped, laws, requests, missed
     )
-    return Folded(partials, merge([report]), tiles)  # merge bounds what was skipped
+    return Folded(partials, merge([report]), tiles, groups)  # merge bounds what was skipped
 
 
 def _folded(
@@ -134,8 +148,15 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     tuning = owned.tuning(work.accumulator, work.variant)
     combiner = Combiner(owned.opened, work.accumulator, tuning)
     tiles = zip(*(part.partials for part in parts), strict=True)
-    partials = tuple(combiner.combine(tile) for tile in tiles)
+    groups, together = None, combiner.combine
+    if any(part.groups is not None for part in parts):
+        each = [np.arange(work.groups) if part.groups is None else part.groups for part in parts]
+        groups = functools.reduce(np.union1d, each)
+        together = functools.partial(
+            combined_groups, work.accumulator, each, combine=combiner.combine
+        )
+    partials = tuple(map(together, tiles))
     profile = combiner.profile()
     own = _reported(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
-    return Folded(partials, report)
+    return Folded(partials, report, groups=groups)

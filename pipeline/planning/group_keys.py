@@ -24,6 +24,8 @@ HELD_BYTES = 64 << 20
 """Keys that a block keeps on the device, for the boxes that come."""
 SEEN_BYTES = 64 << 10
 """Keys of a place that the host has, too."""
+RENUMBERED_BYTES = 16 << 20
+"""Labels that are numbered anew for a block, at most."""
 COUNTED_BYTES = 4 << 20
 """Counts of keys that are kept."""
 Place = tuple[slice, ...]
@@ -167,7 +169,8 @@ class Keys:
     def of_some(self, reach: Place) -> tuple[Keys, np.ndarray] | None:
         """Return the keys among the groups that may be in a box alone, and which these are.
 
-        None if all may be. Of several labels it is every combination of those that are there.
+        None if all may be, or if labels are more than each block should have a copy of. Of several
+        labels it is every combination of those that are there.
 
         Parameters
         ----------
@@ -178,13 +181,15 @@ class Keys:
         -------
         Keys, and numbers of groups: int64, ascending.
         """
+        if self.nbytes > RENUMBERED_BYTES:
+            return None
         factors, numbers = list[Factor](), np.zeros(1, np.int64)
         for one, stride in zip(self.factors, self.strides, strict=True):
             met = np.unique(one.codes[tuple(reach[axis] for axis in one.axes)])
             met = met[met >= 0].astype(np.int64) if (met >= 0).any() else np.zeros(1, np.int64)
-            renumbered = np.full(one.count + 1, -1)  # behind the last one for codes of no label
+            renumbered = np.full(one.count + 1, -1)  # the last is of what has no label
             renumbered[met] = np.arange(len(met))
-            codes = narrow(renumbered[np.maximum(one.codes, -1)], len(met))
+            codes = narrow(renumbered, len(met))[one.codes]
             factors.append(Factor(one.axes, codes, len(met)))
             numbers = np.add.outer(numbers, met * stride).reshape(-1)
         if len(numbers) == self.count:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.errors import PlanError
+from chunkfold.planning import group_keys
 from chunkfold.planning.group_keys import Factor, Keys
 
 EXTENTS = (5, 3, 4)
@@ -96,3 +97,10 @@ def test_a_box_of_no_group_has_keys_of_one():
     keys = Keys.of([Factor((0,), np.array([-1, -1, 0, 1], np.int8), 2)])
     few, numbers = keys.of_some((slice(0, 2),))
     assert (few.count, numbers.tolist(), few.at((slice(0, 2),)).tolist()) == (1, [0], [-1, -1])
+
+
+def test_labels_that_are_many_are_not_numbered_anew(monkeypatch: pytest.MonkeyPatch):
+    keys = Keys.of([Factor((0,), np.arange(100, dtype=np.int8), 100)])
+    assert keys.of_some((slice(0, 2),)) is not None
+    monkeypatch.setattr(group_keys, "RENUMBERED_BYTES", 99)
+    assert keys.of_some((slice(0, 2),)) is None

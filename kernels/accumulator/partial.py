@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -117,12 +118,18 @@ def zero_partial(accumulator: Accumulator, outputs: int) -> Partial:
     """Return the partial of nothing: the zero element for every output."""
     return Partial(
         {
-            slot.name: np.full(
+            slot.name: _full(
                 slot.shape(outputs), literal_value(slot.field.zero, slot.field.dtype), slot.dtype
             )
             for slot in accumulator.slots
         }
     )
+
+
+def _full(shape: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarray:
+    """Fill an array; of zeros no memory is touched."""
+    one = np.full(1, value, dtype)
+    return np.full(shape, one, dtype) if one.view(np.uint8).any() else np.zeros(shape, dtype)
 
 
 def taken(accumulator: Accumulator, partial: Partial, outputs: np.ndarray) -> Partial:

@@ -33,27 +33,32 @@ def _finished(
     quickly: Callable[[Terms, Where], Nearly],
     exactly: Callable[[np.ndarray], np.ndarray],
     dtype: np.dtype,
-    leading: Callable[[Terms, Where], np.ndarray] | None = None,
+    leading: Callable[[Terms, Where], np.ndarray],
+    doubles: Callable[[Terms, Where], np.ndarray | None] = lambda *_: None,
 ) -> np.ndarray:
     """Round what sums make: from their expansions where that is certain, else by integers.
 
     Each way is tried on what none before it was certain of: `leading` doubles, which are known to
-    `nearly.KNOWN`; `quickly`; and `exactly`, given the numbers of outputs.
+    `nearly.KNOWN`; `doubles`, if all of some outputs are; `quickly`; and `exactly`, given the
+    numbers of outputs.
     """
     outputs = sums[0].outputs
     assert not any(one.lost.any() for one in sums), "of sums that were lost"
     out, sure = np.empty(outputs, dtype), np.zeros(outputs, bool)
 
     def try_leading(at: Where) -> None:
-        assert leading is not None
         out[at], sure[at] = nearly.narrowed(leading(_terms(sums, at), at), dtype)
 
     def try_quickly(at: Where) -> None:
-        out[at], sure[at] = quickly(_terms(sums, at), at).rounded(dtype)
+        terms = _terms(sums, at)
+        if (whole := doubles(terms, at)) is not None:
+            out[at], sure[at] = whole.astype(dtype), True
+        else:
+            out[at], sure[at] = quickly(terms, at).rounded(dtype)
 
     if all(one.terms for one in sums):
         pieces = slabs_of(outputs)
-        if leading is not None and dtype != np.float64:
+        if dtype != np.float64:
             in_threads(try_leading, pieces)
             pieces = pieces_of(np.flatnonzero(~sure))
         in_threads(try_quickly, pieces)
@@ -96,7 +101,15 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
         near: np.ndarray = terms[0][0] / divisors(at)
         return near
 
-    done = _finished([sums], quickly, exactly, dtype, leading)
+    def doubles(terms: Terms, at: Where) -> np.ndarray | None:
+        """Return halves of doubles: what lies between two results is mostly such a one."""
+        each, (first, *rest) = divisors(at), terms[0]
+        if (each & (each - 1)).any() or any(term.any() for term in rest):
+            return None
+        near: np.ndarray = first / each
+        return near if (near * each == first).all() else None  # some are too small, or no numbers
+
+    done = _finished([sums], quickly, exactly, dtype, leading, doubles)
     done[np.flatnonzero(by == 0)] = np.nan
     return done
 

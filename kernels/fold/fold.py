@@ -204,6 +204,11 @@ class Fold:
         )
         self._deposits = 0
 
+    @property
+    def holds(self) -> bool:
+        """Whether any accumulators may hold something."""
+        return self._used > 0
+
     def held(self, splits: int) -> dict[str, Any]:
         """Return the arguments for accumulators that a launch writes: the first `splits`."""
         fresh = self._used == 0
@@ -227,8 +232,12 @@ class Fold:
 
     def _fill_zero(self, splits: int) -> None:
         """Make those of the first `splits` zero that hold nothing yet."""
-        missing = (splits - self._used) * self.outputs
-        if missing > 0 and self.accumulator == COUNTS and self.tuning.strip:
+        if splits > self._used:
+            self.fill(self._used * self.outputs, (splits - self._used) * self.outputs)
+
+    def fill(self, begin: int, count: int) -> None:
+        """Make `count` accumulators from `begin` on zero."""
+        if self.accumulator == COUNTS and self.tuning.strip:
             # A CPU's work-items are dear; on a GPU it is the other way round.
             with device_errors(self.opened.device, "clearing tables"):
                 itemsize = self.accumulator.nbytes
@@ -236,17 +245,17 @@ class Fold:
                     self.launcher.queue,
                     self._acc,
                     np.zeros(1, np.int64),
-                    self._used * self.outputs * itemsize,
-                    missing * itemsize,
+                    begin * itemsize,
+                    count * itemsize,
                 )
-        elif missing > 0:
+        else:
             self.launcher.launch(
                 ("passes.cl", "fill_zero"),
-                each_shape(self.tuning, missing),
+                each_shape(self.tuning, count),
                 acc=self._acc,
                 acc_n=self.splits * self.outputs,
-                begin=self._used * self.outputs,
-                count=missing,
+                begin=begin,
+                count=count,
             )
 
     def _add_flat(

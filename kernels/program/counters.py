@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from chunkfold.kernels.accumulator.component import BoundField
-from chunkfold.kernels.expressions.style import ONE
-from chunkfold.kernels.program.elements import head
+from chunkfold.kernels.expressions.style import LANES, ONE
+from chunkfold.kernels.program.elements import head, head_of_lanes
+from chunkfold.kernels.program.inputs import lanes_readable
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.texts import assigned, instance, joined, library
+from chunkfold.kernels.program.vectors import kept
 
 
 class Counters(Kind):
@@ -25,7 +27,26 @@ static void {c}_begin({c}_state *state) {{ state->table = 0; }}
 {head(c, self.part, self.accumulator)}
 {_counted(field)}
 }}"""
-        return joined([one, instance(c, library("single_lanes.clh"), TABLED=1)])
+        vectors = lanes_readable(self.accumulator) and not field.adds
+        lanes = instance(c, library("single_lanes.clh"), TABLED=1, STEPPED=int(vectors))
+        return joined([one, lanes, self._steps(field) if vectors else ""])
+
+    def _steps(self, field: BoundField) -> str:
+        """Return what finds the counters of lanes together, and counts them one by one."""
+        return f"""\
+static void {self.name}_steps({self.name}_states *state, const values_t *v, ulong i0, ulong di)
+{{
+{head_of_lanes(self.part, self.accumulator)}
+    CHF_VEC(long) counter;
+{assigned([("counter", field.lift)], LANES)}
+{kept(self.part, "int64", "counter", "(CHF_VEC(long))(-1)")}
+    long each[CHF_LANES];
+    CHF_SPREAD(counter, each);
+    #pragma unroll
+    for (int j = 0; j < CHF_LANES; j++)
+        if ((ulong)each[j] < {field.entries})
+            chf_count(state->l[j].table + each[j]);
+}}"""
 
 
 def _counted(field: BoundField) -> str:

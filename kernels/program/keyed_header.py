@@ -56,6 +56,10 @@ def keyed_header(accumulator: Accumulator) -> str:
     scales = [f"d->scale[{f}] = chf_power_of_two((int)bits - chf_exponent_above(exponents[{f}]));"
               for f in range(len(exact))]  # fmt: skip
     real, base = ("double", "chf_power_of_two(bits)") if exact else ("float", "0")
+    quick = [(f, part) for f, part in exact if ordinary_digits(part) == 1]
+    firsts = "\n".join(_firsts_of(f) for f, _ in quick)
+    lifts = "\n".join(_double_of(f, part, names(accumulator)) for f, part in quick)
+    vector = "long4" if exact else "int4"
     return f"""\
 #line 1 "generated"
 #define CHF_EXACTS {len(exact)}
@@ -77,8 +81,18 @@ static void chf_begin_scales(__global const int *exponents, uint bits, uint digi
     d->base = {base};
     d->digits = digits;
 }}
-/* Add what is quickly added of an element; return whether the rest is left to chf_take_rest. */
-static int chf_take(value_t v, ulong i, const scales_t *scales, contribution_t *p)
+/* First digits of four elements, where they are mostly all of a value. */
+typedef struct {{ {vector} digits[CHF_EXACTS + 1], fits[CHF_EXACTS + 1]; }} firsts_t;
+{lifts}
+static void chf_take_firsts(const value_t *v, ulong i, ulong di, const scales_t *scales,
+                            firsts_t *of)
+{{
+{firsts}
+}}
+/* Add what is quickly added of an element, number j of four; return whether the rest is left to
+ * chf_take_rest. */
+static int chf_take(value_t v, ulong i, const scales_t *scales, const firsts_t *of, uint j,
+                    contribution_t *p)
 {{
     int left = 0;
 {names(accumulator)}
@@ -190,12 +204,9 @@ def _doubles(f: int, part: Component) -> tuple[str, list[str]]:
     place = f"scales->scale[{f}], scales->base"
     if not of.paired:
         power = "y" if of.power == 1 else "y * y"
-        first = f"chf_first_digit(z0, {place}, d)"
-        fits = (
-            first if ordinary_digits(part) == 1 else f"chf_digits(z0, {place}, scales->digits, d)"
-        )
+        digits = "1" if ordinary_digits(part) == 1 else "scales->digits"
         made = f"    const double z0 = {power};\n    long d[{MOST_DIGITS}];\n"
-        made += f"    const int fits = {fits};"
+        made += f"    const int fits = chf_digits(z0, {place}, {digits}, d);"
         return f"{value}\n{made}", ["z0"]
     both = " & ".join(
         f"chf_digits(z{n}, {place}, scales->digits, d + {MOST_DIGITS * n})" for n in range(2)
@@ -219,15 +230,37 @@ def _added(f: int, digits: int) -> str:
 
 def _digits_of(f: int, part: Component) -> str:
     """Add the digits of what is summed exactly, if they fit."""
+    if ordinary_digits(part) == 1:
+        return f"""\
+    p->sums[{MOST_DIGITS * f}] += ((const long *)&of->digits[{f}])[j];
+    left |= !((const long *)&of->fits[{f}])[j];"""
     made, doubles = _doubles(f, part)
-    digits = 1 if ordinary_digits(part) == 1 else MOST_DIGITS * len(doubles)
     return f"""\
 {made}
     if (fits) {{
-        {_added(f, digits)}
+        {_added(f, MOST_DIGITS * len(doubles))}
     }} else {{
         left = 1;
     }}"""
+
+
+def _double_of(f: int, part: Component, known: str) -> str:
+    """Return the function that makes an element a double, whether it is there or not."""
+    of = part.fields[0].limbs
+    assert of is not None
+    return f"""\
+static double chf_double{f}(value_t v, ulong i)
+{{
+{known}
+{_lifted("double", "y", part.fields[0])}
+    return {"y" if of.power == 1 else "y * y"};
+}}"""
+
+
+def _firsts_of(f: int) -> str:
+    each = ", ".join(f"chf_double{f}(v[{j}], i + {j} * di)" for j in range(4))
+    place = f"scales->scale[{f}], scales->base"
+    return f"    of->fits[{f}] = chf_first_digits((double4)({each}), {place}, &of->digits[{f}]);"
 
 
 def _rest_of(f: int, part: Component, at: int) -> str:

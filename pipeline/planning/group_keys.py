@@ -17,6 +17,10 @@ from chunkfold.sources.label_numbers import narrow
 
 DEVICE_KEYS_BYTES = 64 << 20
 """Keys that a block keeps on the device, for the boxes that come."""
+SEEN_BYTES = 64 << 10
+"""Keys of a place that the host has, too."""
+RENUMBERED_BYTES = 16 << 20
+"""Labels that are numbered anew for a block, at most."""
 COUNTED_BYTES = 4 << 20
 """Counts of keys that are kept."""
 Place = tuple[slice, ...]
@@ -156,6 +160,37 @@ class Keys:
         one, axes = self.factors[number], self.axes
         cut = tuple(place[axes.index(axis)] for axis in one.axes)
         return replace(one, codes=one.codes[cut])
+
+    def of_some(self, reach: Place) -> tuple[Keys, np.ndarray] | None:
+        """Return the keys among the groups that may be in a box alone, and which these are.
+
+        None if all may be, or if labels are more than each block should have a copy of. Of several
+        labels it is every combination of those that are there.
+
+        Parameters
+        ----------
+        reach
+            The box, along every axis of what is selected.
+
+        Returns
+        -------
+        Keys, and numbers of groups: int64, ascending.
+        """
+        if self.nbytes > RENUMBERED_BYTES:
+            return None
+        factors, numbers = list[Factor](), np.zeros(1, np.int64)
+        for one, stride in zip(self.factors, self.strides, strict=True):
+            met = np.unique(one.codes[tuple(reach[axis] for axis in one.axes)])
+            met = met[met >= 0].astype(np.int64) if (met >= 0).any() else np.zeros(1, np.int64)
+            renumbered = np.full(one.count + 1, -1)  # the last is of what has no label
+            renumbered[met] = np.arange(len(met))
+            codes = narrow(renumbered, len(met))[one.codes]
+            factors.append(Factor(one.axes, codes, len(met)))
+            numbers = np.add.outer(numbers, met * stride).reshape(-1)
+        if len(numbers) == self.count:
+            return None
+        strides = tuple(c_strides([one.count for one in factors]))
+        return Keys(tuple(factors), strides, len(numbers)), numbers
 
     def counts(self, place: Place) -> np.ndarray:
         """Count the keys of each group at a place: int64, (count,), not to be written to.

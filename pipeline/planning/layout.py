@@ -138,6 +138,20 @@ class Layout:
         numbers = self.numbers(tile, part)
         return tuple(axis.piece(number) for axis, number in zip(self.axes, numbers, strict=True))
 
+    def reach(self, tiles: tuple[int, int], parts: tuple[int, int]) -> tuple[slice, ...]:
+        """Return the least box of what is selected that has the leaves of some parts of tiles.
+
+        >>> from chunkfold.grid import Cells
+        >>> Layout((Axis(Cells(10, 4), 0, 10, 1),), (0,)).reach((0, 1), (1, 3))
+        (slice(4, 10, None),)
+        """
+        ends = []
+        numbers = self.numbers(np.arange(*tiles)[:, None], np.arange(*parts))
+        for axis, along in zip(self.axes, numbers, strict=True):
+            first, last = axis.piece(int(along.min())), axis.piece(int(along.max()))
+            ends.append(slice(first.position, last.position + last.length))
+        return tuple(ends)
+
     def leaf_elements(self) -> np.ndarray:
         """Return the elements of every leaf: int64, (tiles, parts)."""
         return self._by_leaf([axis.lengths for axis in self.axes])

@@ -17,6 +17,7 @@ from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.fold import Run
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.combine_tree import LARGE_BYTES
 from chunkfold.planning.group_keys import Keys, PackedKeys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
@@ -180,6 +181,18 @@ class Work:
     def groups(self) -> int:
         """Accumulators of each output."""
         return 1 if self.keys is None else self.keys.count
+
+    def of_some_groups(self, block: Block) -> tuple[Work, np.ndarray | None]:
+        """Return it with only those groups that a block may meet, and which these are.
+
+        None: with all, of which a block then leaves accumulators. So it is where these are small,
+        and where results are made of a block's alone.
+        """
+        partial_bytes = self.accumulator.nbytes * self.groups * self.layout.most_outputs
+        if self.keys is None or partial_bytes < LARGE_BYTES or self.choosers or self.finishing:
+            return self, None
+        found = self.keys.of_some(self.layout.reach(block.tiles, block.parts))
+        return (self, None) if found is None else (replace(self, keys=found[0]), found[1])
 
     @property
     def fills_implicitly(self) -> bool:

@@ -87,7 +87,7 @@ def whole_of_first(plan: Plan, roots: Roots) -> Partial:
     tiles = {
         first + offset: partial
         for (first, _), folded in roots
-        for offset, partial in enumerate(folded.partials)
+        for offset, partial in enumerate(folded.partials_of_all(plan.accumulator, plan.groups))
     }
     return whole_of_tiles(plan, tiles)
 

@@ -85,7 +85,8 @@ class Beside:
             assert self._keys is not None
             assert self._work.keys is not None
             keys = self._keys.at(self._work.keys.place(pieces, within))
-            return tile.fold.add(given, keys, self._work.keyed_box(pieces, within), wait_for)
+            box = self._work.keyed_box(pieces, within)
+            return tile.fold.add(given, keys.buffer, box, wait_for, codes=keys.codes)
         assert tile.fold is not None
         return tile.fold.add(given, self._work.box(pieces, within), wait_for)
 

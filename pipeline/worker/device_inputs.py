@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -25,16 +26,24 @@ def uploaded(held: HeldInput, opened: DeviceContext) -> cl.Buffer:
     return _buffer(opened, values, held.name)
 
 
+class HeldKeys(NamedTuple):
+    """The keys at a place: int32, C-contiguous."""
+
+    buffer: cl.Buffer
+    codes: np.ndarray | None
+    """The same on the host, where they are few."""
+
+
 class DeviceKeys:
     """Keys on a device: each place's are uploaded once, as long as there is room for them."""
 
     def __init__(self, opened: DeviceContext, keys: group_keys.Keys) -> None:
         self._opened, self._keys = opened, keys
-        self._held: OrderedDict[tuple[tuple[int, int], ...], cl.Buffer] = OrderedDict()
+        self._held: OrderedDict[tuple[tuple[int, int], ...], HeldKeys] = OrderedDict()
         self._nbytes = 0
 
-    def at(self, place: group_keys.Place) -> cl.Buffer:
-        """Return the keys at a place: int32, C-contiguous.
+    def at(self, place: group_keys.Place) -> HeldKeys:
+        """Return the keys at a place.
 
         Raises
         ------
@@ -48,8 +57,10 @@ class DeviceKeys:
         codes = self._keys.at(place)
         while self._held and self._nbytes + codes.nbytes > group_keys.DEVICE_KEYS_BYTES:
             # OpenCL keeps the memory until the launches that were given it are done.
-            self._nbytes -= self._held.popitem(last=False)[1].size
-        self._held[name] = _buffer(self._opened, codes, "keys")
+            self._nbytes -= self._held.popitem(last=False)[1].buffer.size
+        buffer = _buffer(self._opened, codes, "keys")
+        seen = codes if codes.nbytes <= group_keys.SEEN_BYTES else None
+        self._held[name] = HeldKeys(buffer, seen)
         self._nbytes += codes.nbytes
         return self._held[name]
 

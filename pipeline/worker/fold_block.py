@@ -5,6 +5,7 @@ What `fold_block` and `combine` do any process can; their tasks are for workers 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from dask.local import get_sync
 from dask.typing import Key
 from distributed import get_worker
 
 from chunkfold.events import reporter, to_message
-from chunkfold.kernels import Combiner, Partial, Tuning
+from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
+from chunkfold.kernels.accumulator.by_group import placed
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_ranges import LeafRanges
@@ -32,6 +35,7 @@ from chunkfold.worker.fold_tile import tile_partials
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
 from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
+from chunkfold.worker.some_groups import combined_groups
 from chunkfold.worker.stream import Stream
 from chunkfold.worker.tasks import is_cancelled, is_unwanted
 from chunkfold.worker.watch import Watch
@@ -47,10 +51,18 @@ class Folded:
     report: Report
     tiles: tuple[FinishedTile, ...] = ()
     """Those that are finished, if they are."""
+    groups: np.ndarray | None = None
+    """The numbers of the groups that partials have, int64, ascending; None: all."""
     beside: tuple[Mapping[int, Partial], ...] = ()
     """For each further question partials of those of its tiles that were met, by their numbers."""
     ranges: LeafRanges = field(default_factory=LeafRanges)
     """Of leaves that were read, where another read may be spared them."""
+
+    def partials_of_all(self, accumulator: Accumulator, groups: int) -> tuple[Partial, ...]:
+        """Return the partials with every one of so many groups."""
+        if self.groups is None:
+            return self.partials
+        return tuple(placed(accumulator, groups, [(self.groups, one)]) for one in self.partials)
 
 
 def block_task(
@@ -117,6 +129,7 @@ def fold_block(
             for one in (work, *work.beside)
             for name, moved in try_on_data(owned, replace(one, layout=work.layout), block).items()
         }
+        work, groups = work.of_some_groups(block)
         stream = Stream(owned, work, block, watch)
         try:
             tuning = stream.tuning(work.accumulator, all_outputs(work, block.tiles[0], ()))
@@ -162,7 +175,7 @@ def fold_block(
         totals.elements, {owned.device.identity: entry}, totals.skipped, laws, requests, missed
     )
     report = merge([report])  # which bounds what was skipped
-    return Folded(partials, report, tiles, beside, stream.ranges)
+    return Folded(partials, report, tiles, groups, beside, stream.ranges)
 
 
 def _folded(
@@ -207,7 +220,12 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     tuning = owned.tuning(work.accumulator, work.variant)
     combiner = Combiner(owned.opened, work.accumulator, tuning)
     tiles = zip(*(part.partials for part in parts), strict=True)
-    partials = tuple(combiner.combine(tile) for tile in tiles)
+    groups, together = None, combiner.combine
+    if any(part.groups is not None for part in parts):
+        each = [np.arange(work.groups) if part.groups is None else part.groups for part in parts]
+        groups = functools.reduce(np.union1d, each)
+        together = partial(combined_groups, work.accumulator, each, combine=combiner.combine)
+    partials = tuple(map(together, tiles))
     beside = tuple(
         _combined_beside(owned, one, [part.beside[n] for part in parts])
         for n, one in enumerate(work.beside)
@@ -216,7 +234,7 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     own = _reported(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
     ranges = LeafRanges.together(part.ranges for part in parts)
-    return Folded(partials, report, beside=beside, ranges=ranges)
+    return Folded(partials, report, groups=groups, beside=beside, ranges=ranges)
 
 
 def _combined_beside(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -125,7 +126,8 @@ def graph_chunk(
                 f"tiles {root.tiles} saw {own.report.elements:,} elements of {root.elements:,}; "
                 "this is a fault of chunkfold's: please report it"
             )
-        found |= dict(zip(range(*root.tiles), own.partials, strict=True))
+        partials = own.partials_of_all(finishing.accumulator, math.prod(finishing.groups or ()))
+        found |= dict(zip(range(*root.tiles), partials, strict=True))
     whole = finishing.whole(box, ((tile, found[tile]) for tile in tiles if tile in found))
     done = finishing.finished(statistic, whole)
     if (done.dtype, done.shape[1:]) != (like.dtype, like.shape[1:]):

@@ -262,7 +262,8 @@ class Ring:
         assert self._keys is not None
         assert read.keyed is not None
         layout, place = read.keyed
-        return fold.add(inputs, self._keys.at(place), layout, wait_for=uploads)
+        held = self._keys.at(place)
+        return fold.add(inputs, held.buffer, layout, wait_for=uploads, codes=held.codes)
 
     def _read(self, read: Read, future: Future[ReadTimes]) -> ReadTimes:
         """Wait for a reader: as long as it takes to begin, and then until its deadline."""

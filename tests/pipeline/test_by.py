@@ -16,11 +16,12 @@ import chunkfold as cf
 from chunkfold.cluster.joining import connect
 from chunkfold.errors import MonoidError, PlanError, SourceError
 from chunkfold.kernels import CATALOGUE
-from chunkfold.planning import blocks, group_keys, planner
+from chunkfold.planning import blocks, group_keys, planner, work
 from chunkfold.reading import parts
-from chunkfold.running import sending
+from chunkfold.running import backend, sending
 from chunkfold.sources import labels
-from chunkfold.worker import per_thread
+from chunkfold.worker import fold_block, per_thread
+from chunkfold.worker.fold_block import Folded
 from tests.conftest import DEVICES, workers_of
 
 pytestmark = pytest.mark.unoptimised
@@ -30,7 +31,11 @@ OPS = ["sum", "mean", "std", "norm2", "count", "min", "max", "any", "argmax"]
 
 @pytest.fixture(autouse=True)
 def _small_leaves(monkeypatch):
-    """Several chunks to a leaf, several leaves to a block, several blocks; little is kept."""
+    """Several chunks to a leaf, several leaves to a block, several blocks; little is kept.
+
+    Each block leaves those groups that it meets.
+    """
+    monkeypatch.setattr(work, "LARGE_BYTES", 0)
     monkeypatch.setattr(planner, "LEAF_BYTES", 2048)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", (4096, 8192))
     monkeypatch.setattr(parts, "READ_BYTES", 100)
@@ -131,6 +136,29 @@ def test_sums_that_expansions_lose_are_folded_again(outputs: int):
     got = cf.reduce(stored(array, (7, outputs)), ["sum", "mean"], axis=0, by=by)
     for op in got:
         same(got[op], grouped(op, array, by, (0,), 0), op)
+
+
+def test_blocks_leave_groups_that_they_meet(monkeypatch: pytest.MonkeyPatch):
+    array, by = hard("float32", (40, 8, 9)), np.arange(40) // 4
+    by[17:19] = -1
+    left: list[Any] = []
+
+    def fold(*given: Any) -> Folded:
+        left.append(fold_block.fold_block(*given))
+        return left[-1]
+
+    monkeypatch.setattr(backend, "fold_block", fold)
+    monkeypatch.setattr(blocks, "TO_PARTIAL", 0)
+    got = cf.reduce(stored(array), ["mean", "norm2"], axis=0, by=by, groups=range(12))
+    for op in ("mean", "norm2"):
+        want = grouped(op, array, by, (0,), 0, range(12))
+        np.testing.assert_array_equal(got[op].values, want)
+    assert len(left) > 3
+    met = [folded.groups for folded in left]
+    assert all(0 < len(groups) < 6 for groups in met)
+    assert {*np.concatenate(met).tolist()} == set(range(10))
+    lazy = cf.reduce(stored(array), "mean", axis=0, by=by, groups=range(12), compute=False)
+    np.testing.assert_array_equal(lazy.compute(), got["mean"].values)
 
 
 def test_several_workers_make_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -3,7 +3,9 @@
  *
  * A work-item folds a tile of neighbouring outputs, CHF_TILE vectors, or a span of their rows, in
  * order. Rows that follow each other and have the same key are folded together, as without keys. Where
- * the key changes it leaves the accumulators, and goes on with those of the next key.
+ * the key changes it leaves the accumulators, and goes on with those of the next key: it adds to what
+ * they hold, unless the key is fresh. Of a fresh key nothing was folded before, and all its rows follow
+ * each other: what memory held before is neither cleared nor read.
  * Accumulators stand as in kernels/cl/keyed/private.cl. Rows whose key is not in [0, keys) are left out.
  */
 #define CHF_AHEAD_BYTES 0
@@ -33,12 +35,13 @@ typedef struct { states_t vectors[CHF_TILE]; state_t singles[CHF_LANES]; } tile_
 
 /* Begin with the first row of a key, whose accumulators are `at` and behind. */
 static void chf_begin_tile(tile_t *s, uint vectors, uint rest, __global uchar *acc, ulong acc_n,
-                           __global long *tables, ulong at)
+                           __global long *tables, ulong at, uint fresh)
 {
     for (uint n = 0; n < vectors; n++) {
         chf_begins(&s->vectors[n]);
 #if CHF_RESUMES
-        chf_resume(&s->vectors[n], acc, acc_n, at + n * CHF_LANES);
+        if (!fresh)
+            chf_resume(&s->vectors[n], acc, acc_n, at + n * CHF_LANES);
 #endif
 #if CHF_ENTRIES
         chf_attach_lanes(&s->vectors[n], tables + (at + n * CHF_LANES) * CHF_ENTRIES, CHF_ENTRIES);
@@ -52,30 +55,32 @@ static void chf_begin_tile(tile_t *s, uint vectors, uint rest, __global uchar *a
     }
 }
 
-/* Add what was folded of a key to its accumulators. */
-static void chf_leave_tile(tile_t *s, uint vectors, uint rest, __global uchar *acc, ulong acc_n, ulong at)
+/* Add what was folded of a key to its accumulators, or store it. */
+static void chf_leave_tile(tile_t *s, uint vectors, uint rest, __global uchar *acc, ulong acc_n, ulong at,
+                           uint fresh)
 {
     for (uint n = 0; n < vectors; n++) {
         chf_carries(&s->vectors[n]);
 #if CHF_RESUMES
-        chf_leave(&s->vectors[n], acc, acc_n, at + n * CHF_LANES, 0);
+        chf_leave(&s->vectors[n], acc, acc_n, at + n * CHF_LANES, fresh);
 #else
         acc_t out[CHF_LANES];
         chf_ends(&s->vectors[n], out);
         for (uint j = 0; j < CHF_LANES; j++)
-            chf_leave_one(acc, acc_n, at + n * CHF_LANES + j, out[j], 0);
+            chf_leave_one(acc, acc_n, at + n * CHF_LANES + j, out[j], fresh);
 #endif
     }
     for (uint e = 0; e < rest; e++)
-        chf_leave_one(acc, acc_n, at + vectors * CHF_LANES + e, chf_end(&s->singles[e]), 0);
+        chf_leave_one(acc, acc_n, at + vectors * CHF_LANES + e, chf_end(&s->singles[e]), fresh);
 }
 
-/* As fold_private (kernels/cl/keyed/private.cl). */
+/* As fold_private (kernels/cl/keyed/private.cl). `fresh` says of each key whether it is. */
 __kernel CHF_SINGLES
 void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global const ulong *geo,
                           __global const ulong *key_geo, ulong outputs, ulong reduces, ulong keys,
                           ulong span, ulong splits, ulong offset, ulong index, __global uchar *acc,
-                          ulong acc_n, __global long *tables, __global ulong *seen)
+                          ulong acc_n, __global const uchar *fresh, __global long *tables,
+                          __global ulong *seen)
 {
     __global const ulong *column = geo + 2 + 4 * (geo[0] - 1);
     __global const ulong *reduced = geo + 2 + 4 * geo[0], *key_reduced = key_geo + 2 + 4 * geo[0];
@@ -108,9 +113,9 @@ void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global
                 continue;
             if (one != now) {
                 if (now >= 0)
-                    chf_leave_tile(&s, vectors, rest, acc, acc_n, base + now * outputs);
+                    chf_leave_tile(&s, vectors, rest, acc, acc_n, base + now * outputs, fresh[now]);
                 now = one;
-                chf_begin_tile(&s, vectors, rest, acc, acc_n, tables, base + now * outputs);
+                chf_begin_tile(&s, vectors, rest, acc, acc_n, tables, base + now * outputs, fresh[now]);
             }
             const place_t start = chf_place(reduced, geo[1], r);
             const ulong at = offset + output.at + start.at + first;
@@ -124,7 +129,7 @@ void fold_private_columns(CHF_INPUTS, __global const int *restrict key, __global
                           s.vectors, s.singles);
         }
         if (now >= 0)
-            chf_leave_tile(&s, vectors, rest, acc, acc_n, base + now * outputs);
+            chf_leave_tile(&s, vectors, rest, acc, acc_n, base + now * outputs, fresh[now]);
     }
     if (get_global_id(0) == 0)
         seen[0] += outputs * reduces;

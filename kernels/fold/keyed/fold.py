@@ -81,10 +81,13 @@ class KeyedFold:
         keys: Input,
         layout: KeyedBox,
         wait_for: Sequence[cl.Event] = (),
+        codes: np.ndarray | None = None,
     ) -> cl.Event | None:
         """Enqueue the fold of a box of aligned buffers; return its event (None if it is empty).
 
-        `keys` holds int32. The buffers must stay as they are until the event is complete.
+        `keys` holds int32, and `codes` the same on the host, if it has them: of keys that are known
+        accumulators need not be made zero first. The buffers must stay as they are until the event
+        is complete.
 
         Raises
         ------
@@ -99,7 +102,7 @@ class KeyedFold:
             )
         event = None
         for one in self._ways:
-            event = one.add(inputs, keys, layout, wait_for)
+            event = one.add(inputs, keys, layout, wait_for, codes)
         self._context.queue.flush()
         return event
 

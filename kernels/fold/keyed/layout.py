@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.geometry import (
     Box,
@@ -16,6 +19,9 @@ from chunkfold.kernels.geometry import (
     of_others,
     strides_along,
 )
+
+_MOST_LOOKED_AT = 1 << 14
+"""Elements of an output whose keys the host looks at."""
 
 
 @dataclass(frozen=True)
@@ -81,3 +87,19 @@ def keyed_box(
         (tuple(pair[n] for pair in kept), tuple(pair[n] for pair in reduced)) for n in range(2)
     )
     return KeyedBox(Box(*elements, offset, index, firsts), Box(*keys))
+
+
+def runs_of_keys(codes: np.ndarray | None, box: Box, keys: int) -> np.ndarray | None:
+    """Count the runs of equal keys that each output's elements have: int64, (keys,).
+
+    None if outputs differ in it, or it is not worth while to find out. `codes` are what a box of
+    keys describes, C-contiguous; those not in [0, keys) do not end a run.
+    """
+    if codes is None or box.reduces > _MOST_LOOKED_AT or any(dim.stride for dim in box.kept):
+        return None
+    sizes, strides = zip(*((dim.size, dim.stride) for dim in box.reduced), strict=True)
+    flat = codes.reshape(-1)
+    steps = [stride * flat.itemsize for stride in strides]
+    row = as_strided(flat, sizes, steps, writeable=False).reshape(-1)
+    own = row[(row >= 0) & (row < keys)]
+    return np.bincount(own[np.diff(own, prepend=-1) != 0], minlength=keys)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.fold.fold import Fold, strided_inputs
 from chunkfold.kernels.fold.keyed.context import KeyedContext, numbered_as
-from chunkfold.kernels.fold.keyed.layout import KeyedBox
+from chunkfold.kernels.fold.keyed.layout import KeyedBox, runs_of_keys
 from chunkfold.kernels.fold.keyed.plan import column_jobs, private_plan, private_splits
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.shapes import each_shape
+from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.shared_layout import with_components
 
@@ -25,21 +27,31 @@ class PrivateAccumulators:
         accumulator = with_components(of.accumulator, numbers)
         splits = private_splits(tuning, accumulator.nbytes, of.keys, of.outputs)
         self.fold = Fold(of.opened, accumulator, tuning, of.entries, of.queue, splits)
+        self._begun = np.zeros(of.keys, bool)
+        """Keys whose accumulators of the first split hold something, if only zero."""
 
     def add(
-        self, inputs: Sequence[Input], keys: Input, layout: KeyedBox, wait_for: Sequence[cl.Event]
+        self,
+        inputs: Sequence[Input],
+        keys: Input,
+        layout: KeyedBox,
+        wait_for: Sequence[cl.Event],
+        codes: np.ndarray | None = None,
     ) -> cl.Event:
         """Enqueue the fold of a box."""
         of, fold, box = self._of, self.fold, layout.elements
         splits, span = private_plan(of.keys, box.reduces, fold.splits)
-        fold.zeroed(splits)
         tiles = column_jobs(fold.tuning, layout)
         if tiles is None:
             where, jobs = ("keyed/private.cl", "fold_private"), box.outputs
         else:
             where, jobs = ("keyed/columns.cl", "fold_private_columns"), tiles
+        stores = tiles is not None and splits == 1
+        fresh = self._begin(runs_of_keys(codes, layout.keys, of.keys) if stores else None, splits)
         held = fold.held(splits)
-        del held["fresh"]  # none is: all were made zero
+        del held["fresh"]  # which is of all keys
+        if tiles is not None:
+            held["fresh"] = self._flags(fresh)
         event = fold.launcher.launch(
             where,
             each_shape(fold.tuning, splits * jobs),
@@ -63,4 +75,34 @@ class PrivateAccumulators:
 
     def finish(self) -> Partial:
         """Merge the accumulators of all work-items."""
+        if self.fold.holds:
+            self._fill(~self._begun)
+        self._begun[:] = False
         return numbered_as(self.fold.finish(), self._numbers)
+
+    def _begin(self, runs: np.ndarray | None, splits: int) -> np.ndarray:
+        """Return the keys of a box that are fresh; see that accumulators of others hold something.
+
+        `runs` are in how many runs each key is; None: nobody knows.
+        """
+        met = np.ones(self._of.keys, bool) if runs is None else runs > 0
+        missing = met & ~self._begun
+        fresh = missing & (False if runs is None else runs == 1)
+        if runs is None and not self.fold.holds:
+            self.fold.zeroed(splits)
+        else:
+            self._fill(missing & ~fresh)
+        self._begun |= met
+        return fresh
+
+    def _fill(self, chosen: np.ndarray) -> None:
+        """Make the accumulators of some keys zero."""
+        bounds = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
+        for first, behind in bounds.reshape(-1, 2).tolist():
+            self.fold.fill(first * self._of.outputs, (behind - first) * self._of.outputs)
+
+    def _flags(self, fresh: np.ndarray) -> cl.Buffer:
+        """Return flags on the device: uint8, (keys,)."""
+        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+        with device_errors(self._of.opened.device, "uploading which keys are fresh"):
+            return cl.Buffer(self._of.opened.context, flags, hostbuf=fresh.view(np.uint8))

@@ -48,7 +48,12 @@ class Tables:
             cl.enqueue_fill_buffer(of.queue, self._words, np.zeros(1, np.int64), 0, nbytes)
 
     def add(
-        self, inputs: Sequence[Input], keys: Input, layout: KeyedBox, wait_for: Sequence[cl.Event]
+        self,
+        inputs: Sequence[Input],
+        keys: Input,
+        layout: KeyedBox,
+        wait_for: Sequence[cl.Event],
+        codes: np.ndarray | None = None,  # noqa: ARG002 # tables are small, and zero
     ) -> cl.Event:
         """Enqueue the fold of a box: sample how large elements are, fold, settle."""
         of, fold, box = self._of, self.fold, layout.elements

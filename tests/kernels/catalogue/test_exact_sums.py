@@ -31,10 +31,12 @@ from chunkfold.kernels import (
     choose,
 )
 from chunkfold.kernels.accumulator.sums import any_lost, restored
+from chunkfold.kernels.catalogue import exact_sums
+from chunkfold.kernels.exact import nearly
 from chunkfold.kernels.exact.limbs import SPECIALS, integers, settled
 from chunkfold.kernels.fold import fold as fold_module
 from chunkfold.kernels.geometry import FOLDS
-from tests.exactly import expected, scaled
+from tests.exactly import expected, nearest, scaled
 from tests.kernels.fold.test_fold import upload
 
 FLOATS = [
@@ -339,3 +341,24 @@ def test_statistics_share_their_sums():
     assert len(form.tables) == 3  # of values, magnitudes and squares
     assert not form.scalars  # the count is the host's
     assert [len(form.for_outputs(2).tables), len(form.for_outputs(2).scalars)] == [0, 9]
+
+
+@pytest.mark.parametrize(("count", "quick"), [(4, True), (6, False)])
+def test_halves_of_doubles_are_rounded_without_quotients(
+    monkeypatch: pytest.MonkeyPatch, count: int, quick: bool
+):
+    """Of few elements many means lie between two floats, and most of them are doubles."""
+    rows = np.random.default_rng(3).integers(1 << 23, 1 << 24, (1000, count))
+    bound = bind([as_monoid("mean")], [np.dtype("float32")], exact=True)
+    total = rows.sum(axis=1)
+    zeros = np.zeros(len(total))
+    partial = Partial({"c0_s0": total.astype(float), "c0_s1": zeros, "c0_s2": zeros}, {}, count)
+    asked = []
+    monkeypatch.setattr(
+        exact_sums, "quotient", lambda *given: asked.append(given) or nearly.quotient(*given)
+    )
+    (mean,) = bound.statistics
+    got = mean.finish(partial)
+    assert got.dtype == np.float32
+    assert got.tolist() == [nearest(Fraction(int(n), count), "float32") for n in total]
+    assert bool(asked) is not quick

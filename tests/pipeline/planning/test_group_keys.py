@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.errors import PlanError
+from chunkfold.planning import group_keys
 from chunkfold.planning.group_keys import Factor, Keys
 
 EXTENTS = (5, 3, 4)
@@ -67,3 +68,39 @@ def test_more_groups_than_devices_count_are_refused():
     codes = np.zeros(2, np.int32)
     with pytest.raises(PlanError, match=r"50,000 x 60,000 groups"):
         Keys.of([Factor((0,), codes, 50_000), Factor((1,), codes, 60_000)])
+
+
+@given(
+    factors(), st.tuples(*(st.tuples(st.integers(0, n - 1), st.integers(1, n)) for n in EXTENTS))
+)
+def test_keys_of_some_groups_number_those_of_a_box(labels: list[Factor], ends):
+    keys = Keys.of(labels)
+    reach = tuple(slice(first, first + count) for first, count in ends)
+    found = keys.of_some(reach)
+    place = tuple(slice(along.start, min(along.stop, EXTENTS[n]))
+                  for n, along in enumerate(reach) if n in keys.axes)  # fmt: skip
+    whole = keys.at(place)
+    if found is None:
+        few, numbers = keys, np.arange(keys.count)
+    else:
+        few, numbers = found
+        assert len(numbers) == few.count < keys.count
+    assert (np.diff(numbers) > 0).all()
+    got = few.at(place)
+    np.testing.assert_array_equal(got < 0, whole < 0)
+    np.testing.assert_array_equal(numbers[got[got >= 0]], whole[whole >= 0])
+    if len(keys.factors) == 1 and got.max() >= 0:
+        assert set(numbers) == set(whole[whole >= 0])
+
+
+def test_a_box_of_no_group_has_keys_of_one():
+    keys = Keys.of([Factor((0,), np.array([-1, -1, 0, 1], np.int8), 2)])
+    few, numbers = keys.of_some((slice(0, 2),))
+    assert (few.count, numbers.tolist(), few.at((slice(0, 2),)).tolist()) == (1, [0], [-1, -1])
+
+
+def test_labels_that_are_many_are_not_numbered_anew(monkeypatch: pytest.MonkeyPatch):
+    keys = Keys.of([Factor((0,), np.arange(100, dtype=np.int8), 100)])
+    assert keys.of_some((slice(0, 2),)) is not None
+    monkeypatch.setattr(group_keys, "RENUMBERED_BYTES", 99)
+    assert keys.of_some((slice(0, 2),)) is None

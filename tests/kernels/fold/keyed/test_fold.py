@@ -63,8 +63,13 @@ def folded(
     along: tuple[int, ...],
     shape: str = "tree",
     pieces: int = 1,
+    *,
+    told: bool = False,
 ) -> dict[str, np.ndarray]:
-    """Fold an array by labels that have some of its axes; results are (groups, kept axes)."""
+    """Fold an array by labels that have some of its axes; results are (groups, kept axes).
+
+    `told`: the fold knows keys on the host, too.
+    """
     monoids = [as_monoid(op) if isinstance(op, str) else op for op in ops]
     bound = bind(monoids, [array.dtype], exact=True, keyed=True)
     kept = [n for axis, n in enumerate(array.shape) if axis not in axes]
@@ -84,7 +89,8 @@ def folded(
                 part.shape, axes, along, index=at * math.prod(array.shape[1:]),
                 index_strides=[s // array.itemsize for s in array.strides],
             )  # fmt: skip
-            fold.add([upload(opened, part)], upload(opened, own), layout)
+            codes = np.ascontiguousarray(own) if told else None
+            fold.add([upload(opened, part)], upload(opened, own), layout, codes=codes)
         return fold.finish()
 
     partial = once(accumulator)
@@ -242,10 +248,57 @@ def test_neighbouring_outputs_of_one_key_are_folded_in_vectors(
     labels = np.sort(rng.integers(0, 3, extents), axis=0).astype(np.int32)
     labels[0], labels[1], labels[-1] = 0, 1, 2  # each group has elements in each output
     ops = ("sum", "std", "min", "count", "count_nonzero")
-    for pieces in (1, 3):
-        got = folded(opened, ops, array, labels, 3, (0,), along, pieces=pieces)
+    for pieces, told in itertools.product((1, 3), (False, True)):
+        got = folded(opened, ops, array, labels, 3, (0,), along, pieces=pieces, told=told)
         for op in ops:
-            assert_same(got[op], expected(op, array, labels, 3, (0,), along), (op, pieces))
+            assert_same(got[op], expected(op, array, labels, 3, (0,), along), (op, pieces, told))
+
+
+@pytest.mark.parametrize(
+    ("labels", "filled"),
+    [
+        ([0, 0, -1, 0, 1, 1, 2, 2, 3, 4, 4, 5], 0),  # one run of each
+        ([5, 5, 4, 3, 3, -1, 2, 2, 1, 1, 0, 9], 0),
+        ([0, 1, 0, 1, 2, 2, 3, 3, 4, 4, 5, 5], 1),  # two keys come again
+        ([0, 0, 2, 2, 0, 2, 4, 4, 4, 4, 4, 4], 5),  # and others never do
+        ([-1] * 12, 1),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_accumulators_are_made_zero_where_nothing_is_stored_first(
+    opened: DeviceContext, labels: list[int], filled: int, pieces: int
+):
+    """Whatever stood in their memory before."""
+    keys, shape = 6, (12, 300)
+    bound = bind(list(map(as_monoid, OTHERS[:2])), [np.dtype("f4")], keyed=True)
+    accumulator = bound.accumulator.for_outputs(keys * shape[1])
+    tuning = shaped(opened.device, accumulator, "tree")
+    assert tuning is not None
+    fold = KeyedFold(opened, accumulator, tuning, keys, shape[1])
+    rng = np.random.default_rng(7)
+    for each, launches in ((np.arange(12) // 2, 0), (labels, filled)):
+        codes = np.array(each, np.int32)
+        array = rng.standard_normal(shape).astype(np.float32)
+        before = _fills(fold)
+        for part, own in zip(np.split(array, pieces), np.split(codes, pieces), strict=True):
+            layout = keyed_box(part.shape, (0,), (0,))
+            fold.add([upload(opened, part)], upload(opened, own), layout, codes=own)
+        done = fold.finish()
+        if pieces == 1 and tuning.strip:  # where work-items do not share outputs
+            assert _fills(fold) - before == launches
+        for statistic in bound.statistics:
+            got = statistic.finish(done).reshape(keys, -1)
+            func = getattr(np, statistic.name)
+            want = [func(array[codes == key], axis=0, initial=-np.inf if "max" in statistic.name
+                         else np.inf) for key in range(keys)]  # fmt: skip
+            met = np.isin(np.arange(keys), codes)
+            np.testing.assert_array_equal(got[met], np.array(want, np.float32)[met])
+            assert np.isnan(got[~met]).all()
+
+
+def _fills(fold: KeyedFold) -> int:
+    times = fold.profile().get(("fill_zero", 0))
+    return 0 if times is None else times.launches
 
 
 @given(

@@ -17,16 +17,12 @@ from distributed import Client
 from chunkfold.api import stream
 from chunkfold.errors import OutputError, PlanError
 from chunkfold.events import OnEvent
-from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords, options_of
 from chunkfold.planning.options import Op
 from chunkfold.planning.request import Request
-from chunkfold.results.results import OWN_AXES
 from chunkfold.running.run import Run
-from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.opening import open_node, open_source
-from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.ome import VERSION, Image, image_of, multiscales
 from chunkfold.workflows.outputs import (
@@ -37,6 +33,7 @@ from chunkfold.workflows.outputs import (
     shown,
     staged,
 )
+from chunkfold.workflows.pyramid_checks import Factor, refuse_levels, refuse_op, windows_of
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 SUMMARY = ("min", "max", "mean", "std")
@@ -54,7 +51,6 @@ _NOT_HERE = (
     "dtype",
 )
 _ROUNDED = ("mean", "nanmean", "weighted_mean")
-Factor = int | Mapping[int | str, int]
 
 
 @dataclass(frozen=True)
@@ -172,15 +168,15 @@ def plan_pyramid(
             "'min', which keep labels as they are, or reduce with by="
         )
     opened = open_source(source)
-    image, windows = image_of(opened), _windows(opened, factor)
+    image, windows = image_of(opened), windows_of(opened, factor)
     extra = [one for one in SUMMARY if one != op] if statistics else []
     asked_for = options_of([op, *extra], {**options, "coarsen": windows, "boundary": "pad"})
     request = asked(opened, asked_for)
     names = request.options.names
-    _refuse_op(request, names[0])
+    refuse_op(request, names[0])
     of_all = () if not statistics else names if op in SUMMARY else names[1:]
     factors = tuple(axis.window or 1 for axis in request.chosen)
-    _refuse_levels(request, factors, levels)
+    refuse_levels(request, factors, levels)
     chosen = tuple(
         replace(axis, together=axis.window ** (levels - 1)) if axis.window else axis
         for axis in request.chosen
@@ -270,51 +266,6 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
     before = group.attrs.get("ome")  # which may tell of channels and labels, too
     ome = {**before, **ome} if made.beside and isinstance(before, Mapping) else ome
     group.attrs.update({"ome": ome, "chunkfold": {"source": source, "statistics": statistics}})
-
-
-def _windows(source: Source, factor: Factor) -> dict[int | str, int]:
-    """Return by how much axes are to be coarser."""
-    if isinstance(factor, Mapping):
-        axis_numbers(source, list(factor))  # which says what is wrong with them
-        windows = dict(factor)
-    elif isinstance(factor, int) and not isinstance(factor, bool):
-        ndim, names = len(source.shape), source.dims or ()
-        named = [names.index(name) for name in ("y", "x") if list(names).count(name) == 1]
-        windows = dict.fromkeys(named if len(named) == 2 else range(max(0, ndim - 2), ndim), factor)
-    else:
-        raise PlanError(
-            f"factor is {factor!r}; give 2, or one for each axis, as {{'y': 2, 'x': 2}}"
-        )
-    if all(by == 1 for by in windows.values()):
-        raise PlanError(f"factor is {factor!r}, which makes nothing coarser: give 2 or more")
-    return windows
-
-
-def _refuse_op(request: Request, name: str) -> None:
-    monoid = request.options.monoids[0]
-    if name in OWN_AXES:
-        raise PlanError(f"{name} has axes of its own: levels of an image have none")
-    if request.reads_again:
-        raise PlanError(f"{name} may read the image several times; a pyramid reads it once")
-    if request.bound().accumulator.uses_index:
-        raise PlanError(f"{name} tells positions, or may depend on them: a level has none")
-    if len(request.sources) > 1 or (monoid.inputs > 1 and is_known(monoid) and not monoid.weights):
-        raise PlanError(f"{name} takes {monoid.inputs} arrays; a pyramid is of one image")
-
-
-def _refuse_levels(request: Request, factors: Sequence[int], levels: int) -> None:
-    """Refuse levels behind that which has one element along all axes."""
-    shrinking = [
-        (axis.outputs, by) for axis, by in zip(request.chosen, factors, strict=True) if by > 1
-    ]
-    useful = 1
-    while any(outputs > by ** (useful - 1) for outputs, by in shrinking):
-        useful += 1
-    if levels > useful:
-        raise PlanError(
-            f"levels is {levels}; of {request.name}, shape {request.sources[0].shape}, level "
-            f"{useful} has one element along the axes that get coarser: give {useful} at most"
-        )
 
 
 def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:

@@ -12,7 +12,8 @@ from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import err
 from chunkfold.workflows.parsing import windows, words
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.pyramid import Factor, plan_pyramid, write_pyramid
+from chunkfold.workflows.pyramid import plan_pyramid, write_pyramid
+from chunkfold.workflows.pyramid_checks import Factor
 
 
 @click.command()

@@ -17,6 +17,7 @@ from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.planning.plan import Plan
 from chunkfold.results.results import Results
 from chunkfold.running.streaming import Region
+from chunkfold.workflows.chunk_writers import ChunkWriters
 from chunkfold.workflows.outputs import naming
 
 LEAST_CHUNK = 1 << 20
@@ -70,6 +71,7 @@ class ZarrTiles:
         self._written: dict[_Key, int] = {}
         """Results that are still to come of chunks that were written before they were whole."""
         self._farthest: dict[str, Any] = {}
+        self._writers = ChunkWriters(MOST_OPEN)
 
     def begin(self, plan: Plan) -> None:
         """Make the group, and see what arrays will be like."""
@@ -106,6 +108,7 @@ class ZarrTiles:
         with naming(self._out):
             while self._open:
                 self._put(*self._open.popitem())
+            self._writers.settle()
             for level, op in itertools.product(range(self._plan.request.levels), self._ops):
                 if (level, op) not in self._arrays:
                     self._empty(level, op)
@@ -116,6 +119,10 @@ class ZarrTiles:
             )
             for op in self._ops
         }
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._writers.stop()
 
     @property
     def _ops(self) -> Sequence[str]:
@@ -170,6 +177,7 @@ class ZarrTiles:
             place = _place(array, key[2])
             shape = tuple(along.stop - along.start for along in place)
             if key in self._written:
+                self._writers.settle(key)
                 one = _Open(np.array(array[place]), self._written.pop(key))
             else:
                 one = _Open(np.empty(shape, array.dtype), math.prod(shape))
@@ -181,7 +189,7 @@ class ZarrTiles:
 
     def _put(self, key: _Key, one: _Open) -> None:
         array = self._arrays[key[:2]]
-        array[_place(array, key[2])] = one.values
+        self._writers.put(key, array, _place(array, key[2]), one.values)
 
 
 def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:

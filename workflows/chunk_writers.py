@@ -1,4 +1,4 @@
-"""Threads that encode and write chunks of Zarr arrays, several at once; few chunks wait for them."""
+"""Threads that encode and write chunks of Zarr arrays: several at once, of which few wait."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ class ChunkWriters:
 
 def _write(array: zarr.Array[Any], place: tuple[slice, ...], values: np.ndarray) -> None:
     if values.flat[0].tobytes() != np.asarray(array.fill_value, values.dtype).tobytes():
-        # To see whether a chunk is all fill, zarr compares it byte by byte: of this one it is known.
+        # Zarr compares each chunk with fill values, byte by byte: of this one it is known.
         array = array.with_config({"write_empty_chunks": True})
     array[place] = values

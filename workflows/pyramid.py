@@ -25,6 +25,7 @@ from chunkfold.running.run import Run
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.ome import VERSION, Image, image_of, multiscales
+from chunkfold.workflows.ome_channels import channels
 from chunkfold.workflows.outputs import (
     check_output,
     check_writable,
@@ -33,7 +34,14 @@ from chunkfold.workflows.outputs import (
     shown,
     staged,
 )
-from chunkfold.workflows.pyramid_checks import Factor, refuse_levels, refuse_op, windows_of
+from chunkfold.workflows.pyramid_checks import (
+    Factor,
+    Histogram,
+    histograms_of,
+    refuse_levels,
+    refuse_op,
+    windows_of,
+)
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
 SUMMARY = ("min", "max", "mean", "std")
@@ -89,6 +97,7 @@ def pyramid(
     factor: Factor = 2,
     *,
     statistics: bool = True,
+    histogram: Histogram = False,
     overwrite: bool = False,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -117,7 +126,10 @@ def pyramid(
         that it names.
     statistics
         Whether minimum, maximum, mean and standard deviation of the whole image are found by the
-        way: `chunkfold` among the group's attributes has them.
+        way: `chunkfold` among the group's attributes has them. Viewers are then told to show the
+        image from the minimum to the maximum, unless the group says already how channels are shown.
+    histogram
+        Whether its elements are counted by bins, too: by these edges, if they are given.
     overwrite
         Whether what is there goes, once the new levels are made.
     client, on_event
@@ -135,7 +147,7 @@ def pyramid(
         If anything is wrong with these, or the reduction fails; nothing is then written.
     """
     made = plan_pyramid(source, out, levels, op, factor, statistics=statistics,
-                        overwrite=overwrite, **options)  # fmt: skip
+                        histogram=histogram, overwrite=overwrite, **options)  # fmt: skip
     return write_pyramid(made, out, overwrite=overwrite, client=client, on_event=on_event)
 
 
@@ -147,6 +159,7 @@ def plan_pyramid(
     factor: Factor = 2,
     *,
     statistics: bool = True,
+    histogram: Histogram = False,
     overwrite: bool = False,
     **options: Unpack[Keywords],
 ) -> Pyramid:
@@ -169,12 +182,11 @@ def plan_pyramid(
         )
     opened = open_source(source)
     image, windows = image_of(opened), windows_of(opened, factor)
-    extra = [one for one in SUMMARY if one != op] if statistics else []
-    asked_for = options_of([op, *extra], {**options, "coarsen": windows, "boundary": "pad"})
-    request = asked(opened, asked_for)
-    names = request.options.names
-    refuse_op(request, names[0])
-    of_all = () if not statistics else names if op in SUMMARY else names[1:]
+    request = asked(opened, options_of([op], {**options, "coarsen": windows, "boundary": "pad"}))
+    (name,) = request.options.names
+    refuse_op(request, name)
+    whole = [*(SUMMARY if statistics else ()), *histograms_of(histogram)]
+    of_all = asked(opened, options_of(whole, options)) if whole else None
     factors = tuple(axis.window or 1 for axis in request.chosen)
     refuse_levels(request, factors, levels)
     chosen = tuple(
@@ -187,12 +199,11 @@ def plan_pyramid(
         streams=True,
         levels=levels,
         of_all=of_all,
-        of_all_alone=tuple(names[1:]),
     )
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
-    rounds = names[0] in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
+    rounds = name in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
     dtype = opened.dtype.newbyteorder("=") if rounds else None
-    made = Pyramid(request, image, factors, beside, dtype, names[0])
+    made = Pyramid(request, image, factors, beside, dtype, name)
     _check_out(made, out, overwrite=overwrite)
     return made
 
@@ -264,7 +275,9 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
     statistics = {name: jsonable(value) for name, value in run.summary.items()}
     source = made.request.sources[0].name
     before = group.attrs.get("ome")  # which may tell of channels and labels, too
-    ome = {**before, **ome} if made.beside and isinstance(before, Mapping) else ome
+    kept = before if made.beside and isinstance(before, Mapping) else {}
+    shown_as = channels(made.image, made.request, run.summary)
+    ome = {**shown_as, **kept, **ome}
     group.attrs.update({"ome": ome, "chunkfold": {"source": source, "statistics": statistics}})
 
 

@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chunkfold.errors import PlanError
+from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.kernels.monoid.monoid import Monoid
 from chunkfold.planning.request import Request
 from chunkfold.results.results import OWN_AXES
 from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.source import Source
 
 Factor = int | Mapping[int | str, int]
+Histogram = bool | Sequence[float]
+
+
+def histograms_of(asked: Histogram) -> list[Monoid]:
+    """Return the histogram of the whole image that is asked for, if one is.
+
+    Raises
+    ------
+    MonoidError
+        If its edges are none.
+    """
+    if isinstance(asked, bool):
+        return [histogram()] if asked else []
+    return [histogram(asked)]
 
 
 def windows_of(source: Source, factor: Factor) -> dict[int | str, int]:

@@ -126,7 +126,7 @@ class ZarrTiles:
 
     @property
     def _ops(self) -> Sequence[str]:
-        return self._plan.request.per_output
+        return self._plan.request.options.names
 
     @property
     def _open_bytes(self) -> int:

@@ -187,6 +187,7 @@ def _planned(
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     sources, grouping, groups = request.sources, request.grouping, request.groups
+    of_all = request.of_all
     keys = grouping.keys if grouping else None
     bound = request.bound(fp64=terms.fp64)
     accumulator = bound.accumulator.for_outputs(groups * layout.outputs)
@@ -207,7 +208,7 @@ def _planned(
             partial_bytes,
             with_data=with_data,
             results=leaving / max(1.0, float(costs.sum())),
-            whole=request.keeping,
+            whole=request.keeping or request.levels > 1 or request.of_all is not None,
         )
         if layout.elements
         else ()
@@ -232,6 +233,8 @@ def _planned(
             request.held,
             leaving,
             kept_bytes(request, layout, terms),
+            None if of_all is None else of_all.bound(fp64=terms.fp64).accumulator,
+            len(blocks),
         )
         if needed.total <= most:
             break
@@ -258,7 +261,7 @@ def result_bytes(request: Request, layout: Layout) -> int:
     Of levels that are coarser there is no more than of the first.
     """
     finer = 1 if request.levels == 1 else 2
-    return 8 * len(request.per_output) * request.groups * layout.outputs * finer
+    return 8 * len(request.options.names) * request.groups * layout.outputs * finer
 
 
 def _flights(sources: tuple[Source, ...]) -> list[int]:

@@ -116,6 +116,8 @@ class Work:
     """Dask's, which make chunks of the sources; they do not travel."""
     finishing: TileFinishing | None = None
     """How tiles are finished where they are whole, if results leave one by one."""
+    of_all: Accumulator | None = None
+    """What else is folded of all elements, into one output."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -229,6 +231,7 @@ class Work:
             plan.choosers,
             tasks,
             TileFinishing.of(plan) if plan.request.streams else None,
+            plan.of_all,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

@@ -18,7 +18,7 @@ from chunkfold.bad_chunks import Skipped
 from chunkfold.errors import ChunkError, LawsWarning, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels import Device
-from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.nans import since_elements_are
 from chunkfold.planning.plan import Plan
@@ -147,7 +147,7 @@ class Run:
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """Results of all elements, where outputs have some too; empty until they are there."""
+        """Results of all elements, of what was asked of them beside; empty until they are there."""
         return self._summary
 
     @property
@@ -294,19 +294,22 @@ class Run:
         return dict(values)
 
     def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
-        """Finish what is known of all outputs together."""
+        """Finish what was folded of all elements."""
         asked = self.plan.request.of_all
         parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
-        if not asked or not parts:
+        if asked is None:
             return {}
+        bound = asked.bound(fp64=self.plan.terms.fp64)
+        if not parts:
+            nothing = zero_partial(bound.accumulator, 1)
+            parts = [Folded((nothing,), Report(0, {}))]
         while len(parts) > 1:
             parts = [
                 self._combined(parts[n : n + _TOGETHER]) for n in range(0, len(parts), _TOGETHER)
             ]
         layout, (partial,) = self.plan.layout, parts[0].partials
         axes = tuple(range(len(layout.shape)))
-        each = (one for one in self.plan.bound.statistics if one.name in asked)
-        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in each}
+        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in bound.statistics}
 
     def _combined(self, parts: Sequence[Folded]) -> Folded:
         """Combine partials where combines run, and wait for what comes of it."""

@@ -90,7 +90,7 @@ class Streaming:
         finishing, layout = self._work.finishing, self._work.layout
         assert finishing is not None
         numbered = enumerate(folded.partials, first)
-        return [finishing.finished(n, layout.tile_shape(n), one)[0] for n, one in numbered]
+        return [finishing.finished(n, layout.tile_shape(n), one) for n, one in numbered]
 
     def _pass_on(self, tile: FinishedTile) -> None:
         self.nothing += tile.nothing

@@ -30,7 +30,7 @@ class Folded:
     """What a task leaves on its worker."""
 
     partials: tuple[Partial, ...]
-    """One per tile; where tiles are finished none, or one of all of their outputs."""
+    """One per tile; where tiles are finished none, or one of all of their elements."""
     report: Report
     tiles: tuple[FinishedTile, ...] = ()
     """Those that are finished, if they are."""
@@ -114,14 +114,12 @@ def _folded(
     whole = block.parts == (0, work.layout.parts)
     if work.finishing is None or not whole:
         return tuple(tile_partials(stream)), ()
-    tiles, of_all = list[FinishedTile](), list[Partial]()
+    tiles = list[FinishedTile]()
     for tile, partial in enumerate(tile_partials(stream), block.tiles[0]):
         shape = work.layout.tile_shape(tile)
-        done, left = work.finishing.finished(tile, shape, partial, stream.combine)
-        tiles.append(done)
-        of_all += [] if left is None else [left]
-    accumulator = work.finishing.accumulator
-    return (stream.combine(accumulator, of_all),) if of_all else (), tuple(tiles)
+        tiles.append(work.finishing.finished(tile, shape, partial, stream.combine))
+    left = None if stream.of_all is None else stream.of_all.finish()
+    return () if left is None else (left,), tuple(tiles)
 
 
 def _reported(owned: WorkerDevice, worker: str, tuning: Tuning, **counted: Any) -> DeviceReport:
@@ -131,8 +129,9 @@ def _reported(owned: WorkerDevice, worker: str, tuning: Tuning, **counted: Any) 
 
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
     """Combine what blocks or other combines left, tile by tile, with the same op and zero."""
-    tuning = owned.tuning(work.accumulator, work.variant)
-    combiner = Combiner(owned.opened, work.accumulator, tuning)
+    accumulator = work.of_all or work.accumulator  # where there is the first, tiles are not shared
+    tuning = owned.tuning(accumulator, work.variant)
+    combiner = Combiner(owned.opened, accumulator, tuning)
     tiles = zip(*(part.partials for part in parts), strict=True)
     partials = tuple(combiner.combine(tile) for tile in tiles)
     profile = combiner.profile()

@@ -44,6 +44,8 @@ def _fold_fill(stream: Stream, outputs: int, implicit: ImplicitFill) -> Partial:
     """Fold the implicit fill values of some outputs of a tile, without any data."""
     accumulator = stream.work.accumulator
     stream.totals.elements += implicit.count * outputs
+    if stream.of_all is not None and implicit.count:
+        stream.of_all.add_fill(implicit.count * outputs)
     if implicit.of_groups is None:
         return stream.fills.of(accumulator, implicit.count, outputs)
     return fills_of_groups(stream.fills, stream.combine, accumulator, implicit.of_groups, outputs)
@@ -52,11 +54,16 @@ def _fold_fill(stream: Stream, outputs: int, implicit: ImplicitFill) -> Partial:
 def _fold_parts(stream: Stream, share: Share) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
+    of_all = stream.of_all if work.skips else None
+    if of_all is not None:
+        of_all.keep()
     try:
         return _fold_windows(stream, share, share.windows)
     except ChunkError:
         if stream.totals.stuck or not work.skips:
             raise
+    if of_all is not None:
+        of_all.drop()
     stream.totals.elements, stream.totals.nbytes = counted
     by_cell = windows_by_cell(work, share.tile, share.place, share.parts, stream.buffer_bytes)
     return _fold_windows(stream, share, by_cell)

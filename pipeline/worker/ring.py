@@ -25,6 +25,7 @@ from chunkfold.planning.work import Work
 from chunkfold.reading import staging
 from chunkfold.reading.reads import Read, Window, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
+from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -47,6 +48,8 @@ class Ring:
     windows
         Those that `fold` will be asked for, in that order: while one ends the next are read. It may
         be asked for others in between.
+    of_all
+        What is folded beside of all elements, if anything is.
     """
 
     def __init__(
@@ -57,7 +60,9 @@ class Ring:
         buffer_bytes: int,
         turn: int,
         windows: Iterable[Window],
+        of_all: OfAll | None = None,
     ) -> None:
+        self._of_all = of_all
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
@@ -223,6 +228,8 @@ class Ring:
         for one in kept:
             assert read.kept is not None
             event = one.add(inputs, *read.kept, wait_for=uploads)
+        if counts and self._of_all is not None and read.box.elements:
+            event = self._of_all.add(inputs, read.box, self._queue, uploads)
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)

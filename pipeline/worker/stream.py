@@ -6,13 +6,15 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import pyopencl as cl
 
-from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
+from chunkfold.kernels import Accumulator, Combiner, Fold, Partial, Tuning
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import Window, kernels_of, shares_of
 from chunkfold.stores.requests import flight
+from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.ring import Ring
 from chunkfold.worker.totals import Totals
@@ -34,6 +36,8 @@ class Stream:
             lambda accumulator: owned.tuning(accumulator, work.variant, {"flat"}),
         )
         """Folds of the fill value."""
+        self.of_all = None if work.of_all is None else self._of_all(work.of_all)
+        """What is folded of all elements."""
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         """Most that is staged at a time of one input."""
         turn = owned.turn()
@@ -48,7 +52,7 @@ class Stream:
             for window in share.windows
             if not self._per_thread.suit(work.accumulator, window)
         )
-        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows)
+        self._ring = Ring(owned, work, self.totals, self.buffer_bytes, turn, windows, self.of_all)
 
     def fold(self, accumulator: Accumulator, window: Window) -> Partial:
         """Read a window and fold it into an accumulator: the work's, or another form of it.
@@ -79,6 +83,18 @@ class Stream:
         combined = combiner.combine(partials)
         self.totals.launched(combiner.profile())
         return combined
+
+    def _of_all(self, accumulator: Accumulator) -> OfAll:
+        opened = self.owned.opened
+
+        def begin(queue: cl.CommandQueue) -> Fold:
+            tuning = self.owned.tuning(accumulator, self.work.variant, {"flat", "rows"})
+            return Fold(opened, accumulator, tuning, queue=queue)
+
+        def fill(count: int) -> Partial:
+            return self.fills.of(accumulator, count, 1)
+
+        return OfAll(accumulator, begin, fill, self.combine, self.totals)
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""

@@ -10,7 +10,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
 import zarr
 from distributed import Client
 
@@ -71,8 +70,6 @@ class Pyramid:
     """Of each level to the one before, along each axis."""
     beside: bool
     """Whether levels go into the group that has the source."""
-    dtype: np.dtype | None
-    """Of the levels, if not of the results."""
     op: str
 
     @property
@@ -193,17 +190,17 @@ def plan_pyramid(
         replace(axis, together=axis.window ** (levels - 1)) if axis.window else axis
         for axis in request.chosen
     )
+    rounds = name in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
     request = replace(
         request,
         chosen=chosen,
         streams=True,
         levels=levels,
         of_all=of_all,
+        rounded_to=opened.dtype.newbyteorder("=") if rounds else None,
     )
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
-    rounds = name in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
-    dtype = opened.dtype.newbyteorder("=") if rounds else None
-    made = Pyramid(request, image, factors, beside, dtype, name)
+    made = Pyramid(request, image, factors, beside, name)
     _check_out(made, out, overwrite=overwrite)
     return made
 
@@ -250,7 +247,6 @@ def _run(
         out,
         lambda level, _: made.paths[level],
         lambda shape: tuple(min(a, b) for a, b in zip(chunks, shape, strict=True)),
-        made.dtype,
         made.image.names,
     )
     run = stream(made.request, tiles, client=client, on_event=on_event)

@@ -49,8 +49,6 @@ class ZarrTiles:
         What the array of a level and an op is called.
     chunks
         Of arrays of a shape; None: so that few tiles share one.
-    dtype
-        Of the arrays; None: that of the results.
     names
         Of the arrays' axes; None: those of the source's.
     """
@@ -61,11 +59,10 @@ class ZarrTiles:
         out: str | Path,
         called: Callable[[int, str], str] = lambda _, op: op,
         chunks: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
-        dtype: np.dtype | None = None,
         names: Sequence[str | None] | None = None,
     ) -> None:
         self._folder, self._out, self._called = folder, out, called
-        self._chunks, self._dtype, self._names = chunks, dtype, names
+        self._chunks, self._names = chunks, names
         self._arrays: dict[tuple[int, str], zarr.Array[Any]] = {}
         self._open: OrderedDict[_Key, _Open] = OrderedDict()
         self._written: dict[_Key, int] = {}
@@ -90,7 +87,6 @@ class ZarrTiles:
         """
         if level == 0:
             self._note(op, values)
-        values = values if self._dtype is None else cast(values, self._dtype)
         array = self._array(level, op, values)
         with naming(self._out):
             for number, within, at in _shared(array, region):
@@ -168,7 +164,9 @@ class ZarrTiles:
         nothing = zero_partial(self._plan.accumulator, 0)
         done = statistic.finish(nothing, layout.by_window, layout.reduced_by_window)
         shape = result_shape(self._plan, level)
-        values = np.empty((*(0 for _ in shape), *done.shape[1:]), self._dtype or done.dtype)
+        values = np.empty(
+            (*(0 for _ in shape), *done.shape[1:]), self._plan.request.rounded_to or done.dtype
+        )
         self._array(level, op, values)
 
     def _fill(self, key: _Key, array: zarr.Array[Any], within: Region, values: np.ndarray) -> None:
@@ -190,15 +188,6 @@ class ZarrTiles:
     def _put(self, key: _Key, one: _Open) -> None:
         array = self._arrays[key[:2]]
         self._writers.put(key, array, _place(array, key[2]), one.values)
-
-
-def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return values in a dtype: floats become the nearest integers, halves the even ones."""
-    if dtype.kind in "iu" and values.dtype.kind == "f":
-        ends = np.iinfo(dtype)
-        nearest: np.ndarray = np.clip(np.rint(values), ends.min, ends.max)
-        return nearest.astype(dtype)
-    return values.astype(dtype, copy=False)
 
 
 def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:

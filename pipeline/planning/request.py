@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from chunkfold.grid import Axis
 from chunkfold.kernels import Bound, Packing, bind
 from chunkfold.planning.grouping import Grouping
@@ -44,6 +46,8 @@ class Request:
     """Whether results leave as soon as they are there, tile by tile: none is kept."""
     levels: int = 1
     """Of results: each behind the first is of windows of the one before, as large as its own."""
+    rounded_to: np.dtype | None = None
+    """Dtype that results leave in, if it is another than theirs."""
     of_all: Request | None = None
     """What else is reduced of the same elements, in the same read: all of them to one output."""
 

@@ -53,6 +53,8 @@ class TileFinishing:
     reduced: tuple[int, ...]
     """What was reduced, as `Statistic.finish` is told it."""
     grouped: bool = False
+    dtype: np.dtype | None = None
+    """Of results as they leave, if it is not theirs."""
     factors: tuple[tuple[int, ...], ...] = ()
     """For each coarser level how many outputs of the one before are one, along the kept axes."""
 
@@ -66,6 +68,7 @@ class TileFinishing:
             layout.by_window,
             layout.reduced_by_window,
             plan.grouping is not None,
+            request.rounded_to,
             request.factors(layout.kept),
         )
 
@@ -88,7 +91,24 @@ class TileFinishing:
         values = {
             one.name: one.finish(partial, self.shape, self.reduced) for one in self.statistics
         }
+        if self.dtype is not None:
+            values = {name: cast(one, self.dtype) for name, one in values.items()}
         return Level(values, shape)
+
+    def of_levels(self, tile: int, levels: Sequence[np.ndarray]) -> FinishedTile:
+        """Return a tile whose levels kernels have made, of the one statistic that there is."""
+        (name,) = (one.name for one in self.statistics)
+        made = tuple(Level({name: one.reshape(-1)}, one.shape) for one in levels)
+        return FinishedTile(tile, made, {name: False}, 0)
+
+
+def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return values in a dtype: floats become the nearest integers, halves the even ones."""
+    if dtype.kind in "iu" and values.dtype.kind == "f":
+        ends = np.iinfo(dtype)
+        nearest: np.ndarray = np.clip(np.rint(values), ends.min, ends.max)
+        return nearest.astype(dtype)
+    return values.astype(dtype, copy=False)
 
 
 def coarser(

@@ -15,10 +15,12 @@ from chunkfold.grid import Cells, Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.fold import Run
+from chunkfold.kernels.fold.levels import Levels
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Inputs, Layout
+from chunkfold.planning.level_kernels import levels_of
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import TileFinishing
@@ -118,6 +120,8 @@ class Work:
     """How tiles are finished where they are whole, if results leave one by one."""
     of_all: Accumulator | None = None
     """What else is folded of all elements, into one output."""
+    levels: Levels | None = None
+    """What kernels make of tiles that are one leaf, where they can."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
         """Describe a part of a leaf to the kernels."""
@@ -232,6 +236,7 @@ class Work:
             tasks,
             TileFinishing.of(plan) if plan.request.streams else None,
             plan.of_all,
+            levels_of(plan) if plan.request.streams else None,
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

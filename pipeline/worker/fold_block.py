@@ -16,7 +16,7 @@ from chunkfold.reading.reads import whole_window
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
-from chunkfold.worker.fold_tile import tile_partials
+from chunkfold.worker.fold_tile import tiles_of
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
 from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
@@ -113,11 +113,15 @@ def _folded(
     """Return a partial of each tile; or tiles, if they leave one by one and are whole here."""
     whole = block.parts == (0, work.layout.parts)
     if work.finishing is None or not whole:
-        return tuple(tile_partials(stream)), ()
+        found = list(tiles_of(stream))
+        return tuple(one for one in found if isinstance(one, Partial)), ()
     tiles = list[FinishedTile]()
-    for tile, partial in enumerate(tile_partials(stream), block.tiles[0]):
+    for tile, done in enumerate(tiles_of(stream), block.tiles[0]):
         shape = work.layout.tile_shape(tile)
-        tiles.append(work.finishing.finished(tile, shape, partial, stream.combine))
+        if isinstance(done, Partial):
+            tiles.append(work.finishing.finished(tile, shape, done, stream.combine))
+        else:
+            tiles.append(work.finishing.of_levels(tile, done))
     left = None if stream.of_all is None else stream.of_all.finish()
     return () if left is None else (left,), tuple(tiles)
 

@@ -16,13 +16,20 @@ from chunkfold.reading.parts import ImplicitFill, Place
 from chunkfold.reading.reads import Share, Window, windows_by_cell
 from chunkfold.reading.slabs import shifted, slabs
 from chunkfold.worker.fills import fills_of_groups
+from chunkfold.worker.level_fold import LevelArrays
 from chunkfold.worker.stream import Stream
 
 
-def tile_partials(stream: Stream) -> Iterator[Partial]:
-    """Fold what is the stream's block's, tile by tile."""
+def tiles_of(stream: Stream) -> Iterator[Partial | LevelArrays]:
+    """Fold what is the stream's block's, tile by tile: into a partial, or levels that are done."""
     work, done = stream.work, list[tuple[Place, Partial]]()
     for share in stream.shares:
+        found = stream.levels(share)
+        if found is not None:
+            if isinstance(found, Partial):
+                found = _restored(stream, share.windows[0], found)
+            yield found
+            continue
         done.append((work.outputs_place(share.place), _fold_share(stream, share)))
         if share.last:
             shape = work.outputs_shape(work.layout.tile_shape(share.tile))
@@ -84,9 +91,12 @@ def _fold_windows(stream: Stream, share: Share, windows: Sequence[Window]) -> Pa
 
 
 def _fold_window(stream: Stream, window: Window) -> Partial:
-    """Fold some outputs; exact sums that expansions have lost once more, in limbs."""
+    return _restored(stream, window, stream.fold(stream.work.accumulator, window))
+
+
+def _restored(stream: Stream, window: Window, partial: Partial) -> Partial:
+    """Fold exact sums that expansions have lost once more, in limbs."""
     accumulator = stream.work.accumulator
-    partial = stream.fold(accumulator, window)
     work, shape = stream.work, stream.work.outputs_shape(window.shape)
     lost = any_lost(accumulator, partial).reshape(-1, *window.shape)
     missing = np.asarray(lost.any(axis=0))

@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import NamedTuple
 
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
+from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import Selection
 from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
@@ -25,6 +26,7 @@ from chunkfold.planning.work import Work
 from chunkfold.reading import staging
 from chunkfold.reading.reads import Read, Window, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
+from chunkfold.worker.level_fold import LevelArrays, LevelFold
 from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
@@ -63,6 +65,7 @@ class Ring:
         of_all: OfAll | None = None,
     ) -> None:
         self._of_all = of_all
+        self._levels: LevelsFold | None = None
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
@@ -83,6 +86,26 @@ class Ring:
         fold = self._begun(accumulator, tuning, window.outputs)
         keeps = accumulator == self._work.accumulator  # else they were chosen before
         kept = self._kept_for(window.outputs) if keeps else {}
+        partial = self._folded(fold, window, kept)
+        assert isinstance(partial, Partial)
+        return self._chosen(partial, kept)
+
+    def fold_levels(
+        self, levels: Levels, tuning: Tuning, window: Window, shape: Sequence[int]
+    ) -> LevelArrays | Partial:
+        """Read a window of one read, of a shape, and make levels of it, or else fold it."""
+        if self._levels is None:
+            self._levels = LevelsFold(self._owned.opened, levels, self._queue)
+        accumulator = self._work.accumulator
+
+        def begin() -> Fold:
+            return Fold(self._owned.opened, accumulator, tuning, window.outputs, self._queue)
+
+        return self._folded(LevelFold(accumulator, self._levels, begin, shape), window, {})
+
+    def _folded(
+        self, fold: Fold | KeyedFold | LevelFold, window: Window, kept: Mapping[int, Selection]
+    ) -> LevelArrays | Partial:
         unforeseen: Iterator[tuple[Window, Read]] = iter(())
         if not self._comes_next(window):
             self._withdraw()
@@ -94,14 +117,14 @@ class Ring:
                     break
                 self._consume(fold, kept.values(), *self._underway[0])
                 self._underway.popleft()
-            partial = self._chosen(fold.finish(), kept)
+            done = fold.finish()
         except BaseException:
             self._withdraw()
             self._put_off = deque(one for one in self._put_off if one[0] is not window)
             self._given_up = window
             raise
         self._totals.launched(fold.profile())
-        return partial
+        return done
 
     def _begun(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> Fold | KeyedFold:
         opened, groups = self._owned.opened, self._work.groups
@@ -192,7 +215,7 @@ class Ring:
 
     def _consume(
         self,
-        fold: Fold | KeyedFold,
+        fold: Fold | KeyedFold | LevelFold,
         kept: Iterable[Selection],
         window: Window,
         read: Read,

@@ -12,8 +12,16 @@ from chunkfold.kernels import Accumulator, Combiner, Fold, Partial, Tuning
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
-from chunkfold.reading.reads import Window, kernels_of, shares_of
+from chunkfold.reading.reads import (
+    Share,
+    Window,
+    kernels_of,
+    reads_of,
+    shares_of,
+    whole_window,
+)
 from chunkfold.stores.requests import flight
+from chunkfold.worker.level_fold import LevelArrays
 from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.ring import Ring
@@ -70,6 +78,24 @@ class Stream:
         if self._per_thread.suit(accumulator, window):
             return self.combine(accumulator, self._per_thread.fold(accumulator, tuning, window))
         return self._ring.fold(accumulator, tuning, window)
+
+    def levels(self, share: Share) -> LevelArrays | Partial | None:
+        """Make the levels of a share, or fold it, if it is all of a tile and brought by one read.
+
+        Raises as `fold`. None if it is not, or levels are not made so.
+        """
+        work = self.work
+        shared = self.block.parts != (0, work.layout.parts)
+        if work.levels is None or shared or share.implicit or len(share.windows) != 1:
+            return None
+        (window,) = share.windows
+        if window.place != whole_window(work, share.tile, ()).place:
+            return None
+        reads = list(itertools.islice(reads_of(work, window, self.buffer_bytes), 2))
+        if len(reads) != 1:
+            return None
+        tuning = self.tuning(work.accumulator, window)
+        return self._ring.fold_levels(work.levels, tuning, window, reads[0].shape)
 
     def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
         """Return how a window is folded into an accumulator."""

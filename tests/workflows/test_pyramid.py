@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.planning import blocks, planner
+from chunkfold.planning.tiles import cast
 from chunkfold.workflows import zarr_tiles
 from chunkfold.workflows.pyramid import plan_pyramid, pyramid
-from chunkfold.workflows.zarr_tiles import cast
 from tests.pipeline.test_by import hard
 from tests.pipeline.test_coarsen import windowed
 from tests.workflows.test_cli import chunkfold

@@ -23,7 +23,7 @@ from chunkfold.planning.request import Request
 from chunkfold.running.run import Run
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import VERSION, Image, image_of, multiscales
+from chunkfold.workflows.ome import VERSION, Image, compressors_of, image_of, multiscales
 from chunkfold.workflows.ome_channels import channels
 from chunkfold.workflows.outputs import (
     check_output,
@@ -248,6 +248,7 @@ def _run(
         lambda level, _: made.paths[level],
         lambda shape: tuple(min(a, b) for a, b in zip(chunks, shape, strict=True)),
         made.image.names,
+        compressors_of(made.request.sources[0]),
     )
     run = stream(made.request, tiles, client=client, on_event=on_event)
     run.result()

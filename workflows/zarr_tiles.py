@@ -51,6 +51,8 @@ class ZarrTiles:
         Of arrays of a shape; None: so that few tiles share one.
     names
         Of the arrays' axes; None: those of the source's.
+    compressors
+        Of their chunks, as zarr has them.
     """
 
     def __init__(
@@ -60,9 +62,10 @@ class ZarrTiles:
         called: Callable[[int, str], str] = lambda _, op: op,
         chunks: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
         names: Sequence[str | None] | None = None,
+        compressors: Any = "auto",
     ) -> None:
         self._folder, self._out, self._called = folder, out, called
-        self._chunks, self._names = chunks, names
+        self._chunks, self._names, self._compressors = chunks, names, compressors
         self._arrays: dict[tuple[int, str], zarr.Array[Any]] = {}
         self._open: OrderedDict[_Key, _Open] = OrderedDict()
         self._written: dict[_Key, int] = {}
@@ -154,6 +157,7 @@ class ZarrTiles:
                     chunks=tuple(max(1, n) for n in chunks),
                     dtype=values.dtype,
                     dimension_names=names,
+                    compressors=self._compressors,
                 )
         return self._arrays[level, op]
 

@@ -13,6 +13,7 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zarr.codecs import BloscCodec, GzipCodec
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
@@ -228,6 +229,18 @@ def test_viewers_are_told_from_where_to_where(tmp_path: Path, dtype, channels, l
     assert all(re.fullmatch("[0-9A-F]{6}", one["color"]) for one in found)
     none: Any = pyramid(path, tmp_path / "b", 2, statistics=False).attrs["ome"]
     assert "omero" not in none
+
+
+@pytest.mark.parametrize("shards", [None, (16, 16)])
+@pytest.mark.parametrize("compressors", [None, GzipCodec(level=2), BloscCodec(cname="lz4")])
+def test_levels_are_compressed_as_the_image_is(tmp_path: Path, compressors, shards):
+    values = hard("float32", (32, 32))
+    path = image(tmp_path / "a", values, (8, 8), compressors=compressors, shards=shards)
+    made = pyramid(path, tmp_path / "b", 2)
+    check_levels(made, check_ome(made), values, {0: 2, 1: 2}, "mean")
+    for name in ("1", "2"):
+        level: Any = made[name]
+        assert level.compressors == zarr.open_array(str(path)).compressors
 
 
 def test_chunks_that_wait_for_others_are_written_where_there_is_no_room(

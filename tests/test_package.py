@@ -152,7 +152,8 @@ def test_rooms_are_in_the_page_on_how_it_works(layer: str):
 
 
 WRITERS = {
-    "as_zarr.py", "groups.py", "normalize.py", "pyramid.py", "sample.py", "zarr_tiles.py",
+    "as_zarr.py", "chunk_writers.py", "groups.py", "normalize.py", "pyramid.py", "sample.py",
+    "zarr_tiles.py",
 }  # fmt: skip
 """Modules of workflows/ that write Zarr, and so know zarr-python."""
 PEERS = {"demo.py"}

@@ -9,16 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
-
 from chunkfold.errors import PlanError
 from chunkfold.sources.axis_names import axis_names
 from chunkfold.sources.neighbours import group_attributes
 from chunkfold.sources.source import Source
-from chunkfold.sources.zarr_source import ZarrSource
 
 VERSION = "0.5"
-_COMPRESSORS = (BloscCodec, GzipCodec, ZstdCodec)
 _TYPES = {"t": "time", "time": "time", "c": "channel", "channel": "channel",
           "z": "space", "y": "space", "x": "space"}  # fmt: skip
 _ORDER = ("time", "channel", None, "space")
@@ -106,17 +102,6 @@ def multiscales(
         "metadata": dict(told),
     }
     return {"version": VERSION, "multiscales": [one]}
-
-
-def compressors_of(source: Source) -> Any:
-    """Return how chunks of an image are compressed, for those of its levels: as zarr has it.
-
-    Where that is by a codec which zarr has itself; else it is what zarr takes without being told.
-    """
-    if not isinstance(source, ZarrSource) or source.array.metadata.zarr_format == 2:
-        return "auto"
-    found = source.array.compressors
-    return found if all(isinstance(one, _COMPRESSORS) for one in found) else "auto"
 
 
 def _refuse_others(source: Source, axes: Sequence[Mapping[str, str]]) -> None:

@@ -21,9 +21,10 @@ from chunkfold.planning.keywords import Keywords, options_of
 from chunkfold.planning.options import Op
 from chunkfold.planning.request import Request
 from chunkfold.running.run import Run
+from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.opening import open_node, open_source
 from chunkfold.workflows.as_json import jsonable
-from chunkfold.workflows.ome import VERSION, Image, compressors_of, image_of, multiscales
+from chunkfold.workflows.ome import VERSION, Image, image_of, multiscales
 from chunkfold.workflows.ome_channels import channels
 from chunkfold.workflows.outputs import (
     check_output,

@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from chunkfold.kernels import Accumulator, Combiner, Fold, Partial, Tuning
+from chunkfold.kernels.fold.level_trial import makes_right
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
@@ -44,6 +45,9 @@ class Stream:
             lambda accumulator: owned.tuning(accumulator, work.variant, {"flat"}),
         )
         """Folds of the fill value."""
+        able = work.levels is not None and makes_right(owned.opened, work.levels)
+        self._levels = work.levels if able else None
+        """What kernels make of tiles, where they do and can."""
         self.of_all = None if work.of_all is None else self._of_all(work.of_all)
         """What is folded of all elements."""
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
@@ -86,7 +90,7 @@ class Stream:
         """
         work = self.work
         shared = self.block.parts != (0, work.layout.parts)
-        if work.levels is None or shared or share.implicit or len(share.windows) != 1:
+        if self._levels is None or shared or share.implicit or len(share.windows) != 1:
             return None
         (window,) = share.windows
         if window.place != whole_window(work, share.tile, ()).place:
@@ -95,7 +99,7 @@ class Stream:
         if len(reads) != 1:
             return None
         tuning = self.tuning(work.accumulator, window)
-        return self._ring.fold_levels(work.levels, tuning, window, reads[0].shape)
+        return self._ring.fold_levels(self._levels, tuning, window, reads[0].shape)
 
     def tuning(self, accumulator: Accumulator, window: Window) -> Tuning:
         """Return how a window is folded into an accumulator."""

@@ -32,7 +32,8 @@ def made(monkeypatch) -> list[bool]:
 
     def watched(self: LevelsFold, *given: Any) -> Any:
         levels = make(self, *given)
-        found.append(levels is not None)
+        if np.prod(given[1]) >= 32 * 32:  # not what is tried first
+            found.append(levels is not None)
         return levels
 
     monkeypatch.setattr(LevelsFold, "made", watched)

@@ -6,7 +6,10 @@ bytes as levels have, in the image's codec: every second element, every fourth, 
 arrays make each level of the one before, rounded, in one graph; ome-zarr and ngff-zarr, where they
 are installed, are called as their pages have it, by the methods that are means of windows.
 
-    python benchmarks/pyramid.py [--mib 1024] [--rounds 3] [--levels 5] [--device SPEC] [--only 2D]
+    python benchmarks/pyramid.py [--mib 1024] [--rounds 3] [--levels 5] [--only 2D] [--cpu]
+
+With --cpu all run in this process, and rates are by its processor time, over all threads: of use
+where others work on the machine.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ import argparse
 import shutil
 import statistics
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -162,7 +166,8 @@ def bench(
                 array, chunks, out.with_name("floor"), options.levels
             ),
         }
-        times = times_of({**floors, **made}, options.rounds)
+        clock = time.process_time if options.cpu else time.perf_counter
+        times = times_of({**floors, **made}, options.rounds, clock)
         rates = {n: array.nbytes / statistics.median(t) / 1e9 for n, t in times.items()}
         for title, rate in rates.items():
             shares = [rate / rates[one] for one in floors]
@@ -177,16 +182,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--levels", type=int, default=5)
     parser.add_argument("--device", default=None)
+    parser.add_argument("--cpu", action="store_true", help="by processor time, in this process")
     parser.add_argument("--only", default="", help="images whose names have this in them")
     options = parser.parse_args()
     print(f"GB/s of decoded bytes, {options.mib} MiB float32, {options.levels} levels by 2 x 2, "
           f"{CORES} cores; shares of the floor, which writes nothing")  # fmt: skip
     heads = ("GB/s", "of the floor", "of it, written")
     print(f"{'':40}" + "".join(f"{name:>16}" for name in heads))
-    with (
-        cf.LocalOpenCLCluster(options.device, dashboard_address=None) as cluster,
-        connect(cluster.scheduler_address) as client,
-    ):
+    with ExitStack() as opened:
+        client = None
+        if not options.cpu:
+            cluster = cf.LocalOpenCLCluster(options.device, dashboard_address=None)
+            client = opened.enter_context(connect(opened.enter_context(cluster).scheduler_address))
         for kind, layout in LAYOUTS.items():
             for name, planes in ((f"2D, {kind}", 0), (f"3D, {kind}", 16)):
                 if options.only in name:

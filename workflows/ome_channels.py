@@ -36,12 +36,13 @@ def channels(image: Image, request: Request, summary: Mapping[str, Any]) -> dict
         least, most = min(start, int(limits.min)), max(end, int(limits.max))
     kinds = [axis.get("type") for axis in image.axes]
     count = source.shape[kinds.index("channel")] if "channel" in kinds else 1
+    own = "image" if image.name.isdecimal() or not image.name else image.name
     window = {"min": least, "max": most, "start": start, "end": end}
     each = [
         {
             "active": True,
             "color": _WHITE if count == 1 else _COLORS[number % len(_COLORS)],
-            "label": f"channel {number}" if count > 1 else image.name or "image",
+            "label": f"channel {number}" if count > 1 else own,
             "window": window,
         }
         for number in range(count)

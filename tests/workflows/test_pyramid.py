@@ -207,6 +207,17 @@ def test_what_is_left_out_of_levels_is_left_out_of_the_whole(tmp_path: Path):
     check_whole(told, rest[~np.isnan(rest)])
 
 
+def test_the_memory_of_a_histogram_is_planned(tmp_path: Path):
+    path = image(tmp_path / "a", np.ones((64, 64), "f4"), (8, 8))
+    without, one = (
+        cf.plan(
+            plan_pyramid(path, tmp_path / "b", 2, statistics=False, histogram=bins).request
+        ).memory.total
+        for bins in (False, True)
+    )
+    assert one - without > 3 * 8131 * np.dtype("i8").itemsize
+
+
 def test_a_window_of_many_chunks_is_of_one_block(tmp_path: Path):
     values = hard("float32", (128, 128))
     made = pyramid(image(tmp_path / "a", values, (8, 8)), tmp_path / "b", 7, histogram=EDGES)

@@ -29,7 +29,7 @@ def levels_of(plan: Plan) -> Levels | None:
     if not plain or name not in OPS or monoid != CATALOGUE[name]:
         return None
     dtype = source.dtype
-    if not dtype.isnative or (dtype.kind == "f" and not options.exact):
+    if any(plan.accumulator.swapped) or (dtype.kind == "f" and not options.exact):
         return None
     if name == "mean" and dtype.kind != "f" and request.rounded_to != dtype:
         return None

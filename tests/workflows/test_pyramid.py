@@ -226,8 +226,7 @@ def test_a_window_of_many_chunks_is_of_one_block(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "channels", "least", "most"), [("u1", 3, 0, 255), ("i2", 1, -32768, 32767),
-                                             ("u4", 1, 7, 200), ("f4", 1, 7, 200)],
+    ("dtype", "channels", "least", "most"), [("u1", 3, 0, 255), ("f4", 1, 7, 200)],
 )  # fmt: skip
 def test_viewers_are_told_from_where_to_where(tmp_path: Path, dtype, channels, least, most):
     values = np.random.default_rng(5).integers(8, 200, (channels, 20, 30)).astype(dtype)
@@ -242,8 +241,10 @@ def test_viewers_are_told_from_where_to_where(tmp_path: Path, dtype, channels, l
     assert "omero" not in none
 
 
-@pytest.mark.parametrize("shards", [None, (16, 16)])
-@pytest.mark.parametrize("compressors", [None, GzipCodec(level=2), BloscCodec(cname="lz4")])
+@pytest.mark.parametrize(
+    ("compressors", "shards"),
+    [(None, None), (GzipCodec(level=2), (16, 16)), (BloscCodec(cname="lz4"), None)],
+)
 def test_levels_are_compressed_as_the_image_is(tmp_path: Path, compressors, shards):
     values = hard("float32", (32, 32))
     path = image(tmp_path / "a", values, (8, 8), compressors=compressors, shards=shards)

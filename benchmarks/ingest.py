@@ -128,14 +128,16 @@ def floor(array: zarr.Array, chunks: list[Chunk], axis: int | None, *, adds: boo
         thread.join()
 
 
-def times_of(contenders: dict[str, Timed], rounds: int) -> dict[str, list[float]]:
+def times_of(
+    contenders: dict[str, Timed], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Run contenders in turn; the first round warms them up."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for number, (name, run) in itertools.product(range(rounds + 1), contenders.items()):
-        began = time.perf_counter()
+        began = clock()
         run()
         if number:
-            times[name].append(time.perf_counter() - began)
+            times[name].append(clock() - began)
     return times
 
 

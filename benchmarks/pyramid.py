@@ -1,9 +1,15 @@
-"""Pyramids: all levels of an image from one read, beside the floor of reading it, and Dask.
+"""Pyramids: all levels of an image from one read, beside two floors and what others do.
 
 The floor is that of `ingest.py`: plain threads that read and decode every chunk once, let NumPy add
-it up, and write nothing. Dask's arrays make each level of the one before, rounded, in one graph.
+it up, and write nothing. The floor of writing computes as little, but encodes and writes as many
+bytes as levels have, in the image's codec: every second element, every fourth, and so on. Dask's
+arrays make each level of the one before, rounded, in one graph; ome-zarr and ngff-zarr, where they
+are installed, are called as their pages have it, by the methods that are means of windows.
 
-    python benchmarks/pyramid.py [--mib 1024] [--rounds 3] [--levels 5] [--device SPEC]
+    python benchmarks/pyramid.py [--mib 1024] [--rounds 3] [--levels 5] [--only 2D] [--cpu]
+
+With --cpu all run in this process, and rates are by its processor time, over all threads: of use
+where others work on the machine.
 """
 
 from __future__ import annotations
@@ -12,8 +18,10 @@ import argparse
 import shutil
 import statistics
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +30,7 @@ import dask.array as da
 import numpy as np
 import zarr
 from ingest import CORES, chunks_in, floor, times_of
+from numcodecs import zstd
 
 import chunkfold as cf
 from chunkfold.cluster.joining import connect
@@ -67,15 +76,77 @@ def by_dask(path: Path, out: Path, levels: int) -> None:
         dask.compute(*stored)
 
 
+def written_floor(array: zarr.Array, chunks: list, out: Path, levels: int) -> None:
+    """Read and decode every chunk, and write as many bytes as its levels have."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    raw, decoded = not array.compressors, int(np.prod(array.chunks)) * 4
+
+    def share(number: int) -> None:
+        memory = np.empty(decoded, np.uint8)
+        for n, (file, offset, size) in enumerate(chunks[number::CORES]):
+            with open(file, "rb") as opened:  # noqa: PTH123 # a text
+                opened.seek(offset)
+                if raw:
+                    opened.readinto(memory)
+                else:
+                    zstd.decompress(opened.read(size), memory)
+            plane = memory.view("f4").reshape(array.chunks[-2:])
+            for level in range(1, levels + 1):
+                own = np.ascontiguousarray(plane[:: 2**level, :: 2**level])
+                kept = own.tobytes() if raw else zstd.compress(own, 0)
+                (out / f"{number}-{n}-{level}").write_bytes(kept)
+
+    with ThreadPoolExecutor(CORES) as threads:
+        list(threads.map(share, range(CORES)))
+
+
+def by_ome_zarr(path: Path, out: Path, levels: int) -> None:
+    """Write an image and its levels, as its page on writing has it."""
+    shutil.rmtree(out, ignore_errors=True)
+    image = da.from_zarr(str(path))
+    factors = [2**n for n in range(1, levels + 1)]
+    with dask.config.set(scheduler="threads", num_workers=CORES):
+        write_image(
+            image, str(out), factors, axes="zyx"[-image.ndim :], method=scale.Methods.LOCAL_MEAN
+        )
+
+
+def by_ngff_zarr(path: Path, out: Path, levels: int) -> None:
+    """Write an image and its levels, as its page on Python has it."""
+    shutil.rmtree(out, ignore_errors=True)
+    image = da.from_zarr(str(path))
+    factors = [{"y": 2**n, "x": 2**n} for n in range(1, levels + 1)]
+    with dask.config.set(scheduler="threads", num_workers=CORES):
+        named = ngff_zarr.to_ngff_image(image, dims="zyx"[-image.ndim :])
+        made = ngff_zarr.to_multiscales(
+            named, factors, ngff_zarr.Methods.DASK_BIN_SHRINK, cache=False
+        )
+        ngff_zarr.to_ngff_zarr(str(out), made, version="0.5")
+
+
+PEERS = {"dask": by_dask}
+with suppress(ImportError):
+    from ome_zarr import scale
+    from ome_zarr.writer import write_image
+
+    PEERS["ome-zarr"] = by_ome_zarr
+with suppress(ImportError):
+    import ngff_zarr
+
+    PEERS["ngff-zarr"] = by_ngff_zarr
+
+
 def contenders(path: Path, out: Path, levels: int, client: object) -> dict[str, Callable]:
     """Return what makes the levels, by name."""
+    by_others = out.with_name("others.zarr")
     ours = partial(pyramid, path / "0", out, levels, overwrite=True, client=client)
     return {
         "max": partial(ours, op="max", statistics=False),
         "mean, fast": partial(ours, statistics=False, mode="fast"),
         "mean, exact": partial(ours, statistics=False),
         "with statistics": partial(ours, statistics=True),
-        "dask": partial(by_dask, path / "0", out, levels),
+        **{name: partial(by, path / "0", by_others, levels) for name, by in PEERS.items()},
     }
 
 
@@ -89,11 +160,19 @@ def bench(
         files = sorted(file for file in (path / "0" / "c").rglob("*") if file.is_file())
         chunks = [chunk for file in files for chunk in chunks_in(array, file)]
         made = contenders(path, out, options.levels, client)
-        times = times_of({"floor": lambda: floor(array, chunks, None), **made}, options.rounds)
+        floors = {
+            "floor": lambda: floor(array, chunks, None),
+            "floor, written": lambda: written_floor(
+                array, chunks, out.with_name("floor"), options.levels
+            ),
+        }
+        clock = time.process_time if options.cpu else time.perf_counter
+        times = times_of({**floors, **made}, options.rounds, clock)
         rates = {n: array.nbytes / statistics.median(t) / 1e9 for n, t in times.items()}
-        shares = [rates[n] / rates["floor"] for n in made]
-        cells = "".join(f"{n:>16.2f}" for n in (*rates.values(), *shares))
-        print(f"{name:24}{cells}", flush=True)
+        for title, rate in rates.items():
+            shares = [rate / rates[one] for one in floors]
+            cells = "".join(f"{n:>16.2f}" for n in (rate, *shares))
+            print(f"{name:20}{title:20}{cells}", flush=True)
 
 
 def main() -> None:
@@ -103,19 +182,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--levels", type=int, default=5)
     parser.add_argument("--device", default=None)
+    parser.add_argument("--cpu", action="store_true", help="by processor time, in this process")
+    parser.add_argument("--only", default="", help="images whose names have this in them")
     options = parser.parse_args()
-    names = ["max", "mean, fast", "mean, exact", "with statistics", "dask"]
     print(f"GB/s of decoded bytes, {options.mib} MiB float32, {options.levels} levels by 2 x 2, "
           f"{CORES} cores; shares of the floor, which writes nothing")  # fmt: skip
-    heads = ["floor", *names, *(f"{name[:10]}/floor" for name in names)]
-    print(f"{'':24}" + "".join(f"{name:>16}" for name in heads))
-    with (
-        cf.LocalOpenCLCluster(options.device, dashboard_address=None) as cluster,
-        connect(cluster.scheduler_address) as client,
-    ):
+    heads = ("GB/s", "of the floor", "of it, written")
+    print(f"{'':40}" + "".join(f"{name:>16}" for name in heads))
+    with ExitStack() as opened:
+        client = None
+        if not options.cpu:
+            cluster = cf.LocalOpenCLCluster(options.device, dashboard_address=None)
+            client = opened.enter_context(connect(opened.enter_context(cluster).scheduler_address))
         for kind, layout in LAYOUTS.items():
-            bench(f"2D, {kind}", 0, layout, options, client)
-            bench(f"3D, {kind}", 16, layout, options, client)
+            for name, planes in ((f"2D, {kind}", 0), (f"3D, {kind}", 16)):
+                if options.only in name:
+                    bench(name, planes, layout, options, client)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,20 @@ class Box:
         """Elements in all."""
         return self.outputs * self.reduces
 
+    @cached_property
+    def of_one_output(self) -> Box:
+        """The same elements, all reduced; their indices are lost.
+
+        >>> box((2, 3), (0,)).of_one_output.reduced
+        (Dim(size=6, stride=1, index_stride=1, output_stride=0, others=()),)
+        """
+        dims = [
+            (replace(dim, index_stride=dim.stride, output_stride=0),)
+            for dim in (*self.kept, *self.reduced)
+        ]
+        reduced = tuple(dim for (dim,) in merged(dims))
+        return Box((), reduced, self.offset, 0, self.others)
+
     @property
     def kernel(self) -> str:
         """Which of `FOLDS` folds it."""

@@ -211,7 +211,6 @@ LONGER = {
     "kernels/fold/launch.py": 306,
     "kernels/monoid/monoid.py": 337,
     "kernels/monoid/tracing.py": 382,
-    "workflows/pyramid.py": 346,
 }
 """Modules that are longer still, and by how much at most: the list may only shrink."""
 
@@ -229,7 +228,8 @@ def test_modules_are_short_enough_to_read():
 
 
 WRITERS = {
-    "as_zarr.py", "groups.py", "normalize.py", "pyramid.py", "sample.py", "zarr_tiles.py",
+    "as_zarr.py", "chunk_writers.py", "groups.py", "normalize.py", "pyramid.py", "sample.py",
+    "zarr_tiles.py",
 }  # fmt: skip
 """Modules of workflows/ that write Zarr, and so know zarr-python."""
 PEERS = {"demo.py"}

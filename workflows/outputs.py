@@ -149,6 +149,7 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     path = Path(PurePosixPath(str(out)).name) if remote else Path(out)
     with naming(out):
         folder = Path(tempfile.mkdtemp(prefix="chunkfold-")) if remote else _staging(path)
+        done = False
         try:
             made = folder / path.name
             yield made
@@ -156,7 +157,10 @@ def staged(out: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
                 upload(made, str(out), overwrite=overwrite)
             else:
                 _put(made, path, overwrite=overwrite)
+            done = True
         finally:
+            if done:  # nobody writes to it any more
+                shutil.rmtree(folder, ignore_errors=True)
             _remove(folder)
 
 

@@ -10,25 +10,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
 import zarr
 from distributed import Client
 
 from chunkfold.api import stream
 from chunkfold.errors import OutputError, PlanError
 from chunkfold.events import OnEvent
-from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords, options_of
 from chunkfold.planning.options import Op
 from chunkfold.planning.request import Request
-from chunkfold.results.results import OWN_AXES
 from chunkfold.running.run import Run
-from chunkfold.sources.axis_names import axis_numbers
+from chunkfold.sources.neighbours import compressors_of
 from chunkfold.sources.opening import open_node, open_source
-from chunkfold.sources.source import Source
 from chunkfold.workflows.as_json import jsonable
 from chunkfold.workflows.ome import VERSION, Image, image_of, multiscales
+from chunkfold.workflows.ome_channels import channels
 from chunkfold.workflows.outputs import (
     check_output,
     check_writable,
@@ -36,6 +33,14 @@ from chunkfold.workflows.outputs import (
     refuse_sources,
     shown,
     staged,
+)
+from chunkfold.workflows.pyramid_checks import (
+    Factor,
+    Histogram,
+    histograms_of,
+    refuse_levels,
+    refuse_op,
+    windows_of,
 )
 from chunkfold.workflows.zarr_tiles import ZarrTiles
 
@@ -54,7 +59,6 @@ _NOT_HERE = (
     "dtype",
 )
 _ROUNDED = ("mean", "nanmean", "weighted_mean")
-Factor = int | Mapping[int | str, int]
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,6 @@ class Pyramid:
     """Of each level to the one before, along each axis."""
     beside: bool
     """Whether levels go into the group that has the source."""
-    dtype: np.dtype | None
-    """Of the levels, if not of the results."""
     op: str
 
     @property
@@ -93,6 +95,7 @@ def pyramid(
     factor: Factor = 2,
     *,
     statistics: bool = True,
+    histogram: Histogram = False,
     overwrite: bool = False,
     client: Client | None = None,
     on_event: OnEvent | None = None,
@@ -121,7 +124,10 @@ def pyramid(
         that it names.
     statistics
         Whether minimum, maximum, mean and standard deviation of the whole image are found by the
-        way: `chunkfold` among the group's attributes has them.
+        way: `chunkfold` among the group's attributes has them. Viewers are then told to show the
+        image from the minimum to the maximum, unless the group says already how channels are shown.
+    histogram
+        Whether its elements are counted by bins, too: by these edges, if they are given.
     overwrite
         Whether what is there goes, once the new levels are made.
     client, on_event
@@ -139,7 +145,7 @@ def pyramid(
         If anything is wrong with these, or the reduction fails; nothing is then written.
     """
     made = plan_pyramid(source, out, levels, op, factor, statistics=statistics,
-                        overwrite=overwrite, **options)  # fmt: skip
+                        histogram=histogram, overwrite=overwrite, **options)  # fmt: skip
     return write_pyramid(made, out, overwrite=overwrite, client=client, on_event=on_event)
 
 
@@ -151,6 +157,7 @@ def plan_pyramid(
     factor: Factor = 2,
     *,
     statistics: bool = True,
+    histogram: Histogram = False,
     overwrite: bool = False,
     **options: Unpack[Keywords],
 ) -> Pyramid:
@@ -172,31 +179,29 @@ def plan_pyramid(
             "'min', which keep labels as they are, or reduce with by="
         )
     opened = open_source(source)
-    image, windows = image_of(opened), _windows(opened, factor)
-    extra = [one for one in SUMMARY if one != op] if statistics else []
-    asked_for = options_of([op, *extra], {**options, "coarsen": windows, "boundary": "pad"})
-    request = asked(opened, asked_for)
-    names = request.options.names
-    _refuse_op(request, names[0])
-    of_all = () if not statistics else names if op in SUMMARY else names[1:]
+    image, windows = image_of(opened), windows_of(opened, factor)
+    request = asked(opened, options_of([op], {**options, "coarsen": windows, "boundary": "pad"}))
+    (name,) = request.options.names
+    refuse_op(request, name)
+    whole = [*(SUMMARY if statistics else ()), *histograms_of(histogram)]
+    of_all = asked(opened, options_of(whole, options)) if whole else None
     factors = tuple(axis.window or 1 for axis in request.chosen)
-    _refuse_levels(request, factors, levels)
+    refuse_levels(request, factors, levels)
     chosen = tuple(
         replace(axis, together=axis.window ** (levels - 1)) if axis.window else axis
         for axis in request.chosen
     )
+    rounds = name in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
     request = replace(
         request,
         chosen=chosen,
         streams=True,
         levels=levels,
         of_all=of_all,
-        of_all_alone=tuple(names[1:]),
+        rounded_to=opened.dtype.newbyteorder("=") if rounds else None,
     )
     beside = opened.local_path is not None and _same(Path(opened.local_path).parent, out)
-    rounds = names[0] in _ROUNDED and opened.dtype.kind in "iu" and not any(request.packings)
-    dtype = opened.dtype.newbyteorder("=") if rounds else None
-    made = Pyramid(request, image, factors, beside, dtype, names[0])
+    made = Pyramid(request, image, factors, beside, name)
     _check_out(made, out, overwrite=overwrite)
     return made
 
@@ -243,8 +248,8 @@ def _run(
         out,
         lambda level, _: made.paths[level],
         lambda shape: tuple(min(a, b) for a, b in zip(chunks, shape, strict=True)),
-        made.dtype,
         made.image.names,
+        compressors_of(made.request.sources[0]),
     )
     run = stream(made.request, tiles, client=client, on_event=on_event)
     run.result()
@@ -268,53 +273,10 @@ def _tell(group: zarr.Group, made: Pyramid, run: Run) -> None:
     statistics = {name: jsonable(value) for name, value in run.summary.items()}
     source = made.request.sources[0].name
     before = group.attrs.get("ome")  # which may tell of channels and labels, too
-    ome = {**before, **ome} if made.beside and isinstance(before, Mapping) else ome
+    kept = before if made.beside and isinstance(before, Mapping) else {}
+    shown_as = channels(made.image, made.request, run.summary)
+    ome = {**shown_as, **kept, **ome}
     group.attrs.update({"ome": ome, "chunkfold": {"source": source, "statistics": statistics}})
-
-
-def _windows(source: Source, factor: Factor) -> dict[int | str, int]:
-    """Return by how much axes are to be coarser."""
-    if isinstance(factor, Mapping):
-        axis_numbers(source, list(factor))  # which says what is wrong with them
-        windows = dict(factor)
-    elif isinstance(factor, int) and not isinstance(factor, bool):
-        ndim, names = len(source.shape), source.dims or ()
-        named = [names.index(name) for name in ("y", "x") if list(names).count(name) == 1]
-        windows = dict.fromkeys(named if len(named) == 2 else range(max(0, ndim - 2), ndim), factor)
-    else:
-        raise PlanError(
-            f"factor is {factor!r}; give 2, or one for each axis, as {{'y': 2, 'x': 2}}"
-        )
-    if all(by == 1 for by in windows.values()):
-        raise PlanError(f"factor is {factor!r}, which makes nothing coarser: give 2 or more")
-    return windows
-
-
-def _refuse_op(request: Request, name: str) -> None:
-    monoid = request.options.monoids[0]
-    if name in OWN_AXES:
-        raise PlanError(f"{name} has axes of its own: levels of an image have none")
-    if request.reads_again:
-        raise PlanError(f"{name} may read the image several times; a pyramid reads it once")
-    if request.bound().accumulator.uses_index:
-        raise PlanError(f"{name} tells positions, or may depend on them: a level has none")
-    if len(request.sources) > 1 or (monoid.inputs > 1 and is_known(monoid) and not monoid.weights):
-        raise PlanError(f"{name} takes {monoid.inputs} arrays; a pyramid is of one image")
-
-
-def _refuse_levels(request: Request, factors: Sequence[int], levels: int) -> None:
-    """Refuse levels behind that which has one element along all axes."""
-    shrinking = [
-        (axis.outputs, by) for axis, by in zip(request.chosen, factors, strict=True) if by > 1
-    ]
-    useful = 1
-    while any(outputs > by ** (useful - 1) for outputs, by in shrinking):
-        useful += 1
-    if levels > useful:
-        raise PlanError(
-            f"levels is {levels}; of {request.name}, shape {request.sources[0].shape}, level "
-            f"{useful} has one element along the axes that get coarser: give {useful} at most"
-        )
 
 
 def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:

@@ -18,6 +18,7 @@ from chunkfold.kernels.accumulator.partial import zero_partial
 from chunkfold.planning.plan import Plan
 from chunkfold.results.results import Results
 from chunkfold.running.streaming import Region
+from chunkfold.workflows.chunk_writers import ChunkWriters
 from chunkfold.workflows.outputs import naming
 
 LEAST_CHUNK = 1 << 20
@@ -49,10 +50,10 @@ class ZarrTiles:
         What the array of a level and an op is called.
     chunks
         Of arrays of a shape; None: so that few tiles share one.
-    dtype
-        Of the arrays; None: that of the results.
     names
         Of the arrays' axes; None: those of the source's.
+    compressors
+        Of their chunks, as zarr has them.
     """
 
     def __init__(
@@ -61,17 +62,18 @@ class ZarrTiles:
         out: str | Path,
         called: Callable[[int, str], str] = lambda _, op: op,
         chunks: Callable[[tuple[int, ...]], tuple[int, ...]] | None = None,
-        dtype: np.dtype | None = None,
         names: Sequence[str | None] | None = None,
+        compressors: Any = "auto",
     ) -> None:
         self._folder, self._out, self._called = folder, out, called
-        self._chunks, self._dtype, self._names = chunks, dtype, names
+        self._chunks, self._names, self._compressors = chunks, names, compressors
         self._arrays: dict[tuple[int, str], zarr.Array[Any]] = {}
         self._open: OrderedDict[_Key, _Open] = OrderedDict()
         self._open_bytes = 0
         self._written: dict[_Key, int] = {}
         """Results that are still to come of chunks that were written before they were whole."""
         self._farthest: dict[str, Any] = {}
+        self._writers = ChunkWriters(MOST_OPEN)
 
     def begin(self, plan: Plan) -> None:
         """Make the group, and see what arrays will be like."""
@@ -90,7 +92,6 @@ class ZarrTiles:
         """
         if level == 0:
             self._note(op, values)
-        values = values if self._dtype is None else cast(values, self._dtype)
         array = self._array(level, op, values)
         with naming(self._out):
             for number, within, at in _shared(array, region):
@@ -110,6 +111,7 @@ class ZarrTiles:
             while self._open:
                 key = next(iter(self._open))
                 self._put(key, self._closed(key))
+            self._writers.settle()
             for level, op in itertools.product(range(self._plan.request.levels), self._ops):
                 if (level, op) not in self._arrays:
                     self._empty(level, op)
@@ -121,9 +123,13 @@ class ZarrTiles:
             for op in self._ops
         }
 
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._writers.stop()
+
     @property
     def _ops(self) -> Sequence[str]:
-        return self._plan.request.per_output
+        return self._plan.request.options.names
 
     def _note(self, op: str, values: np.ndarray) -> None:
         """Keep the finite number that is farthest from 0."""
@@ -151,6 +157,7 @@ class ZarrTiles:
                     chunks=tuple(max(1, n) for n in chunks),
                     dtype=values.dtype,
                     dimension_names=names,
+                    compressors=self._compressors,
                 )
         return self._arrays[level, op]
 
@@ -161,7 +168,9 @@ class ZarrTiles:
         nothing = zero_partial(self._plan.accumulator, 0)
         done = statistic.finish(nothing, layout.by_window, layout.reduced_by_window)
         shape = result_shape(self._plan, level)
-        values = np.empty((*(0 for _ in shape), *done.shape[1:]), self._dtype or done.dtype)
+        values = np.empty(
+            (*(0 for _ in shape), *done.shape[1:]), self._plan.request.rounded_to or done.dtype
+        )
         self._array(level, op, values)
 
     def _fill(self, key: _Key, array: zarr.Array[Any], within: Region, values: np.ndarray) -> None:
@@ -170,6 +179,7 @@ class ZarrTiles:
             place = _place(array, key[2])
             shape = extents_of(place)
             if key in self._written:
+                self._writers.settle(key)
                 one = _Open(np.array(array[place]), self._written.pop(key))
             else:
                 one = _Open(np.empty(shape, array.dtype), math.prod(shape))
@@ -187,16 +197,7 @@ class ZarrTiles:
 
     def _put(self, key: _Key, one: _Open) -> None:
         array = self._arrays[key[:2]]
-        array[_place(array, key[2])] = one.values
-
-
-def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return values in a dtype: floats become the nearest integers, halves the even ones."""
-    if dtype.kind in "iu" and values.dtype.kind == "f":
-        ends = np.iinfo(dtype)
-        nearest: np.ndarray = np.clip(np.rint(values), ends.min, ends.max)
-        return nearest.astype(dtype)
-    return values.astype(dtype, copy=False)
+        self._writers.put(key, array, _place(array, key[2]), one.values)
 
 
 def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:

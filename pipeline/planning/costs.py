@@ -41,7 +41,7 @@ def result_bytes(request: Request, layout: Layout) -> int:
     Of levels that are coarser there is no more than of the first.
     """
     finer = 1 if request.levels == 1 else 2
-    return 8 * len(request.per_output) * request.groups * layout.outputs * finer
+    return 8 * len(request.options.names) * request.groups * layout.outputs * finer
 
 
 def flights(sources: tuple[Source, ...]) -> list[int]:

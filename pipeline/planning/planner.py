@@ -191,6 +191,7 @@ def _planned(
 ) -> Plan:
     """Plan a reduction whose leaves are given, with as much at once as `most` bytes allow."""
     sources, grouping, groups = request.sources, request.grouping, request.groups
+    of_all = request.of_all
     keys = grouping.keys if grouping else None
     accumulator = accumulator_of(request, terms)
     leaf_bytes = _leaf_bytes(sources, layout)
@@ -214,7 +215,7 @@ def _planned(
             partial_bytes,
             with_data=with_data,
             results=leaving / max(1.0, float(costs.sum())),
-            whole=request.keeping,
+            whole=request.keeping or request.levels > 1 or request.of_all is not None,
             passed=passed,
         )
         if layout.elements
@@ -239,6 +240,8 @@ def _planned(
             request.held,
             leaving,
             kept_bytes(request, layout, terms),
+            None if of_all is None else of_all.bound(fp64=terms.fp64).accumulator,
+            len(blocks),
         )
         beside = bytes_beside(request, layout, terms, leaf_bytes, at_once, reading, tree, len(runs))
         needed = replace(needed, accumulators=needed.accumulators + beside)

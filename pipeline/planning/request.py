@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from chunkfold.grid import Axis
 from chunkfold.kernels import Bound, Packing, bind
 from chunkfold.planning.grouping import Grouping
@@ -45,10 +47,10 @@ class Request:
     """Whether results leave as soon as they are there, tile by tile: none is kept."""
     levels: int = 1
     """Of results: each behind the first is of windows of the one before, as large as its own."""
-    of_all: tuple[str, ...] = ()
-    """Ops of which there is a result of all elements."""
-    of_all_alone: tuple[str, ...] = ()
-    """Those of them of which outputs have none."""
+    rounded_to: np.dtype | None = None
+    """Dtype that results leave in, if it is another than theirs."""
+    of_all: Request | None = None
+    """What else is reduced of the same elements, in the same read: all of them to one output."""
     question: str = ""
     """What it goes by, if several were asked together."""
     questions: tuple[str, ...] = ()
@@ -77,11 +79,6 @@ class Request:
     def reads_again(self) -> bool:
         """Whether the data may be read more than once."""
         return any(one.monoid.reads > 1 for one in self.bound().statistics)
-
-    @property
-    def per_output(self) -> tuple[str, ...]:
-        """Ops of which each output has a result."""
-        return tuple(name for name in self.options.names if name not in self.of_all_alone)
 
     def factors(self, axes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Return by how much each level behind the first is coarser along some axes."""

@@ -59,7 +59,7 @@ def posts(
         raise DeviceError(
             f"workers_per_device is {per_device!r}; give a whole number of at least 1"
         )
-    shares = [_shares(device, _cores() // len(devices), per_device) for device in devices]
+    shares = [_shares(device, host_cores() // len(devices), per_device) for device in devices]
     workers = sum(map(len, shares))
     return [
         Post(
@@ -86,7 +86,7 @@ def _shares(device: Device, cores: int, count: int | None) -> list[Device]:
 def readers_each(workers: int) -> int:
     """Return the reading threads of each of so many workers of this host."""
     least, most = READERS
-    return max(least, min(most, _cores() // max(1, workers)))
+    return max(least, min(most, host_cores() // max(1, workers)))
 
 
 def memory_each(workers: int) -> int:
@@ -94,5 +94,6 @@ def memory_each(workers: int) -> int:
     return MEMORY_LIMIT // max(1, workers)
 
 
-def _cores() -> int:
+def host_cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0))

@@ -134,7 +134,7 @@ def _results(plan: Plan) -> Iterator[str]:
     outputs = plan.groups * plan.layout.outputs
     if plan.request.streams:
         levels = f", and {plan.request.levels - 1} coarser level(s)" * (plan.request.levels > 1)
-        named = ", ".join(plan.request.per_output)
+        named = ", ".join(plan.request.options.names)
         yield f"results   {outputs:,} of {named}{levels}: they leave tile by tile, none is kept"
     elif outputs > 1:
         whole = size_text(outputs * plan.accumulator.nbytes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from chunkfold.planning.plan import Plan
 
 Combine = Callable[[Accumulator, Sequence[Partial]], Partial]
-_AT_ONCE = 8
-"""Outputs along an axis that are combined to one at a time, where all become one."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +53,10 @@ class TileFinishing:
     reduced: tuple[int, ...]
     """What was reduced, as `Statistic.finish` is told it."""
     grouped: bool = False
+    dtype: np.dtype | None = None
+    """Of results as they leave, if it is not theirs."""
     factors: tuple[tuple[int, ...], ...] = ()
     """For each coarser level how many outputs of the one before are one, along the kept axes."""
-    summarises: bool = False
-    """Whether what is known of all outputs together is left, as a partial."""
 
     @classmethod
     def of(cls, plan: Plan) -> TileFinishing:
@@ -67,21 +64,18 @@ class TileFinishing:
         layout, request = plan.layout, plan.request
         return cls(
             plan.accumulator,
-            tuple(one for one in plan.bound.statistics if one.name in request.per_output),
+            plan.bound.statistics,
             layout.by_window,
             layout.reduced_by_window,
             plan.grouping is not None,
+            request.rounded_to,
             request.factors(layout.kept),
-            bool(request.of_all),
         )
 
     def finished(
         self, tile: int, shape: tuple[int, ...], partial: Partial, combine: Combine | None = None
-    ) -> tuple[FinishedTile, Partial | None]:
-        """Finish a tile, and what else is made of it; `combine` combines, where there are levels.
-
-        Returns the tile, and the partial of all of its outputs, if that is wanted.
-        """
+    ) -> FinishedTile:
+        """Finish a tile; `combine` combines its outputs, where there are coarser levels."""
         levels, nan = [self._level(partial, shape)], dict[str, bool | None]()
         for one in self.statistics:
             done = levels[0].values[one.name]
@@ -91,17 +85,30 @@ class TileFinishing:
             assert combine is not None
             partial, shape = coarser(self.accumulator, combine, partial, shape, factors)
             levels.append(self._level(partial, shape))
-        found = FinishedTile(tile, tuple(levels), nan, nothing)
-        if not self.summarises:
-            return found, None
-        assert combine is not None
-        return found, of_all(self.accumulator, combine, partial, shape)
+        return FinishedTile(tile, tuple(levels), nan, nothing)
 
     def _level(self, partial: Partial, shape: tuple[int, ...]) -> Level:
         values = {
             one.name: one.finish(partial, self.shape, self.reduced) for one in self.statistics
         }
+        if self.dtype is not None:
+            values = {name: cast(one, self.dtype) for name, one in values.items()}
         return Level(values, shape)
+
+    def of_levels(self, tile: int, levels: Sequence[np.ndarray]) -> FinishedTile:
+        """Return a tile whose levels kernels have made, of the one statistic that there is."""
+        (name,) = (one.name for one in self.statistics)
+        made = tuple(Level({name: one.reshape(-1)}, one.shape) for one in levels)
+        return FinishedTile(tile, made, {name: False}, 0)
+
+
+def cast(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return values in a dtype: floats become the nearest integers, halves the even ones."""
+    if dtype.kind in "iu" and values.dtype.kind == "f":
+        ends = np.iinfo(dtype)
+        nearest: np.ndarray = np.clip(np.rint(values), ends.min, ends.max)
+        return nearest.astype(dtype)
+    return values.astype(dtype, copy=False)
 
 
 def coarser(
@@ -145,13 +152,3 @@ def _strided(factors: Sequence[int]) -> Iterator[tuple[slice, ...]]:
 
 def _flat(grid: np.ndarray, axes: int) -> np.ndarray:
     return grid.reshape(-1, *grid.shape[axes:])
-
-
-def of_all(
-    accumulator: Accumulator, combine: Combine, partial: Partial, shape: Sequence[int]
-) -> Partial:
-    """Combine all outputs to one."""
-    while math.prod(shape) > 1:
-        factors = [min(n, _AT_ONCE) for n in shape]
-        partial, shape = coarser(accumulator, combine, partial, shape, factors)
-    return partial

@@ -16,6 +16,7 @@ from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.fold import Run
+from chunkfold.kernels.fold.levels import Levels
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import LARGE_BYTES
 from chunkfold.planning.group_keys import Keys, PackedKeys
@@ -23,6 +24,7 @@ from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
 from chunkfold.planning.leaf_ranges import MOST_LEAVES, has_ranges
+from chunkfold.planning.level_kernels import levels_of
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import TileFinishing
@@ -141,6 +143,10 @@ class Work:
     """Dask's, which make chunks of the sources; they do not travel."""
     finishing: TileFinishing | None = None
     """How tiles are finished where they are whole, if results leave one by one."""
+    of_all: Accumulator | None = None
+    """What else is folded of all elements, into one output."""
+    levels: Levels | None = None
+    """What kernels make of tiles that are one leaf, where they can."""
     beside: tuple[Work, ...] = ()
     """Of other questions that are answered by what is read: they have the same leaves."""
     ranges: bool = False
@@ -282,6 +288,8 @@ class Work:
             plan.choosers,
             tasks,
             TileFinishing.of(plan) if plan.request.streams else None,
+            plan.of_all,
+            levels_of(plan) if plan.request.streams else None,
             tuple(
                 cls._of(f"{run}-{number}", one, sources, None)
                 for number, one in enumerate(plan.beside, 1)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from chunkfold.errors import ChunkError, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
-from chunkfold.kernels.accumulator.partial import Partial
+from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.planning.further import Pending, further_plan
 from chunkfold.planning.leaf_ranges import LeafRanges
 from chunkfold.planning.plan import Plan
@@ -153,15 +153,16 @@ class Execution:
         return Answer(self.plan, dict(values), streaming.nan)
 
     def _summarised(self, roots: Sequence[Folded]) -> Mapping[str, Any]:
-        """Finish what is known of all outputs together."""
+        """Finish what was folded of all elements."""
         asked = self.plan.request.of_all
-        parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
-        if not asked or not parts:
+        if asked is None:
             return {}
+        bound = asked.bound(fp64=self.plan.terms.fp64)
+        parts = [Folded(root.partials, Report(0, {})) for root in roots if root.partials]
+        parts = parts or [Folded((zero_partial(bound.accumulator, 1),), Report(0, {}))]
         layout, (partial,) = self.plan.layout, self._combined(parts).partials
         axes = tuple(range(len(layout.shape)))
-        each = (one for one in self.plan.bound.statistics if one.name in asked)
-        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in each}
+        return {one.name: one.finish(partial, layout.shape, axes)[0] for one in bound.statistics}
 
     def _combined(self, parts: Sequence[Folded]) -> Folded:
         return combined(self._backend, parts, self._summing)

@@ -115,7 +115,7 @@ class Run:
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """Results of all elements, where outputs have some too; empty until they are there."""
+        """Results of all elements, of what was asked of them beside; empty until they are there."""
         return self._execution.summary
 
     @property

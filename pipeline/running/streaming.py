@@ -32,6 +32,9 @@ class Sink(Protocol):
     def end(self) -> Mapping[str, Any]:
         """Write the last of it; return what stands for the results of the first level, by op."""
 
+    def stop(self) -> None:
+        """Write nothing more, and wait for what is being written; at the end of every run."""
+
 
 class Streaming:
     """Passes the results of roots on to a sink, in a thread of its own."""
@@ -75,6 +78,7 @@ class Streaming:
     def stop(self) -> None:
         """Write nothing more."""
         self._writer.shutdown(cancel_futures=True)
+        self._sink.stop()
 
     def _write(self, first: int, folded: Folded) -> None:
         self._began.result()
@@ -86,7 +90,7 @@ class Streaming:
         finishing, layout = self._work.finishing, self._work.layout
         assert finishing is not None
         numbered = enumerate(folded.partials, first)
-        return [finishing.finished(n, layout.tile_shape(n), one)[0] for n, one in numbered]
+        return [finishing.finished(n, layout.tile_shape(n), one) for n, one in numbered]
 
     def _pass_on(self, tile: FinishedTile) -> None:
         self.nothing += tile.nothing

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import zarr
+from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from chunkfold.kernels import Packing
 from chunkfold.sources.cf_packing import packing_of
@@ -21,6 +22,8 @@ from chunkfold.sources.opening import open_beside, open_node
 from chunkfold.sources.source import Source
 from chunkfold.sources.zarr_arrays import AnyArray
 from chunkfold.sources.zarr_source import ZarrSource
+
+_COMPRESSORS = (BloscCodec, GzipCodec, ZstdCodec)
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,17 @@ def neighbour(source: Source, name: str) -> Neighbour | None:
     """Open an array beside a source; None if there is none; raises as `open_beside`."""
     found = open_beside(source, name)
     return None if found is None else Neighbour(name, found)
+
+
+def compressors_of(source: Source) -> Any:
+    """Return how chunks of a source are compressed, for others like it: as zarr is told it.
+
+    Where that is by a codec which zarr has itself; else it is what zarr takes without being told.
+    """
+    if not isinstance(source, ZarrSource) or source.array.metadata.zarr_format == 2:
+        return "auto"
+    found = source.array.compressors
+    return found if all(isinstance(one, _COMPRESSORS) for one in found) else "auto"
 
 
 def group_attributes(source: Source) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source
 from chunkfold.stores.requests import Requests, flight
 from chunkfold.worker.computing import Told, sources_in
-from chunkfold.worker.fold_tile import tile_partials
+from chunkfold.worker.fold_tile import tiles_of
 from chunkfold.worker.law_trials import try_on_data
 from chunkfold.worker.metrics import count_block
 from chunkfold.worker.report import BlockTimes, DeviceReport, Report, merge
@@ -47,7 +47,7 @@ class Folded:
     """What a task leaves on its worker."""
 
     partials: tuple[Partial, ...]
-    """One per tile; where tiles are finished none, or one of all of their outputs."""
+    """One per tile; where tiles are finished none, or one of all of their elements."""
     report: Report
     tiles: tuple[FinishedTile, ...] = ()
     """Those that are finished, if they are."""
@@ -184,15 +184,17 @@ def _folded(
     """Return a partial of each tile; or tiles, if they leave one by one and are whole here."""
     whole = block.parts == (0, work.layout.parts)
     if work.finishing is None or not whole:
-        return tuple(tile_partials(stream)), ()
-    tiles, of_all = list[FinishedTile](), list[Partial]()
-    for tile, found in enumerate(tile_partials(stream), block.tiles[0]):
+        found = list(tiles_of(stream))
+        return tuple(one for one in found if isinstance(one, Partial)), ()
+    tiles = list[FinishedTile]()
+    for tile, done in enumerate(tiles_of(stream), block.tiles[0]):
         shape = work.layout.tile_shape(tile)
-        done, left = work.finishing.finished(tile, shape, found, stream.combine)
-        tiles.append(done)
-        of_all += [] if left is None else [left]
-    accumulator = work.finishing.accumulator
-    return (stream.combine(accumulator, of_all),) if of_all else (), tuple(tiles)
+        if isinstance(done, Partial):
+            tiles.append(work.finishing.finished(tile, shape, done, stream.combine))
+        else:
+            tiles.append(work.finishing.of_levels(tile, done))
+    left = None if stream.of_all is None else stream.of_all.finish()
+    return () if left is None else (left,), tuple(tiles)
 
 
 def _folded_again(stream: Stream, work: Work, tile: int, parts: Sequence[int]) -> Partial:
@@ -204,7 +206,7 @@ def _folded_again(stream: Stream, work: Work, tile: int, parts: Sequence[int]) -
             stream.owned, work, stream.block.of_leaf(leaf, (tile, part)), stream.totals.watch
         )
         try:
-            found += tile_partials(alone)
+            found += (one for one in tiles_of(alone) if isinstance(one, Partial))
         finally:
             alone.close()
     return stream.combine(work.accumulator, found)
@@ -217,8 +219,9 @@ def _reported(owned: WorkerDevice, worker: str, tuning: Tuning, **counted: Any) 
 
 def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded]) -> Folded:
     """Combine what blocks or other combines left, tile by tile, with the same op and zero."""
-    tuning = owned.tuning(work.accumulator, work.variant)
-    combiner = Combiner(owned.opened, work.accumulator, tuning)
+    accumulator = work.of_all or work.accumulator  # where there is the first, tiles are not shared
+    tuning = owned.tuning(accumulator, work.variant)
+    combiner = Combiner(owned.opened, accumulator, tuning)
     tiles = zip(*(part.partials for part in parts), strict=True)
     groups, together = None, combiner.combine
     if any(part.groups is not None for part in parts):

@@ -16,13 +16,20 @@ from chunkfold.reading.parts import ImplicitFill, Place
 from chunkfold.reading.reads import OutputBox, Share, output_boxes_by_cell
 from chunkfold.reading.slabs import shifted, slabs
 from chunkfold.worker.fills import fills_of_groups
+from chunkfold.worker.level_fold import LevelArrays
 from chunkfold.worker.stream import Stream
 
 
-def tile_partials(stream: Stream) -> Iterator[Partial]:
-    """Fold what is the stream's block's, tile by tile."""
+def tiles_of(stream: Stream) -> Iterator[Partial | LevelArrays]:
+    """Fold what is the stream's block's, tile by tile: into a partial, or levels that are done."""
     work, done = stream.work, list[tuple[Place, Partial]]()
     for share in stream.shares:
+        found = stream.levels(share)
+        if found is not None:
+            if isinstance(found, Partial):
+                found = _restored(stream, share.output_boxes[0], found)
+            yield found
+            continue
         done.append((work.outputs_place(share.place), _fold_share(stream, share)))
         if share.last:
             shape = work.outputs_shape(work.layout.tile_shape(share.tile))
@@ -44,6 +51,8 @@ def _fold_fill(stream: Stream, outputs: int, implicit: ImplicitFill) -> Partial:
     """Fold the implicit fill values of some outputs of a tile, without any data."""
     accumulator = stream.work.accumulator
     stream.totals.elements += implicit.count * outputs
+    if stream.of_all is not None and implicit.count:
+        stream.of_all.add_fill(implicit.count * outputs)
     if implicit.of_groups is None:
         return stream.fills.of(accumulator, implicit.count, outputs)
     return fills_of_groups(stream.fills, stream.combine, accumulator, implicit.of_groups, outputs)
@@ -52,11 +61,16 @@ def _fold_fill(stream: Stream, outputs: int, implicit: ImplicitFill) -> Partial:
 def _fold_parts(stream: Stream, share: Share) -> Partial:
     """Fold what is read of a tile; chunks that cannot be are left out, if they are to be."""
     work, counted = stream.work, (stream.totals.elements, stream.totals.nbytes)
+    of_all = stream.of_all if work.skips else None
+    if of_all is not None:
+        of_all.keep()
     try:
         return _fold_output_boxes(stream, share, share.output_boxes)
     except ChunkError:
         if stream.totals.stuck or not work.skips:
             raise
+    if of_all is not None:
+        of_all.drop()
     stream.totals.elements, stream.totals.nbytes = counted
     by_cell = output_boxes_by_cell(work, share.tile, share.place, share.parts, stream.buffer_bytes)
     return _fold_output_boxes(stream, share, by_cell)
@@ -77,9 +91,12 @@ def _fold_output_boxes(stream: Stream, share: Share, output_boxes: Sequence[Outp
 
 
 def _fold_output_box(stream: Stream, output_box: OutputBox) -> Partial:
-    """Fold some outputs; exact sums that expansions have lost once more, in limbs."""
+    return _restored(stream, output_box, _folded(stream, stream.work.accumulator, output_box))
+
+
+def _restored(stream: Stream, output_box: OutputBox, partial: Partial) -> Partial:
+    """Fold exact sums that expansions have lost once more, in limbs."""
     accumulator = stream.work.accumulator
-    partial = _folded(stream, accumulator, output_box)
     work, shape = stream.work, stream.work.outputs_shape(output_box.shape)
     lost = any_lost(accumulator, partial).reshape(-1, *output_box.shape)
     missing = np.asarray(lost.any(axis=0))

@@ -18,6 +18,7 @@ import pyopencl as cl
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
+from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import Selection
 from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
@@ -31,6 +32,8 @@ from chunkfold.reading.reads import OutputBox, Read, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
 from chunkfold.worker.beside import Beside, Combine
 from chunkfold.worker.device_inputs import DeviceKeys, uploaded
+from chunkfold.worker.level_fold import LevelArrays, LevelFold
+from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -53,6 +56,8 @@ class Ring:
     output_boxes
         Those that `fold` will be asked for, in that order: while one ends the next are read. It may
         be asked for others in between.
+    of_all
+        What is folded beside of all elements, if anything is.
     """
 
     def __init__(
@@ -64,7 +69,10 @@ class Ring:
         priority: int,
         output_boxes: Iterable[OutputBox],
         combine: Combine,
+        of_all: OfAll | None = None,
     ) -> None:
+        self._of_all = of_all
+        self._levels: LevelsFold | None = None
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
@@ -92,6 +100,29 @@ class Ring:
         fold = self._begun(accumulator, tuning, output_box.outputs)
         keeps = accumulator == self._work.accumulator  # else they were chosen before
         kept = self._kept_for(output_box.outputs) if keeps else {}
+        partial = self._folded(fold, output_box, kept)
+        assert isinstance(partial, Partial)
+        return self._chosen(partial, kept)
+
+    def fold_levels(
+        self, levels: Levels, tuning: Tuning, output_box: OutputBox, shape: Sequence[int]
+    ) -> LevelArrays | Partial:
+        """Read a box of outputs of one read, of a shape, and make levels of it, or else fold it."""
+        if self._levels is None:
+            self._levels = LevelsFold(self._owned.opened, levels, self._queue)
+        accumulator = self._work.accumulator
+
+        def begin() -> Fold:
+            return Fold(self._owned.opened, accumulator, tuning, output_box.outputs, self._queue)
+
+        return self._folded(LevelFold(accumulator, self._levels, begin, shape), output_box, {})
+
+    def _folded(
+        self,
+        fold: Fold | KeyedFold | LevelFold,
+        output_box: OutputBox,
+        kept: Mapping[int, Selection],
+    ) -> LevelArrays | Partial:
         unforeseen: Iterator[tuple[OutputBox, Read]] = iter(())
         if not self._comes_next(output_box):
             self._withdraw()
@@ -103,14 +134,14 @@ class Ring:
                     break
                 self._consume(fold, kept.values(), *self._underway[0])
                 self._underway.popleft()
-            partial = self._chosen(fold.finish(), kept)
+            done = fold.finish()
         except BaseException:
             self._withdraw()
             self._put_off = deque(one for one in self._put_off if one[0] is not output_box)
             self._given_up = output_box
             raise
         self._totals.launched(fold.profile())
-        return partial
+        return done
 
     def _begun(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> Fold | KeyedFold:
         opened, groups = self._owned.opened, self._work.groups
@@ -207,7 +238,7 @@ class Ring:
 
     def _consume(
         self,
-        fold: Fold | KeyedFold,
+        fold: Fold | KeyedFold | LevelFold,
         kept: Iterable[Selection],
         output_box: OutputBox,
         read: Read,
@@ -238,8 +269,7 @@ class Ring:
             assert read.kept is not None
             event = one.add(inputs, *read.kept, wait_for=uploads)
         if counts:
-            for other in self.beside:
-                event = other.add([one.buffer for one in ready], read, uploads) or event
+            event = self._added_beside(inputs, read, uploads) or event
         for buffer in slot:
             buffer.busy_until(event)
         self._free.append(slot)
@@ -251,7 +281,7 @@ class Ring:
 
     def _added(
         self,
-        fold: Fold | KeyedFold,
+        fold: Fold | KeyedFold | LevelFold,
         inputs: Sequence[Input],
         read: Read,
         uploads: Sequence[cl.Event],
@@ -264,6 +294,17 @@ class Ring:
         layout, place = read.keyed
         held = self._keys.at(place)
         return fold.add(inputs, held.buffer, layout, wait_for=uploads, codes=held.codes)
+
+    def _added_beside(
+        self, inputs: Sequence[Input], read: Read, uploads: Sequence[cl.Event]
+    ) -> cl.Event | None:
+        """Enqueue the folds for all elements, and for other questions; return the last."""
+        event = None
+        if self._of_all is not None and read.box.elements:
+            event = self._of_all.add(inputs, read.box, self._queue, uploads)
+        for other in self.beside:
+            event = other.add(inputs[: len(self._work.sources)], read, uploads) or event
+        return event
 
     def _read(self, read: Read, future: Future[ReadTimes]) -> ReadTimes:
         """Wait for a reader: as long as it takes to begin, and then until its deadline."""

@@ -7,15 +7,26 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+import pyopencl as cl
 
-from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
+from chunkfold.kernels import Accumulator, Combiner, Fold, Partial, Tuning
+from chunkfold.kernels.fold.level_trial import makes_right
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_ranges import LeafRanges
 from chunkfold.planning.work import Work
-from chunkfold.reading.reads import OutputBox, kernels_of, shares_of
+from chunkfold.reading.reads import (
+    OutputBox,
+    Share,
+    all_outputs,
+    kernels_of,
+    reads_of,
+    shares_of,
+)
 from chunkfold.stores.requests import flight
 from chunkfold.worker.beside import Beside
+from chunkfold.worker.level_fold import LevelArrays
+from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.per_thread import PerThread
 from chunkfold.worker.ring import Ring
 from chunkfold.worker.totals import Totals
@@ -54,6 +65,11 @@ class Stream:
             lambda accumulator: owned.tuning(accumulator, work.variant, {"flat"}),
         )
         """Folds of the fill value."""
+        able = work.levels is not None and makes_right(owned.opened, work.levels)
+        self._levels = work.levels if able else None
+        """What kernels make of tiles, where they do and can."""
+        self.of_all = None if work.of_all is None else self._of_all(work.of_all)
+        """What is folded of all elements."""
         self.buffer_bytes = min(work.leaf_bytes, owned.device.max_alloc_bytes)
         """Most that is staged at a time of one input."""
         priority = owned.priority()
@@ -71,12 +87,37 @@ class Stream:
             if not self._per_thread.suit(work.accumulator, output_box)
         )
         self._ring = Ring(
-            owned, work, self.totals, self.buffer_bytes, priority, output_boxes, self.combine
+            owned,
+            work,
+            self.totals,
+            self.buffer_bytes,
+            priority,
+            output_boxes,
+            self.combine,
+            self.of_all,
         )
 
     def way(self, accumulator: Accumulator, output_box: OutputBox) -> Way:
         """Return what folds a box of outputs into an accumulator."""
         return self._per_thread if self._per_thread.suit(accumulator, output_box) else self._ring
+
+    def levels(self, share: Share) -> LevelArrays | Partial | None:
+        """Make the levels of a share, or fold it, if it is all of a tile and brought by one read.
+
+        Raises as `fold`. None if it is not, or levels are not made so.
+        """
+        work = self.work
+        shared = self.block.parts != (0, work.layout.parts)
+        if self._levels is None or shared or share.implicit or len(share.output_boxes) != 1:
+            return None
+        (output_box,) = share.output_boxes
+        if output_box.place != all_outputs(work, share.tile, ()).place:
+            return None
+        reads = list(itertools.islice(reads_of(work, output_box, self.buffer_bytes), 2))
+        if len(reads) != 1:
+            return None
+        tuning = self.tuning(work.accumulator, output_box)
+        return self._ring.fold_levels(self._levels, tuning, output_box, reads[0].shape)
 
     def tuning(self, accumulator: Accumulator, output_box: OutputBox) -> Tuning:
         """Return how a box of outputs is folded into an accumulator."""
@@ -100,6 +141,18 @@ class Stream:
     def ranges(self) -> LeafRanges:
         """The ranges of leaves that were read, where another read may be spared them."""
         return self._ring.ranges.found()
+
+    def _of_all(self, accumulator: Accumulator) -> OfAll:
+        opened = self.owned.opened
+
+        def begin(queue: cl.CommandQueue) -> Fold:
+            tuning = self.owned.tuning(accumulator, self.work.variant, {"flat", "rows"})
+            return Fold(opened, accumulator, tuning, queue=queue)
+
+        def fill(count: int) -> Partial:
+            return self.fills.of(accumulator, count, 1)
+
+        return OfAll(accumulator, begin, fill, self.combine, self.totals)
 
     def close(self) -> None:
         """Wait for the device to let go of the buffers."""

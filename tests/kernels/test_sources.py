@@ -18,7 +18,8 @@ from chunkfold.kernels.program.header import header
 from chunkfold.kernels.tuning.trial import kernel_files
 
 FOLDER = Path(str(resources.files("chunkfold.kernels") / "cl"))
-FILES = kernel_files((*FOLDS, CHOOSE))
+FILES = (*kernel_files((*FOLDS, CHOOSE)), "levels.cl")
+"""Those that the child process tries, and what is tried where it is used."""
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zarr.codecs import BloscCodec, GzipCodec
 
 import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.planning import blocks, planner
+from chunkfold.planning.tiles import cast
 from chunkfold.workflows import zarr_tiles
 from chunkfold.workflows.pyramid import plan_pyramid, pyramid
-from chunkfold.workflows.zarr_tiles import cast
 from tests.pipeline.test_by import hard
 from tests.pipeline.test_coarsen import windowed
 from tests.workflows.test_cli import chunkfold
@@ -155,6 +157,104 @@ def test_chunks_are_read_once_and_what_is_missing_is_fill(tmp_path: Path):
     check_levels(group, check_ome(group), values, {0: 2, 1: 2}, "mean")
 
 
+EDGES = [-1e30, -2.0, 0.0, 0.5, 3.0, 1e30]
+
+
+def check_whole(told: Mapping[str, Any], values: np.ndarray) -> None:
+    """See that statistics and the histogram are those of all elements."""
+    for op in ("min", "max", "mean", "std"):
+        assert told[op] == pytest.approx(float(getattr(np, op)(values.astype("f8"))), rel=1e-6), op
+    counts = [one["count"] for one in told["histogram"]]
+    np.testing.assert_array_equal(counts, np.histogram(values, EDGES)[0])
+
+
+@pytest.mark.parametrize("op", ["mean", "max", "sum"])
+def test_statistics_and_a_histogram_of_the_whole_image_are_of_the_same_read(tmp_path: Path, op):
+    path = image(tmp_path / "a", np.zeros((70, 51), "f4"), (16, 16), fill_value=2.25)
+    array: Any = zarr.open_array(str(path))
+    values = np.full((70, 51), 2.25, "f4")
+    array[...] = values  # so that nothing is stored
+    values[16:50, 16:32] = array[16:50, 16:32] = hard("float32", (34, 16))
+    plan = plan_pyramid(path, tmp_path / "b", 3, op, histogram=EDGES)
+    assert cf.plan(plan.request).nbytes <= values.nbytes
+    made = pyramid(path, tmp_path / "b", 3, op, histogram=EDGES)
+    check_whole(made.attrs["chunkfold"]["statistics"], values)
+    check_levels(made, check_ome(made), values, {0: 2, 1: 2}, op)
+
+
+def test_a_histogram_without_edges_has_all_elements(tmp_path: Path):
+    values = np.random.default_rng(3).integers(0, 999, (40, 33)).astype("u2")
+    path = image(tmp_path / "a", values, (16, 16))
+    made = pyramid(path, tmp_path / "b", 2, statistics=False, histogram=True)
+    told: Any = made.attrs["chunkfold"]["statistics"]
+    assert set(told) == {"histogram"}
+    own, counts = np.unique(values, return_counts=True)
+    for one in told["histogram"]:
+        within = (one["left"] <= own) & (own < one["right"])
+        assert one["count"] == counts[within].sum()
+    assert sum(one["count"] for one in told["histogram"]) == values.size
+
+
+def test_what_is_left_out_of_levels_is_left_out_of_the_whole(tmp_path: Path):
+    values = np.random.default_rng(4).normal(1, 2, (64, 64)).astype("f4")
+    path = image(tmp_path / "a", values, (8, 8))
+    file = path / "c" / "5" / "3"
+    file.write_bytes(file.read_bytes()[:-3])
+    rest = values.copy()
+    rest[40:48, 24:32] = np.nan
+    made = pyramid(path, tmp_path / "b", 3, histogram=EDGES, on_bad_chunk="skip")
+    told: Any = made.attrs["chunkfold"]["statistics"]
+    check_whole(told, rest[~np.isnan(rest)])
+
+
+def test_the_memory_of_a_histogram_is_planned(tmp_path: Path):
+    path = image(tmp_path / "a", np.ones((64, 64), "f4"), (8, 8))
+    without, one = (
+        cf.plan(
+            plan_pyramid(path, tmp_path / "b", 2, statistics=False, histogram=bins).request
+        ).memory.total
+        for bins in (False, True)
+    )
+    assert one - without > 3 * 8131 * np.dtype("i8").itemsize
+
+
+def test_a_window_of_many_chunks_is_of_one_block(tmp_path: Path):
+    values = hard("float32", (128, 128))
+    made = pyramid(image(tmp_path / "a", values, (8, 8)), tmp_path / "b", 7, histogram=EDGES)
+    check_levels(made, check_ome(made), values, {0: 2, 1: 2}, "mean")
+    check_whole(made.attrs["chunkfold"]["statistics"], values)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "channels", "least", "most"), [("u1", 3, 0, 255), ("f4", 1, 7, 200)],
+)  # fmt: skip
+def test_viewers_are_told_from_where_to_where(tmp_path: Path, dtype, channels, least, most):
+    values = np.random.default_rng(5).integers(8, 200, (channels, 20, 30)).astype(dtype)
+    values[0, 3, 4], values[-1, 5, 6] = 7, 200
+    path = image(tmp_path / "a", values, (1, 10, 10), dimension_names=("c", "y", "x"))
+    ome: Any = pyramid(path, tmp_path / "a", 2).attrs["ome"]
+    found = ome["omero"]["channels"]
+    window = {"start": 7, "end": 200, "min": least, "max": most}
+    assert [one["window"] for one in found] == [window] * channels
+    assert all(re.fullmatch("[0-9A-F]{6}", one["color"]) for one in found)
+    none: Any = pyramid(path, tmp_path / "b", 2, statistics=False).attrs["ome"]
+    assert "omero" not in none
+
+
+@pytest.mark.parametrize(
+    ("compressors", "shards"),
+    [(None, None), (GzipCodec(level=2), (16, 16)), (BloscCodec(cname="lz4"), None)],
+)
+def test_levels_are_compressed_as_the_image_is(tmp_path: Path, compressors, shards):
+    values = hard("float32", (32, 32))
+    path = image(tmp_path / "a", values, (8, 8), compressors=compressors, shards=shards)
+    made = pyramid(path, tmp_path / "b", 2)
+    check_levels(made, check_ome(made), values, {0: 2, 1: 2}, "mean")
+    for name in ("1", "2"):
+        level: Any = made[name]
+        assert level.compressors == zarr.open_array(str(path)).compressors
+
+
 def test_chunks_that_wait_for_others_are_written_where_there_is_no_room(
     tmp_path: Path, monkeypatch
 ):
@@ -206,9 +306,13 @@ def test_an_image_has_axes_that_ome_zarr_has(tmp_path: Path):
 def test_the_command_writes_one(tmp_path: Path):
     values = np.random.default_rng(0).integers(0, 255, (3, 20, 30)).astype("u1")
     image(tmp_path / "a", values, (1, 10, 10), dimension_names=("z", "y", "x"))
-    chunkfold("pyramid", "a/0", "a", "--levels", 2, "--factor", "z=2,y=2,x=2", "-q", cwd=tmp_path)
+    chunkfold("pyramid", "a/0", "a", "--levels", 2, "--factor", "z=2,y=2,x=2", "-q",
+              "--edges", "0:256:4", cwd=tmp_path)  # fmt: skip
     group = zarr.open_group(str(tmp_path / "a"))
     check_levels(group, check_ome(group)[1:], values, {0: 2, 1: 2, 2: 2}, "mean")
     told = chunkfold("pyramid", "a/0", "b", "--factor", "two", cwd=tmp_path, code=2)
     assert "'two' is no number" in told.stderr
-    assert json.loads(json.dumps(group.attrs["chunkfold"]))["statistics"]["max"] == values.max()
+    found = json.loads(json.dumps(group.attrs["chunkfold"]))["statistics"]
+    assert found["max"] == values.max()
+    counts = [one["count"] for one in found["histogram"]]
+    assert counts == np.histogram(values, 4, (0, 256))[0].tolist()

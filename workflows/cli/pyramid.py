@@ -10,9 +10,10 @@ from chunkfold.errors import PlanError
 from chunkfold.units import integer
 from chunkfold.workflows.cli import options
 from chunkfold.workflows.consoles import err
-from chunkfold.workflows.parsing import windows, words
+from chunkfold.workflows.parsing import parse_edges, windows, words
 from chunkfold.workflows.progress import run_progress
-from chunkfold.workflows.pyramid import Factor, plan_pyramid, write_pyramid
+from chunkfold.workflows.pyramid import plan_pyramid, write_pyramid
+from chunkfold.workflows.pyramid_checks import Factor
 
 
 @click.command()
@@ -36,6 +37,15 @@ from chunkfold.workflows.pyramid import Factor, plan_pyramid, write_pyramid
     "--statistics/--no-statistics", default=True, show_default=True,
     help="Find minimum, maximum, mean and deviation of the whole image by the way.",
 )  # fmt: skip
+@click.option(
+    "--histogram", is_flag=True,
+    help="Count the elements of the whole image by bins, too: sixteen to a power of two, or those "
+    "of --edges.",
+)  # fmt: skip
+@click.option(
+    "--edges", metavar="EDGES",
+    help="Bins of that histogram: their edges, '0,10,100', or LOW:HIGH:BINS of equal width.",
+)  # fmt: skip
 @click.option("--skipna", is_flag=True, help="Take elements that are NaN for absent.")
 @options.mask_and_scale
 @options.memory
@@ -54,6 +64,8 @@ def command(
     on_bad_chunk: str,
     *,
     statistics: bool,
+    histogram: bool,
+    edges: str | None,
     overwrite: bool,
     quiet: bool,
     **others: Any,
@@ -68,9 +80,11 @@ def command(
     \b
     Examples:
       chunkfold pyramid image.zarr/0 image.zarr
+      chunkfold pyramid image.zarr/0 image.zarr --histogram --edges 0:65536:256
       chunkfold pyramid image.zarr/0 small.zarr --levels 3 --op max --factor z=2,y=2,x=2
     """
     made = plan_pyramid(source, out, levels, op, _factor(factor), statistics=statistics,
+                        histogram=histogram if edges is None else parse_edges(edges),
                         overwrite=overwrite, on_bad_chunk=on_bad_chunk,
                         **{name: value for name, value in others.items() if value})  # fmt: skip
     options.hold(out)

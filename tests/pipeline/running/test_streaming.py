@@ -55,6 +55,9 @@ class Kept:
     def end(self) -> Mapping[str, Any]:
         return self.arrays
 
+    def stop(self) -> None:
+        self.stopped = True
+
     def hear(self, event: object) -> None:
         self.ended += isinstance(event, BlockProgress) and event.done
 

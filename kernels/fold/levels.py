@@ -1,0 +1,225 @@
+"""Levels of a pyramid: each made of a buffer of elements by one launch, finished on the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyopencl as cl
+
+from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.errors import DeviceError
+from chunkfold.kernels.fold.launch import Input, wait
+from chunkfold.kernels.fold.profile import LaunchTimes, PassName, PassTimes, Profile, measured
+from chunkfold.kernels.program.device_context import DeviceContext, device_errors
+
+OPS = ("mean", "min", "max")
+"""What windows can become."""
+_LANES, _ITEMS = 8, 64
+"""Of a CPU's vectors; work-items of a GPU's work-group."""
+_AXES = 3
+"""The last axes, along which windows may be."""
+_EXACT_BITS = 53
+"""Of a double, which sums of integers are divided as."""
+_SIZES = ("d", "h", "w")
+
+
+@dataclass(frozen=True)
+class Levels:
+    """What levels are made of, and how: results have the dtype of the elements."""
+
+    op: str
+    """One of `OPS`."""
+    dtype: str
+    """Of integers of 32 bits at most, or float32."""
+    factors: tuple[int, ...]
+    """By how much each level is coarser than the one before, along each axis."""
+    count: int
+    """How many there are."""
+
+    @property
+    def able(self) -> bool:
+        """Whether kernels can make them: windows along the last axes, sums that types hold."""
+        dtype = np.dtype(self.dtype)
+        floats = dtype == np.float32
+        integers = dtype.kind in "iu" and dtype.itemsize <= 4
+        return (
+            self.op in OPS
+            and (floats or integers)
+            and all(by == 1 for by in self.factors[:-_AXES])
+            and (floats or self.op != "mean" or self._sum_bits <= _EXACT_BITS)
+        )
+
+    @property
+    def _sum_bits(self) -> int:
+        elements = math.prod(self.factors) ** self.count
+        return int(8 * np.dtype(self.dtype).itemsize + (elements - 1).bit_length())
+
+    @property
+    def state(self) -> np.dtype:
+        """Dtype of what the next level is made of."""
+        if self.op != "mean":
+            return np.dtype(self.dtype)
+        if self.dtype == "float32":
+            return np.dtype(np.float64)
+        return np.dtype(np.int32 if self._sum_bits < 32 else np.int64)
+
+    def shapes(self, shape: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return the extents of each level, of elements of a shape: last windows may be shorter.
+
+        >>> Levels("mean", "uint8", (1, 2, 2), 2).shapes((3, 5, 8))
+        [(3, 3, 4), (3, 2, 2)]
+        """
+        found = [tuple(shape)]
+        for _ in range(self.count):
+            found.append(tuple(-(-n // by) for n, by in zip(found[-1], self.factors, strict=True)))
+        return found[1:]
+
+    def options(self, *, first: bool, lanes: int, items: int) -> list[str]:
+        """Return what the kernel of the first level is compiled with, or of the others."""
+        dtype = np.dtype(self.dtype)
+        depth, height, width = self.windows
+        given = {
+            "ELEMENT": STORED[self.dtype].storage,
+            "STATE": STORED[self.state.name].storage,
+            "FLOATS": int(dtype.kind == "f"),
+            "NOTHING": _nothing(self.op, dtype),
+            "OP": OPS.index(self.op),
+            "FIRST": int(first),
+            "LANES": lanes,
+            "TWICE": 2 * lanes,
+            "ITEMS": items,
+            "DEPTH": depth,
+            "HEIGHT": height,
+            "WIDTH": width,
+        }
+        return [f"-DCHF_{name}={value}" for name, value in given.items()]
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Factors along the last axes."""
+        return _last(self.factors)
+
+
+class LevelsFold:
+    """Makes the levels of one buffer after another. Not for use by several threads at once."""
+
+    def __init__(self, opened: DeviceContext, levels: Levels, queue: cl.CommandQueue) -> None:
+        self._opened, self._levels, self._queue = opened, levels, queue
+        on_cpu = opened.device.kind == "cpu"
+        self._lanes, self._items = (_LANES, 1) if on_cpu else (1, _ITEMS)
+        self._kernels = [self._kernel(first=True), self._kernel(first=False)]
+        self._buffers: dict[str, cl.Buffer] = {}
+        self._profile: dict[PassName, PassTimes] = {}
+
+    def made(
+        self, elements: Input, shape: Sequence[int], wait_for: Sequence[cl.Event] = ()
+    ) -> list[np.ndarray] | None:
+        """Return the levels of elements in C order, of at least one, and wait for them.
+
+        None if any result might not be that of exact arithmetic, rounded once.
+
+        Raises
+        ------
+        DeviceError
+            If the device fails.
+        """
+        shapes = self._levels.shapes(shape)
+        sizes = [math.prod(one) for one in shapes]
+        dtype, state = np.dtype(self._levels.dtype), self._levels.state
+        results = np.empty(sum(sizes), dtype)
+        seen = np.zeros(2, np.uint32)
+        with device_errors(self._opened.device, "making levels"):
+            into = self._buffer("results", results.nbytes)
+            states = [self._buffer(f"states {n}", state.itemsize * sizes[0]) for n in range(2)]
+            told = self._buffer("seen", seen.nbytes)
+            cl.enqueue_copy(self._queue, told, seen, is_blocking=False)
+            events, rows, at, source = [], 0, 0, elements
+            for number, size in enumerate(sizes):
+                target = states[number % 2]
+                kernel, groups = self._given(number, shape, shapes, source, target, into, at, told)
+                events.append(self._launch(kernel, groups, wait_for if not number else ()))
+                rows, at, source = rows + groups, at + size, target
+            cl.enqueue_copy(self._queue, results, into, is_blocking=False)
+            arrived = cl.enqueue_copy(self._queue, seen, told, is_blocking=False)
+            self._queue.flush()
+        wait(self._opened.device, arrived, "making levels")
+        if seen[1] != rows:
+            raise DeviceError(
+                f"{self._opened.device} reports no error, but its kernels made {seen[1]:,} rows "
+                f"of levels of {rows:,}"
+            )
+        self._note(events)
+        if seen[0]:
+            return None
+        ends = np.cumsum(sizes)[:-1]
+        return [a.reshape(b) for a, b in zip(np.split(results, ends), shapes, strict=True)]
+
+    def taken_profile(self) -> Profile:
+        """Return the times of all launches since this was last asked."""
+        found, self._profile = self._profile, {}
+        return found
+
+    def _kernel(self, *, first: bool) -> cl.Kernel:
+        options = self._levels.options(first=first, lanes=self._lanes, items=self._items)
+        with device_errors(self._opened.device, "making kernel fold_level"):
+            return cl.Kernel(self._opened.standalone("levels.cl", *options), "fold_level")
+
+    def _given(
+        self,
+        number: int,
+        shape: Sequence[int],
+        shapes: Sequence[Sequence[int]],
+        source: Input,
+        target: cl.Buffer,
+        into: cl.Buffer,
+        at: int,
+        told: cl.Buffer,
+    ) -> tuple[cl.Kernel, int]:
+        """Give a level's kernel its arguments; return it, and its work-groups: rows of results."""
+        before, own = [shape, *shapes][number], shapes[number]
+        kernel = self._kernels[number > 0]
+        spans = [by ** (number + 1) for by in self._levels.windows]
+        extents = [*_last(before), *_last(own), *_last(shape), *spans]
+        numbers = [np.uint64(n) for n in (at, *extents)]
+        last = np.uint32(number + 1 == len(shapes))
+        kernel.set_args(source, target, into, *numbers, last, told)
+        return kernel, math.prod(own[:-1])
+
+    def _launch(self, kernel: cl.Kernel, groups: int, wait_for: Sequence[cl.Event]) -> cl.Event:
+        event: cl.Event = cl.enqueue_nd_range_kernel(
+            self._queue, kernel, (groups * self._items,), (self._items,), wait_for=list(wait_for)
+        )
+        return event
+
+    def _buffer(self, name: str, nbytes: int) -> cl.Buffer:
+        if name not in self._buffers or self._buffers[name].size < nbytes:
+            flags = cl.mem_flags.READ_WRITE
+            self._buffers[name] = cl.Buffer(self._opened.context, flags, max(1, nbytes))
+        return self._buffers[name]
+
+    def _note(self, events: Sequence[cl.Event]) -> None:
+        for number, event in enumerate(events):
+            clocks = event.profile
+            times = LaunchTimes(clocks.queued, clocks.submit, clocks.start, clocks.end)
+            name, known = ("fold_level", number), self._profile
+            one = measured(times, name not in known)
+            known[name] = known[name] + one if name in known else one
+
+
+def _last(along: Sequence[int]) -> tuple[int, ...]:
+    """Return numbers along the last three axes: 1 along those that are not there."""
+    return (1,) * (_AXES - len(along)) + tuple(along[-_AXES:])
+
+
+def _nothing(op: str, dtype: np.dtype) -> str:
+    """Return what changes no state, as OpenCL C writes it."""
+    if op == "mean":
+        return "0"
+    if dtype.kind == "f":
+        return "INFINITY" if op == "min" else "-INFINITY"
+    limits = np.iinfo(dtype)
+    most = limits.max if op == "min" else limits.min
+    return f"({most}{'u' if dtype.kind == 'u' else ''})" if most != -(2**31) else "INT_MIN"

@@ -239,6 +239,7 @@ _CATALOGUE = (
     WEIGHTED_CORRELATION,
     histogram(),
     quantile(0.5),
+    quantile(0.5, weights=True),
     MODE,
     NUNIQUE,
     approx_nunique(),

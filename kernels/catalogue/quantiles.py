@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.quantile_methods import CHOOSE, METHODS, interpolated, ranks
-from chunkfold.kernels.catalogue.radix import Radix, values_of
+from chunkfold.kernels.catalogue.radix import Radix, tables_of, values_of
 from chunkfold.kernels.catalogue.sketches import Sketch, checked_rtol
+from chunkfold.kernels.catalogue.weighted_quantiles import METHOD, WeightedQuantiles
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high
@@ -26,7 +27,11 @@ KINDS = "iuf"
 
 
 def quantile(
-    q: float | Sequence[float], *, method: str = "linear", rtol: float | None = None
+    q: float | Sequence[float],
+    *,
+    method: str | None = None,
+    rtol: float | None = None,
+    weights: bool = False,
 ) -> Monoid:
     """Return the reduction that gives quantiles of the elements, exact ones or within `rtol`.
 
@@ -40,21 +45,48 @@ def quantile(
     method
         Any of NumPy's. Those that interpolate do so in float64, and round once. Or "sketch": one
         read, which gives what is within `rtol` of "lower", and the least and the greatest exactly.
+        None is "linear", or "inverted_cdf" where elements are weighed, which no other does.
     rtol
         Relative tolerance of a sketch, between 0 and 1.
+    weights
+        Whether there is a second input, the weights of elements: it is then called
+        `weighted_median`, `weighted_p95` or `weighted_quantile`.
 
     Raises
     ------
     MonoidError
         If a quantile is not from 0 to 1, there is no such method, or `rtol` is not for it.
     """
+    if weights:
+        return _weighing(q, method)
     if method == "sketch":
-        return Sketch(_name(q), _checked(q), checked_rtol(rtol), np.ndim(q) == 0).declared()
+        made = Sketch(_name(q), _checked(q), checked_rtol(rtol), np.ndim(q) == 0).declared()
+        return replace(made, weighing=partial(_weighing, q, method))
     if rtol is not None:
         raise MonoidError(
-            f"rtol={rtol!r} is for method='sketch', and method {method!r} is exact: leave one out"
+            f"rtol={rtol!r} is for method='sketch', and method {method or 'linear'!r} is exact: "
+            "leave one out"
         )
-    return _declared(_name(q), _checked(q), method, single=np.ndim(q) == 0)
+    made = _declared(
+        _name(q), _checked(q), "linear" if method is None else method, single=np.ndim(q) == 0
+    )
+    return replace(made, weighing=partial(_weighing, q, method))
+
+
+def _weighing(q: Any, method: str | None) -> Monoid:
+    """Return the form that weighs elements.
+
+    Raises
+    ------
+    MonoidError
+        If that method does not.
+    """
+    if method not in (None, METHOD):
+        raise MonoidError(
+            f"a quantile by method={method!r} takes no weights; method={METHOD!r} does, as in "
+            "NumPy: give that one, or none"
+        )
+    return WeightedQuantiles(f"weighted_{_name(q)}", _checked(q), np.ndim(q) == 0).declared()
 
 
 def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> Monoid:
@@ -209,8 +241,9 @@ class _Search:
         """Return what the next read is to count."""
         del context
         found, read = self._after(fields), self.read + 1
-        slots, found = self._slots(found)
-        values = self.radix.values(slots, read)
+        tables, slot = tables_of(found.prefix)
+        found = replace(found, slot=slot)
+        values = self.radix.values(tables, read)
         shift = np.array([self.radix.shift(read)], values.dtype)
         search = replace(self, read=read, found=found)
         return Further((shift, *values.T), search.monoid)
@@ -283,16 +316,3 @@ class _Search:
         below = np.concatenate([lower, upper], axis=1)
         none = np.zeros(below.shape, np.int64)
         return _Found(below, none.astype(np.uint64), towards, nan, none, none)
-
-    @staticmethod
-    def _slots(found: _Found) -> tuple[np.ndarray, _Found]:
-        """Give equal prefixes of an output one table: return the prefixes of tables, and which."""
-        order = np.argsort(found.prefix, axis=1, kind="stable")
-        ordered = np.take_along_axis(found.prefix, order, axis=1)
-        numbers = np.zeros(ordered.shape, np.int64)
-        numbers[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
-        slot = np.empty_like(numbers)
-        np.put_along_axis(slot, order, numbers, axis=1)
-        tables = np.repeat(ordered[:, :1], int(numbers.max(initial=0)) + 1, axis=1)
-        np.put_along_axis(tables, numbers, ordered, axis=1)
-        return tables, replace(found, slot=slot)

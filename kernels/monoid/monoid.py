@@ -131,6 +131,11 @@ class Monoid:
     sized: Callable[[np.dtype, int], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place from the elements' dtype and the number of outputs, where
     memory depends on both."""
+    of_inputs: Callable[[Sequence[np.dtype], int], Monoid] | None = field(
+        default=None, kw_only=True
+    )
+    """Makes what to fold in its place from the dtype that each input has before they are made
+    alike, and the number of outputs."""
     choosing: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place from the elements' dtype, where there is memory for all
     elements of an output: its `choice` is then made among them."""
@@ -198,12 +203,19 @@ class Monoid:
         return cast("tuple[Accumulate, ...]", self.accumulate)
 
     def for_dtype(
-        self, dtype: np.dtype, *, exact: bool = False, outputs: int = 1, keeping: bool = False
+        self,
+        dtype: np.dtype,
+        *,
+        exact: bool = False,
+        outputs: int = 1,
+        keeping: bool = False,
+        inputs: Sequence[np.dtype] = (),
     ) -> Monoid:
         """Return the monoid that reduces elements of a dtype, which may be another one.
 
         `exact` asks for the one without rounding, where there is one; `outputs` is how many
-        results there will be; `keeping` tells whether all elements of an output can be kept.
+        results there will be; `keeping` tells whether all elements of an output can be kept;
+        `inputs` are the dtypes of inputs whose values are then of that dtype, if they had others.
 
         Raises
         ------
@@ -222,6 +234,8 @@ class Monoid:
             found = exactly.for_dtype(dtype)
         elif keeping and self.choosing is not None:
             found = self.choosing(dtype)
+        elif self.of_inputs is not None:
+            found = self.of_inputs(inputs or (dtype,) * self.inputs, outputs)
         elif self.sized is not None:
             found = self.sized(dtype, outputs)
         elif self.adapt is not None:

@@ -31,10 +31,11 @@ def further_plan(plan: Plan, pending: Pending) -> Plan:
     for monoid, more in pending:
         ops.append(more.monoid(len(slots), total).alike(monoid))
         slots.extend(more.slots)
+    weights = request.held[: request.options.weights is not None]
     masks = request.held[len(request.held) - (request.options.mask is not None) :]
     inputs = (_laid_out(one, plan) for one in slots)
-    asked = replace(request.options, op=tuple(ops), weights=None)
-    again = replace(request, options=asked, held=(*inputs, *masks))
+    asked = replace(request.options, op=tuple(ops))
+    again = replace(request, options=asked, held=(*weights, *inputs, *masks))
     return replace(make_plan(again, plan.listings, plan.terms), device=plan.device)
 
 

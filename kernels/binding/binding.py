@@ -131,7 +131,7 @@ def bind(
     for named in monoids:
         if named.inputs != len(dtypes):
             raise MonoidError(
-                f"{named.name!r} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
+                f"{named.told} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
         one = named.for_pair(native) if apart else named
@@ -141,7 +141,7 @@ def bind(
         if whole and not monoid.unbounded:
             raise MonoidError(
                 f"dtype=object is for sums, products and differences of integers, not for "
-                f"{named.name!r} of {value}"
+                f"{named.told} of {value}"
             )
         inputs = native if apart else [value] * len(native)
         inputs += [_MASK] * masked
@@ -277,7 +277,7 @@ def _check_weights(monoids: Sequence[Monoid], dtypes: Sequence[np.dtype]) -> Non
         for given in dtypes[:elements]:
             if given.kind in "mM":
                 raise MonoidError(
-                    f"{one.name!r} weighs numbers, but elements are {given}: leave the weights "
+                    f"{one.told} weighs numbers, but elements are {given}: leave the weights "
                     "out, or give numbers of a unit instead, as (data - data[0]) / "
                     "np.timedelta64(1, 's') has them"
                 )

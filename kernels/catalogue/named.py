@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.distinct import OfEachValue
-from chunkfold.kernels.catalogue.quantiles import Quantiles, quantile
+from chunkfold.kernels.catalogue.quantiles import Quantiles, named_quantile
 from chunkfold.kernels.catalogue.sketches import Sketch
 from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.errors import MonoidError
@@ -71,8 +72,10 @@ def as_monoid(op: str | Monoid) -> Monoid:
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
         how, percent = percentile.groups()
         weighs = how == "weighted_"
-        found = quantile(float(percent.replace("_", ".")) / 100, weights=weighs)
-        return found.skipping(f"nan{found.name}") if how == "nan" else found
+        found = named_quantile(float(percent.replace("_", ".")) / 100, op, weights=weighs)
+        if how != "nan":
+            return found
+        return replace(found.skipping(f"nan{found.name}"), written=found.written)
     names = re.split(r"[,\s]+", op.strip())
     if len(names) > 1:
         raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")

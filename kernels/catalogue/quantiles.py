@@ -61,7 +61,11 @@ def quantile(
         return _weighing(q, method)
     if method == "sketch":
         made = Sketch(_name(q), _checked(q), checked_rtol(rtol), np.ndim(q) == 0).declared()
-        return replace(made, weighing=partial(_weighing, q, method))
+        return replace(
+            made,
+            written=f"quantile({_shown(q)}, method={method!r}, rtol={rtol!r})",
+            weighing=partial(_weighing, q, method),
+        )
     if rtol is not None:
         raise MonoidError(
             f"rtol={rtol!r} is for method='sketch', and method {method or 'linear'!r} is exact: "
@@ -70,7 +74,19 @@ def quantile(
     made = _declared(
         _name(q), _checked(q), "linear" if method is None else method, single=np.ndim(q) == 0
     )
-    return replace(made, weighing=partial(_weighing, q, method))
+    given = "" if method is None else f", method={method!r}"
+    return replace(
+        made, written=f"quantile({_shown(q)}{given})", weighing=partial(_weighing, q, method)
+    )
+
+
+def named_quantile(q: float, written: str, *, weights: bool = False) -> Monoid:
+    """Return a quantile that is written by a name, as 'p99.9'."""
+    return replace(quantile(q, weights=weights), written=written)
+
+
+def _shown(q: Any) -> str:
+    return reprlib.repr(np.asarray(q).tolist())
 
 
 def _weighing(q: Any, method: str | None) -> Monoid:
@@ -86,7 +102,8 @@ def _weighing(q: Any, method: str | None) -> Monoid:
             f"a quantile by method={method!r} takes no weights; method={METHOD!r} does, as in "
             "NumPy: give that one, or none"
         )
-    return WeightedQuantiles(f"weighted_{_name(q)}", _checked(q), np.ndim(q) == 0).declared()
+    made = WeightedQuantiles(f"weighted_{_name(q)}", _checked(q), np.ndim(q) == 0).declared()
+    return replace(made, written=f"quantile({_shown(q)}, weights=True)")
 
 
 def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> Monoid:
@@ -161,13 +178,12 @@ class Quantiles:
         return ranks(self.method, n[:, None], np.array(self.q)[None, :])[0]
 
     def _chosen(self, dtype: np.dtype, fields: Fields, context: Context) -> np.ndarray:
-        del context
         n, keys = fields["n"], fields["chosen"]
         _, towards = ranks(self.method, n[:, None], np.array(self.q)[None, :])
         pairs = values_of(keys, dtype)
         floats = kind_of(dtype) == "f"
         nan = (n == 0) | (floats & (fields["most"] == np.iinfo(keys.dtype).max))
-        return self.results(pairs[:, :, 0], pairs[:, :, 1], towards, nan, dtype)
+        return self.results(pairs[:, :, 0], pairs[:, :, 1], towards, nan, dtype, context)
 
     def results(
         self,
@@ -176,6 +192,7 @@ class Quantiles:
         towards: np.ndarray,
         nan: np.ndarray,
         dtype: np.dtype,
+        context: Context,
     ) -> np.ndarray:
         """Return quantiles between values of neighbouring ranks, (outputs, quantiles) each.
 
@@ -188,7 +205,7 @@ class Quantiles:
         if self.method in CHOOSE:
             if nan.any() and not floats:
                 raise MonoidError(
-                    f"{self.name!r} of no elements has no value of {dtype}; dtype='float64' gives "
+                    f"{context.told} of no elements has no value of {dtype}; dtype='float64' gives "
                     "NaN there"
                 )
             values = np.where(towards == 0, low, high)
@@ -230,17 +247,15 @@ class _Search:
 
     def finish(self, fields: Fields, context: Context) -> np.ndarray:
         """Return the quantiles, behind the last read."""
-        del context
-        found = self._after(fields)
+        found = self._after(fields, context)
         pairs = self.radix.values(found.prefix, self.radix.reads)
         several = len(self.asked.q)
         low, high = pairs[:, :several], pairs[:, several:]
-        return self.asked.results(low, high, found.towards, found.nan, self.radix.dtype)
+        return self.asked.results(low, high, found.towards, found.nan, self.radix.dtype, context)
 
     def further(self, fields: Fields, context: Context) -> Further | None:
         """Return what the next read is to count."""
-        del context
-        found, read = self._after(fields), self.read + 1
+        found, read = self._after(fields, context), self.read + 1
         tables, slot = tables_of(found.prefix)
         found = replace(found, slot=slot)
         values = self.radix.values(tables, read)
@@ -279,7 +294,7 @@ class _Search:
     def _q(self) -> np.ndarray:
         return np.array(self.asked.q)
 
-    def _after(self, fields: Fields) -> _Found:
+    def _after(self, fields: Fields, context: Context) -> _Found:
         """Return what is known behind a read: one digit more of every rank."""
         if self.found is None:
             counts = fields["counts"][:, None, :]
@@ -296,7 +311,7 @@ class _Search:
             own, rank = reached[rows, before.slot[:, n]], before.below[:, n]
             if self.read and ((own[:, most] != before.held[:, n]) & ~before.nan).any():
                 raise MonoidError(
-                    f"{self.asked.name!r} is found in several reads, and the elements were others "
+                    f"{context.told} is found in several reads, and the elements were others "
                     "in the last one: run it again when nobody writes to them"
                 )
             digit = np.minimum((own <= rank[:, None]).sum(axis=1), most)

@@ -195,8 +195,7 @@ class _Search:
 
     def further(self, fields: Fields, context: Context) -> Further | None:
         """Return what the next read is to add up."""
-        del context
-        found, read = self._after(fields), self.read + 1
+        found, read = self._after(fields, context), self.read + 1
         tables, table = tables_of(found.prefix)
         values = self.radix.values(tables, read)
         shift = np.array([self.radix.shift(read)], values.dtype)
@@ -211,14 +210,14 @@ class _Search:
         MonoidError
             If one is an integer that floats, as weights are, do not hold, or of no elements.
         """
-        found = self._after(fields)
+        found = self._after(fields, context)
         values = self.radix.values(found.prefix, self.radix.reads)
         self._refuse_rounded(values[~found.nan], context)
         if kind_of(self.elements) == "f":
             values = np.where(found.nan[:, None], np.nan, values).astype(self.elements)
         elif found.nan.any():
             raise MonoidError(
-                f"{self.asked.name!r} of no elements, or of weights that are all zero, has no "
+                f"{context.told} of no elements, or of weights that are all zero, has no "
                 f"value of {self.elements}; dtype='float64' gives NaN there"
             )
         return values[:, 0] if self.asked.single else values
@@ -230,16 +229,16 @@ class _Search:
         rounded = (values >= _LEAST_ROUNDED) | (values <= -_LEAST_ROUNDED)
         if rounded.any():
             raise MonoidError(
-                f"{self.asked.name!r} is near {values[rounded][0]}, and {context.dtype}, which "
+                f"{context.told} is near {values[rounded][0]}, and {context.dtype}, which "
                 f"{self.elements} becomes beside weights of {self.weights}, does not hold each "
                 "integer beyond 2**53: give weights that are integers of the same sign"
             )
 
-    def _after(self, fields: Fields) -> _Found:
+    def _after(self, fields: Fields, context: Context) -> _Found:
         """Return what is known behind a read: one digit more of every quantile."""
         each, entries = self._each, self.radix.entries(self.read)
         if self.found is None:
-            _refuse_odd(self.asked.name, fields["odd"])
+            _refuse_odd(context.told, fields["odd"])
             sums = fields["sums"][:, None, : entries * each]
             before = self._sought(sums[:, 0].reshape(-1, entries, each), fields["sums"])
         else:
@@ -255,7 +254,7 @@ class _Search:
                 for one in whose:
                     if self.read and reached[entries - 1] != before.held[output, one]:
                         raise MonoidError(
-                            f"{self.asked.name!r} is found in several reads, and the elements or "
+                            f"{context.told} is found in several reads, and the elements or "
                             "their weights were others in the last one: run it again when nobody "
                             "writes to them"
                         )
@@ -313,15 +312,15 @@ def _oddity(w: Symbol) -> Symbol | int:
     return where(finite, negative, np.int32(_UNLIKE_NUMBERS))
 
 
-def _refuse_odd(name: str, odd: np.ndarray) -> None:
+def _refuse_odd(told: str, odd: np.ndarray) -> None:
     worst = int(odd.max(initial=0))
     if worst == _NEGATIVE:
         raise MonoidError(
-            f"{name!r} has weights below zero: weights of a quantile say how often an element is "
+            f"{told} has weights below zero: weights of a quantile say how often an element is "
             "there; give those that are zero or more, or leave the others out by a mask"
         )
     if worst:
         raise MonoidError(
-            f"{name!r} has weights that are NaN or infinite, which are no share of a sum: give "
+            f"{told} has weights that are NaN or infinite, which are no share of a sum: give "
             "finite ones, or leave those elements out by a mask"
         )

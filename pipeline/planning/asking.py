@@ -178,6 +178,6 @@ def _refuse_empty(request: Request) -> None:
     for statistic in request.bound().statistics:
         if not reduces and outputs and statistic.needs_elements:
             raise PlanError(
-                f"{statistic.name} of no elements has no value: the selection of "
+                f"{statistic.monoid.as_written} of no elements has no value: the selection of "
                 f"{request.name} has shape {shape}"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -126,12 +126,12 @@ def weighted(monoid: Monoid) -> Monoid:
     if monoid.weights:
         return monoid
     if monoid.weighing is not None:
-        found = monoid.weighing().called(monoid.name)
+        found = replace(monoid.weighing(), name=monoid.name, written=monoid.written)
         return found.skipping() if monoid.skipna else found
     plain = monoid.name.removeprefix("nan")
     if plain not in WEIGHTED or not is_known(monoid):
         raise PlanError(
-            f"{monoid.name!r} takes no weights; {', '.join(WEIGHTED)} and histogram do, and "
+            f"{monoid.told} takes no weights; {', '.join(WEIGHTED)}, histogram and quantiles do, and "
             "monoids that have an input for them, with weights=1"
         )
     found = as_monoid(f"weighted_{plain}").called(monoid.name)

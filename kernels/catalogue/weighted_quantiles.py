@@ -167,9 +167,7 @@ class _Search:
             x, w = x.astype(_held(self.elements)), w.astype(self._held_weights)
             shift, *prefixes = slots[first : first + 1 + count]
             found = [self.radix.digit(self.read, x, one.astype(x.dtype), shift) for one in prefixes]
-            return {
-                name: self._placed(digit, w) for name, digit in zip(names, found, strict=True)
-            }
+            return {name: self._placed(digit, w) for name, digit in zip(names, found, strict=True)}
 
         return Monoid(
             self.asked.name,

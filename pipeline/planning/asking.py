@@ -16,7 +16,7 @@ from chunkfold.planning.asked_labels import several
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
-from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
+from chunkfold.planning.held_inputs import HeldInput, mask_of, refuse_negative, weights_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.request import Request
@@ -153,6 +153,7 @@ def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Held
                 f"dtype={options.cast} would cut {weights.name} of {weights.values.dtype}, too: "
                 "leave it out, or name one of floats"
             )
+        refuse_negative(weights, options.monoids)
         found.append(weights)
     if options.mask is not None:
         found.append(mask_of(options.mask, source, chosen, stores))

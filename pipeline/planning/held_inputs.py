@@ -15,6 +15,7 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels import DeviceContext, Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.geometry import c_strides
 from chunkfold.kernels.program.device_context import device_errors
@@ -100,6 +101,23 @@ def weights_of(
     if held.values.dtype.kind not in "biuf":
         raise PlanError(f"{held.name} are {held.values.dtype}; weights are numbers")
     return held
+
+
+def refuse_negative(weights: HeldInput, monoids: Sequence[Monoid]) -> None:
+    """Refuse weights below zero where ranks are weighed, before anything is read.
+
+    Raises
+    ------
+    PlanError
+        If there are some.
+    """
+    ranked = [one.as_written for one in monoids if isinstance(one.of_inputs, WeightedQuantiles)]
+    least = weights.values.min(initial=0, where=~np.isnan(weights.values)) if ranked else 0
+    if least < 0:
+        raise PlanError(
+            f"{weights.name}: {least} is below zero, but weights of {', '.join(ranked)} say how "
+            "often an element is there: give zero or more"
+        )
 
 
 def mask_of(

@@ -88,7 +88,8 @@ class Reduction(_Table):
     """Zarr of bools along some axes: elements count where they are true; an address or a path,
     relative to the job file's folder."""
     weights: Text | None = None
-    """Zarr of weights along some axes, in sums, means, variances and deviations."""
+    """Zarr of weights along some axes, in sums, means, variances, deviations, histograms and
+    quantiles."""
     by: Annotated[Texts, Field(min_length=1)] | None = None
     """Labels whose elements are groups: names of coordinates or of parts of their dates ("lat",
     "time.month"), or paths, relative to the job file's folder, or URLs, which have a "/" in them or

@@ -56,7 +56,7 @@ def found(
 
 @pytest.mark.parametrize(
     ("elements_of", "weights", "axes"),
-    some(["f2", "f4", "i4", "u2"], ["f4", "f8", "i2"], [(0, 1, 2), (0,), (2,)], of=2),
+    some(["f2", "f4", "i4"], ["f4", "f8", "i2"], [(0, 1, 2), (0,)], of=3),
 )
 def test_they_are_numpys_on_every_device(
     opened: DeviceContext, elements_of: str, weights: str, axes: tuple[int, ...]
@@ -143,7 +143,9 @@ def test_weights_are_finite_and_not_negative(weights: list[float], says: str):
 
 def test_integers_that_floats_round_are_refused():
     x = np.array([2**53 + 1, 2**53 + 3, 5], "i8")
-    with pytest.raises(MonoidError, match=r"weighted_median' is near .*beyond 2\*\*53: give weights"):
+    with pytest.raises(
+        MonoidError, match=r"weighted_median' is near .*beyond 2\*\*53: give weights"
+    ):
         as_monoid("weighted_median").evaluate(x, np.ones(3))
     assert as_monoid("weighted_median").evaluate(x, np.ones(3, int)) == 2**53 + 1
     assert quantile(0, weights=True).evaluate(x, np.ones(3)) == 5

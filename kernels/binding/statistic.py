@@ -231,7 +231,8 @@ class Statistic:
             why = "its condition leaves" if asked else "a group has"
             floats = "; dtype='float64' gives NaN there" if "f" in self.monoid.kinds else ""
             raise MonoidError(
-                f"{self.monoid.told} of {self.value} has no value where {why} no element{of}{floats}"
+                f"{self.monoid.told} of {self.value} has no value where {why} no element{of}"
+                f"{floats}"
             )
 
 

@@ -167,6 +167,12 @@ def _refuse_undefined(request: Request) -> None:
     except MonoidError as error:
         named = request.data_arrays or request
         raise MonoidError(f"{named.name}: {error}") from error.__cause__
+    if request.numbering is not None and request.reads_again:
+        several = [s.monoid.as_written for s in request.bound().statistics if s.monoid.reads > 1]
+        raise PlanError(
+            f"{', '.join(several)} of {request.name} is read several times, which groups by bins "
+            "of its own elements are not: give method='sketch' to quantiles, or bins of= an array"
+        )
 
 
 def _refuse_empty(request: Request) -> None:

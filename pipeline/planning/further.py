@@ -9,6 +9,7 @@ import numpy as np
 
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.monoid.further import Further
+from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.plan import Plan
@@ -57,6 +58,7 @@ def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
 def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> HeldInput:
     """Give every place that has a label what its group has."""
     keys = grouping.keys
+    assert isinstance(keys, Keys)  # of others there is one read
     each = slot[np.maximum(keys.whole(), 0)]
     axes = [*keys.axes, *kept]
     order = sorted(range(len(axes)), key=axes.__getitem__)

@@ -147,7 +147,8 @@ class Options:
     """Labels: elements of the same label are a group, and each group has its own results. The name
     of a coordinate ("lat"), or of a part of times ("time.month": any that xarray's `dt` has); or an
     array of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with
-    the extents of some axes of the source, before any selection; or `chunkfold.bins` of these.
+    the extents of some axes of the source, before any selection; or `chunkfold.bins` of these, or
+    of the elements themselves.
     What is negative, NaN, NaT or masked is in no group. In results the groups are an axis, in the
     place of the first axis that has labels, in ascending order of their labels, which
     `Result.labels` has. A tuple is several labels at once: all combinations of them are groups, and

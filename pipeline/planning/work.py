@@ -17,6 +17,7 @@ from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.fold import Run
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import Keys
+from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Inputs, Layout
 from chunkfold.planning.missing_chunks import ListingTerms
@@ -32,7 +33,7 @@ from chunkfold.sources.source import Source
 class Constants(NamedTuple):
     """What all blocks of a run read beside their sources."""
 
-    keys: Keys | None = None
+    keys: AnyKeys | None = None
     held: tuple[HeldInput, ...] = ()
 
     @property
@@ -106,8 +107,10 @@ class Work:
     """Whether chunks that cannot be read are left out, rather than end the run."""
     wants_all: bool = False
     """Whether chunks that are not stored end the run."""
-    keys: Keys | None = None
+    keys: AnyKeys | None = None
     """Which group each element is in, where there are groups."""
+    numbering: Accumulator | None = None
+    """What numbers elements that are grouped by their own values."""
     held: tuple[HeldInput, ...] = ()
     """Inputs behind the sources that lack axes of them."""
     choosers: tuple[Chooser, ...] = ()
@@ -124,7 +127,9 @@ class Work:
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
         """Describe one whose elements have keys."""
         assert self.keys is not None
-        return self.layout.keyed_leaf_box(pieces, within, self.keys.axes, self._inputs)
+        return self.layout.keyed_leaf_box(
+            pieces, within, self.keys.box_axes(len(within)), self._inputs
+        )
 
     def kept_box(
         self, pieces: Sequence[Piece], within: Sequence[slice]
@@ -137,6 +142,7 @@ class Work:
         """The number of the group of each element of an output; None if there are no groups."""
         if self.keys is None:
             return None
+        assert isinstance(self.keys, Keys)  # others keep no elements
         shape, reduced = self.layout.shape, self.layout.reduced
         own = [shape[n] if n in self.keys.axes else 1 for n in reduced]
         every = [shape[n] for n in reduced]
@@ -155,7 +161,7 @@ class Work:
     def fills_implicitly(self) -> bool:
         """Whether of what is not stored it is enough to know how many elements it has."""
         # Elements that are alike may be weighed unlike, and those that are kept are all brought.
-        if self.held or self.choosers:
+        if self.held or self.choosers or self.numbering is not None:
             return False
         accumulator = self.accumulator
         # Of each group the first would have to be given to what reads indices.
@@ -225,6 +231,7 @@ class Work:
             plan.options.skips,
             plan.options.wants_all,
             None if plan.grouping is None else plan.grouping.keys,
+            plan.request.numbering,
             plan.held,
             plan.choosers,
             tasks,

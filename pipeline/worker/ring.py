@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
+from chunkfold.kernels.fold.numbering import KERNELS, Numbering
 from chunkfold.kernels.fold.selection import Selection
 from chunkfold.kernels.geometry import CHOOSE
 from chunkfold.kernels.program.shared_layout import with_components
-from chunkfold.planning.group_keys import DeviceKeys
+from chunkfold.planning.group_keys import DeviceKeys, Keys
 from chunkfold.planning.keeping import depth_of
 from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.work import Work
@@ -61,7 +62,11 @@ class Ring:
         self._owned, self._work, self._totals = owned, work, totals
         self._buffer_bytes = buffer_bytes
         self._queue = owned.opened.queue()
-        self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
+        self._keys = DeviceKeys(owned.opened, work.keys) if isinstance(work.keys, Keys) else None
+        self._numbering: Numbering | None = None
+        if work.numbering is not None:
+            tuning = owned.tuning(work.numbering, work.variant, KERNELS)
+            self._numbering = Numbering(owned.opened, work.numbering, tuning, self._queue)
         self._held = [one.upload(owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
         self._readers, self._turn = owned.readers_for(work), turn
@@ -100,7 +105,7 @@ class Ring:
 
     def _begun(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> Fold | KeyedFold:
         opened, groups = self._owned.opened, self._work.groups
-        if self._keys is None:
+        if self._work.keys is None:
             return Fold(opened, accumulator, tuning, outputs, self._queue)
         return KeyedFold(opened, accumulator, tuning, groups, outputs, self._queue)
 
@@ -214,10 +219,14 @@ class Ring:
         uploads = [event for one in ready for event in one.events]
         inputs = [*(one.buffer for one in ready), *self._held]
         if isinstance(fold, KeyedFold):
-            assert self._keys is not None
             assert read.keyed is not None
             layout, place = read.keyed
-            event = fold.add(inputs, self._keys.at(place), layout, wait_for=uploads)
+            if self._numbering is not None:
+                keys = self._numbering.of(inputs[0], read.shape, uploads)
+            else:
+                assert self._keys is not None
+                keys = self._keys.at(place)
+            event = fold.add(inputs, keys, layout, wait_for=uploads)
         else:
             event = fold.add(inputs, read.box, wait_for=uploads)
         for one in kept:

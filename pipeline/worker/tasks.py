@@ -18,6 +18,7 @@ from chunkfold.events import reporter, to_message
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.group_keys import PackedKeys
 from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.planning.work import BlockData, Constants, Work
 from chunkfold.worker.computing import Told, sources_in
 from chunkfold.worker.fold_block import Folded, combine, fold_block
@@ -51,7 +52,7 @@ def _place(stack: traceback.StackSummary) -> str:
     return ", in ".join(f"{Path(call.filename).name}:{call.lineno} {call.name}" for call in calls)
 
 
-def constants_task(keys: PackedKeys | None, held: tuple[HeldInput, ...]) -> Constants:
+def constants_task(keys: PackedKeys | OwnKeys | None, held: tuple[HeldInput, ...]) -> Constants:
     """Unpack what all blocks of a run read. Runs on workers."""
     return Constants(None if keys is None else keys.unpacked(), held)
 

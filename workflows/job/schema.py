@@ -98,7 +98,7 @@ class Reduction(_Table):
     """Axes that labels are along; of several a list for each, [] for those that their names say."""
     bins: list[int | float | str | list[int | float]] | str | None = None
     """Edges of intervals that group labels: [-90, 0, 90], or "-90,0,90"; of several a list or a
-    text for each, "" for none."""
+    text for each, "" for none. Without labels of the elements themselves."""
     groups: list[int | float | str | bool | list[int | float | str | bool]] | None = None
     """Labels of the groups, in this order: of several a list for each, [] for those that there
     are."""

@@ -274,7 +274,9 @@ class _Search:
         shape = len(tables), len(self.asked.q)
         rest = np.array([self.asked.sought(total) for total in totals], object).reshape(shape)
         held = np.repeat(np.array(totals, object)[:, None], shape[1], axis=1)
-        nan = np.array([total == 0 for total in totals], bool) | (counters[:, -1] > 0)
+        nan = np.array([total == 0 for total in totals], bool)
+        if kind_of(self.elements) == "f":
+            nan |= counters[:, -1] > 0
         none = np.zeros(shape, np.int64)
         return _Found(rest, none.astype(np.uint64), none, held, nan)
 

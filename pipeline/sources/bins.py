@@ -99,7 +99,10 @@ def bins(edges: Any, of: Any = None, *, right: bool = False) -> Bins:
     if not isinstance(right, (bool, np.bool_)):
         raise PlanError(f"right is {right!r}; give True or False")
     if isinstance(of, (tuple, Bins)):
-        raise PlanError(f"bins are of one array, or a coordinate's name; of is {of!r}")
+        raise PlanError(
+            "bins are of one array, or a coordinate's name, or without of= of the elements "
+            f"themselves; of is {of!r}"
+        )
     return Bins(_edges(edges), of, bool(right))
 
 

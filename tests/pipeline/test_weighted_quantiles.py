@@ -83,6 +83,14 @@ def test_a_second_source_weighs_too_and_nothing_is_nan():
         np.testing.assert_array_equal(got[name][1:], wanted(x[:, 1:], w[:, 1:], q, (0, 2)))
 
 
+def test_they_are_lazy_where_one_read_is_enough():
+    x, w = elements("u1", SHAPE), weights_of("f4", SHAPE[2:]) + 1
+    lazy = cf.reduce(stored(x), "p30", weights=w, compute=False)
+    assert (lazy.compute(), lazy.dtype) == (wanted(x, w, 0.3), x.dtype)
+    with pytest.raises(PlanError, match="median: the data are read up to 3 times"):
+        cf.reduce(stored(x.astype("f4")), "median", weights=w.astype("f8"), compute=False)
+
+
 def test_the_shell_weighs(tmp_path: Path):
     x, w = elements("f4", SHAPE), weights_of("f8", SHAPE[2:])
     zarr.save_array(tmp_path / "x.zarr", x)

@@ -40,13 +40,16 @@ def labels_asked(
 def with_bins(by: Sequence[Any], bins: Sequence[Any]) -> Any:
     """Return labels as the library takes them: names or addresses, or bins of these; None of none.
 
-    `bins` are edges of each label, in numbers or as `parse_edges` reads them, or nothing.
+    `bins` are edges of each label, in numbers or as `parse_edges` reads them, or nothing. Without
+    labels they are of the elements themselves.
 
     Raises
     ------
     PlanError
         If there are edges, but not for each label.
     """
+    if len(bins) == 1 and not by and len(bins[0]):
+        return bins_of(_edges(bins[0]))
     if bins and len(bins) != len(by):
         raise PlanError(
             f"bins are given {len(bins)} time(s), but labels {len(by)}: give edges for each, in "

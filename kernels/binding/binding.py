@@ -122,6 +122,7 @@ def bind(
     apart = (dtype is None or whole) and are_apart(native) and any(one.pair for one in monoids)
     common = _common_of_pair if apart else _common
     value = dtype.newbyteorder("=") if dtype is not None and not whole else common(native)
+    alike = [] if dtype is None or whole else [value] * len(native)
     values = native if apart else [value] * len(native)
     packings = tuple(packing if packing and packing.makes_floats else None for packing in packings)
     for given, packing, wanted in zip(dtypes, packings, values, strict=True):
@@ -130,15 +131,17 @@ def bind(
     for named in monoids:
         if named.inputs != len(dtypes):
             raise MonoidError(
-                f"{named.name!r} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
+                f"{named.told} reduces {_counted(named.inputs)}, but {len(dtypes)} given: name "
                 f"as many sources, or one of {', '.join(_of_inputs(len(dtypes)))}"
             )
         one = named.for_pair(native) if apart else named
-        monoid = one.for_dtype(value, exact=exact, outputs=outputs, keeping=keeping)
+        monoid = one.for_dtype(
+            value, exact=exact, outputs=outputs, keeping=keeping, inputs=alike or native
+        )
         if whole and not monoid.unbounded:
             raise MonoidError(
                 f"dtype=object is for sums, products and differences of integers, not for "
-                f"{named.name!r} of {value}"
+                f"{named.told} of {value}"
             )
         inputs = native if apart else [value] * len(native)
         inputs += [_MASK] * masked
@@ -266,13 +269,15 @@ def _check_weights(monoids: Sequence[Monoid], dtypes: Sequence[np.dtype]) -> Non
     for one in monoids:
         if not one.weights or one.inputs != len(dtypes):
             continue
-        odd = [weights for weights in dtypes[-one.weights :] if weights.kind not in _REAL]
+        elements = one.inputs - one.weights - one.slots
+        weights = dtypes[elements : elements + one.weights]
+        odd = [given for given in weights if given.kind not in _REAL]
         if odd:
             raise MonoidError(f"weights are {odd[0]}; weights are numbers without imaginary parts")
-        for given in dtypes[: -one.weights]:
+        for given in dtypes[:elements]:
             if given.kind in "mM":
                 raise MonoidError(
-                    f"{one.name!r} weighs numbers, but elements are {given}: leave the weights "
+                    f"{one.told} weighs numbers, but elements are {given}: leave the weights "
                     "out, or give numbers of a unit instead, as (data - data[0]) / "
                     "np.timedelta64(1, 's') has them"
                 )

@@ -50,7 +50,7 @@ def evaluate(
     accumulator = bound.accumulator.with_limbs()
     count = math.prod(shape[n] for n in axes)
     if not count and bound.statistics[0].needs_elements:
-        raise MonoidError(f"{monoid.name!r} of no elements has no value")
+        raise MonoidError(f"{monoid.told} of no elements has no value")
 
     def in_rows(array: np.ndarray) -> np.ndarray:
         return array.reshape(shape).transpose(*kept, *axes).reshape(outputs, count)

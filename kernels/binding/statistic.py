@@ -134,7 +134,7 @@ class Statistic:
             return self._has_nan(dtype)
         if self.monoid.casts:
             raise MonoidError(
-                f"min_count is {self.monoid.min_count}, but {self.name!r} of {self.value} is "
+                f"min_count is {self.monoid.min_count}, but {self.monoid.told} of {self.value} is "
                 f"{dtype}, which has no NaN: leave it out, or give dtype='float64'"
             )
         return False
@@ -153,7 +153,7 @@ class Statistic:
         )
         if (once.shape, once.dtype) != (something.shape, something.dtype):
             raise MonoidError(
-                f"how many values a result of {self.name!r} has depends on the data"
+                f"how many values a result of {self.monoid.told} has depends on the data"
                 + "; give it edges" * ("histogram" in self.name or "density" in self.name)
             )
         return something
@@ -208,7 +208,16 @@ class Statistic:
         return fields
 
     def _context(self, shape: tuple[int, ...], axes: tuple[int, ...]) -> Context:
-        return Context(self.value, shape, axes, self.ddof, self.result, self.inputs, self.initial)
+        return Context(
+            self.value,
+            shape,
+            axes,
+            self.ddof,
+            self.result,
+            self.inputs,
+            self.initial,
+            self.monoid.told,
+        )
 
     def _check_present(self, partial: Partial) -> None:
         """See that a condition left something of every output, unless there were no elements."""
@@ -222,7 +231,8 @@ class Statistic:
             why = "its condition leaves" if asked else "a group has"
             floats = "; dtype='float64' gives NaN there" if "f" in self.monoid.kinds else ""
             raise MonoidError(
-                f"{self.name!r} of {self.value} has no value where {why} no element{of}{floats}"
+                f"{self.monoid.told} of {self.value} has no value where {why} no element{of}"
+                f"{floats}"
             )
 
 

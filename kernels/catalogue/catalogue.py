@@ -30,7 +30,7 @@ from chunkfold.kernels.catalogue.integers import (
     few_added_up,
 )
 from chunkfold.kernels.catalogue.moments import NORM1, NORM2, STD, SUMSQ, VAR
-from chunkfold.kernels.catalogue.quantiles import quantile
+from chunkfold.kernels.catalogue.quantiles import named_quantile
 from chunkfold.kernels.catalogue.weighted import (
     SUM_OF_WEIGHTS,
     WEIGHTED_MEAN,
@@ -238,7 +238,8 @@ _CATALOGUE = (
     WEIGHTED_COVARIANCE,
     WEIGHTED_CORRELATION,
     histogram(),
-    quantile(0.5),
+    named_quantile(0.5, "median"),
+    named_quantile(0.5, "weighted_median", weights=True),
     MODE,
     NUNIQUE,
     approx_nunique(),

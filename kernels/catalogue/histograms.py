@@ -108,7 +108,7 @@ def _checked(edges: Any) -> list[int | float]:
     return numbers
 
 
-def _least(edge: float, dtype: np.dtype) -> int | float | None:
+def least(edge: float, dtype: np.dtype) -> int | float | None:
     """Return the least value of a dtype that is not below an edge; None if there is none."""
     if kind_of(dtype) != "f":
         low, high = _limits(dtype)
@@ -118,7 +118,7 @@ def _least(edge: float, dtype: np.dtype) -> int | float | None:
     return _rounded(edge, dtype, math.inf)
 
 
-def _greatest(edge: float, dtype: np.dtype) -> int | float | None:
+def greatest(edge: float, dtype: np.dtype) -> int | float | None:
     """Return the greatest value of a dtype that is not above an edge; None if there is none."""
     if kind_of(dtype) != "f":
         low, high = _limits(dtype)
@@ -149,8 +149,8 @@ def _bin(edges: list[int | float], x: Symbol) -> Symbol | int:
 
     It compares keys that sort like the elements: exact in every dtype, also without float64.
     """
-    lower = [bound for edge in edges[:-1] if (bound := _least(edge, x.dtype)) is not None]
-    top = _greatest(edges[-1], x.dtype)
+    lower = [bound for edge in edges[:-1] if (bound := least(edge, x.dtype)) is not None]
+    top = greatest(edges[-1], x.dtype)
     if not lower or top is None:
         return -1
     key, guess = rank_high(x), _guess(edges)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.distinct import OfEachValue
-from chunkfold.kernels.catalogue.quantiles import Quantiles, quantile
+from chunkfold.kernels.catalogue.quantiles import Quantiles, named_quantile
 from chunkfold.kernels.catalogue.sketches import Sketch
+from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -27,13 +29,15 @@ _ELSEWHERE = {
 """What other tools call reductions of the catalogue, or what comes nearest, to suggest ours."""
 
 
-_PERCENTILE = re.compile(r"(nan)?p(\d{1,3}(?:[._]\d+)?)")
-"""Names of percentiles: p95, p99.9, nanp5."""
+_PERCENTILE = re.compile(r"(nan|weighted_)?p(\d{1,3}(?:[._]\d+)?)")
+"""Names of percentiles: p95, p99.9, nanp5, weighted_p95."""
 
 
 def is_known(monoid: Monoid) -> bool:
     """Whether a monoid is one that comes with chunkfold, under whatever name."""
     if isinstance(monoid.sized, (Quantiles, OfEachValue)) or isinstance(monoid.adapt, Sketch):
+        return True
+    if isinstance(monoid.of_inputs, WeightedQuantiles):
         return True
     return any(_declared(monoid) == _declared(one) for one in CATALOGUE.values())
 
@@ -66,9 +70,12 @@ def as_monoid(op: str | Monoid) -> Monoid:
     if op in CATALOGUE:
         return CATALOGUE[op]
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
-        skips, percent = percentile.groups()
-        found = quantile(float(percent.replace("_", ".")) / 100)
-        return found.skipping(f"nan{found.name}") if skips else found
+        how, percent = percentile.groups()
+        weighs = how == "weighted_"
+        found = named_quantile(float(percent.replace("_", ".")) / 100, op, weights=weighs)
+        if how != "nan":
+            return found
+        return replace(found.skipping(f"nan{found.name}"), written=found.written)
     names = re.split(r"[,\s]+", op.strip())
     if len(names) > 1:
         raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")

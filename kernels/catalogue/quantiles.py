@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.quantile_methods import CHOOSE, METHODS, interpolated, ranks
-from chunkfold.kernels.catalogue.radix import Radix, values_of
+from chunkfold.kernels.catalogue.radix import Radix, tables_of, values_of
 from chunkfold.kernels.catalogue.sketches import Sketch, checked_rtol
+from chunkfold.kernels.catalogue.weighted_quantiles import METHOD, WeightedQuantiles
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import rank_high
@@ -26,7 +27,11 @@ KINDS = "iuf"
 
 
 def quantile(
-    q: float | Sequence[float], *, method: str = "linear", rtol: float | None = None
+    q: float | Sequence[float],
+    *,
+    method: str | None = None,
+    rtol: float | None = None,
+    weights: bool = False,
 ) -> Monoid:
     """Return the reduction that gives quantiles of the elements, exact ones or within `rtol`.
 
@@ -40,21 +45,65 @@ def quantile(
     method
         Any of NumPy's. Those that interpolate do so in float64, and round once. Or "sketch": one
         read, which gives what is within `rtol` of "lower", and the least and the greatest exactly.
+        None is "linear", or "inverted_cdf" where elements are weighed, which no other does.
     rtol
         Relative tolerance of a sketch, between 0 and 1.
+    weights
+        Whether there is a second input, the weights of elements: it is then called
+        `weighted_median`, `weighted_p95` or `weighted_quantile`.
 
     Raises
     ------
     MonoidError
         If a quantile is not from 0 to 1, there is no such method, or `rtol` is not for it.
     """
+    if weights:
+        return _weighing(q, method)
     if method == "sketch":
-        return Sketch(_name(q), _checked(q), checked_rtol(rtol), np.ndim(q) == 0).declared()
+        made = Sketch(_name(q), _checked(q), checked_rtol(rtol), np.ndim(q) == 0).declared()
+        return replace(
+            made,
+            written=f"quantile({_shown(q)}, method={method!r}, rtol={rtol!r})",
+            weighing=partial(_weighing, q, method),
+        )
     if rtol is not None:
         raise MonoidError(
-            f"rtol={rtol!r} is for method='sketch', and method {method!r} is exact: leave one out"
+            f"rtol={rtol!r} is for method='sketch', and method {method or 'linear'!r} is exact: "
+            "leave one out"
         )
-    return _declared(_name(q), _checked(q), method, single=np.ndim(q) == 0)
+    made = _declared(
+        _name(q), _checked(q), "linear" if method is None else method, single=np.ndim(q) == 0
+    )
+    given = "" if method is None else f", method={method!r}"
+    return replace(
+        made, written=f"quantile({_shown(q)}{given})", weighing=partial(_weighing, q, method)
+    )
+
+
+def named_quantile(q: float, written: str, *, weights: bool = False) -> Monoid:
+    """Return a quantile that is written by a name, as 'p99.9'."""
+    return replace(quantile(q, weights=weights), written=written)
+
+
+def _shown(q: Any) -> str:
+    return reprlib.repr(np.asarray(q).tolist())
+
+
+def _weighing(q: Any, method: str | None) -> Monoid:
+    """Return the form that weighs elements.
+
+    Raises
+    ------
+    MonoidError
+        If that method does not.
+    """
+    if method not in (None, METHOD):
+        raise MonoidError(
+            f"a quantile by method={method!r} takes no weights; method={METHOD!r} does, as in "
+            "NumPy: give that one, or none"
+        )
+    made = WeightedQuantiles(f"weighted_{_name(q)}", _checked(q), np.ndim(q) == 0).declared()
+    return replace(made, written=f"quantile({_shown(q)}, weights=True)")
 
 
 def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> Monoid:
@@ -129,13 +178,12 @@ class Quantiles:
         return ranks(self.method, n[:, None], np.array(self.q)[None, :])[0]
 
     def _chosen(self, dtype: np.dtype, fields: Fields, context: Context) -> np.ndarray:
-        del context
         n, keys = fields["n"], fields["chosen"]
         _, towards = ranks(self.method, n[:, None], np.array(self.q)[None, :])
         pairs = values_of(keys, dtype)
         floats = kind_of(dtype) == "f"
         nan = (n == 0) | (floats & (fields["most"] == np.iinfo(keys.dtype).max))
-        return self.results(pairs[:, :, 0], pairs[:, :, 1], towards, nan, dtype)
+        return self.results(pairs[:, :, 0], pairs[:, :, 1], towards, nan, dtype, context)
 
     def results(
         self,
@@ -144,6 +192,7 @@ class Quantiles:
         towards: np.ndarray,
         nan: np.ndarray,
         dtype: np.dtype,
+        context: Context,
     ) -> np.ndarray:
         """Return quantiles between values of neighbouring ranks, (outputs, quantiles) each.
 
@@ -156,7 +205,7 @@ class Quantiles:
         if self.method in CHOOSE:
             if nan.any() and not floats:
                 raise MonoidError(
-                    f"{self.name!r} of no elements has no value of {dtype}; dtype='float64' gives "
+                    f"{context.told} of no elements has no value of {dtype}; dtype='float64' gives "
                     "NaN there"
                 )
             values = np.where(towards == 0, low, high)
@@ -198,22 +247,21 @@ class _Search:
 
     def finish(self, fields: Fields, context: Context) -> np.ndarray:
         """Return the quantiles, behind the last read."""
-        del context
-        found = self._after(fields)
+        found = self._after(fields, context)
         pairs = self.radix.values(found.prefix, self.radix.reads)
         several = len(self.asked.q)
         low, high = pairs[:, :several], pairs[:, several:]
-        return self.asked.results(low, high, found.towards, found.nan, self.radix.dtype)
+        return self.asked.results(low, high, found.towards, found.nan, self.radix.dtype, context)
 
     def further(self, fields: Fields, context: Context) -> Further | None:
         """Return what the next read is to count."""
-        del context
-        found, read = self._after(fields), self.read + 1
-        slots, found = self._slots(found)
-        values = self.radix.values(slots, read)
+        found, read = self._after(fields, context), self.read + 1
+        tables, slot = tables_of(found.prefix)
+        found = replace(found, slot=slot)
+        values = self.radix.values(tables, read)
         shift = np.array([self.radix.shift(read)], values.dtype)
         search = replace(self, read=read, found=found)
-        between = values, self.radix.values(slots, read, last=True)
+        between = values, self.radix.values(tables, read, last=True)
         return Further((shift, *values.T), search.monoid, between)
 
     def monoid(self, first: int, inputs: int) -> Monoid:
@@ -247,7 +295,7 @@ class _Search:
     def _q(self) -> np.ndarray:
         return np.array(self.asked.q)
 
-    def _after(self, fields: Fields) -> _Found:
+    def _after(self, fields: Fields, context: Context) -> _Found:
         """Return what is known behind a read: one digit more of every rank."""
         if self.found is None:
             counts = fields["counts"][:, None, :]
@@ -264,7 +312,7 @@ class _Search:
             own, rank = reached[rows, before.slot[:, n]], before.below[:, n]
             if self.read and ((own[:, most] != before.held[:, n]) & ~before.nan).any():
                 raise MonoidError(
-                    f"{self.asked.name!r} is found in several reads, and the elements were others "
+                    f"{context.told} is found in several reads, and the elements were others "
                     "in the last one: run it again when nobody writes to them"
                 )
             digit = np.minimum((own <= rank[:, None]).sum(axis=1), most)
@@ -284,16 +332,3 @@ class _Search:
         below = np.concatenate([lower, upper], axis=1)
         none = np.zeros(below.shape, np.int64)
         return _Found(below, none.astype(np.uint64), towards, nan, none, none)
-
-    @staticmethod
-    def _slots(found: _Found) -> tuple[np.ndarray, _Found]:
-        """Give equal prefixes of an output one table: return the prefixes of tables, and which."""
-        order = np.argsort(found.prefix, axis=1, kind="stable")
-        ordered = np.take_along_axis(found.prefix, order, axis=1)
-        numbers = np.zeros(ordered.shape, np.int64)
-        numbers[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
-        slot = np.empty_like(numbers)
-        np.put_along_axis(slot, order, numbers, axis=1)
-        tables = np.repeat(ordered[:, :1], int(numbers.max(initial=0)) + 1, axis=1)
-        np.put_along_axis(tables, numbers, ordered, axis=1)
-        return tables, replace(found, slot=slot)

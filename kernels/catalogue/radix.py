@@ -21,6 +21,8 @@ from chunkfold.kernels.monoid.monoid import Monoid
 
 TABLE_BYTES = 128 << 20
 """Of the counters of all outputs, at most."""
+MOST_COUNTERS = 999_999
+"""Of a table."""
 WHOLE_BITS, DIGIT_BITS = 19, 16
 """Most bits of a key that are one digit; and of a digit, where a key has several."""
 
@@ -35,10 +37,14 @@ class Radix:
     """Bits of each digit, the highest first: one for each read."""
 
     @classmethod
-    def of(cls, dtype: np.dtype, outputs: int) -> Radix:
-        """Choose digits for so many outputs: as few as tables of bounded size allow."""
+    def of(cls, dtype: np.dtype, outputs: int, counters: int = 1) -> Radix:
+        """Choose digits for so many outputs: as few as tables of bounded size allow.
+
+        `counters` is how many there are of each value of a digit.
+        """
         bits = _key_bits(dtype) - _unused_bits(dtype)
-        room = TABLE_BYTES // (8 * max(1, outputs))
+        room = TABLE_BYTES // (8 * counters * max(1, outputs))
+        room = min(room, MOST_COUNTERS // counters)
         most = max(1, (room - 1).bit_length() - 1 if room > 2 else 1)
         if bits <= min(most, WHOLE_BITS):
             return cls(dtype, (bits,))
@@ -110,6 +116,22 @@ class Radix:
         least = 1 << (_key_bits(self.dtype) - 1)
         shifted: Symbol = key.astype(np.dtype(f"u{key.dtype.itemsize}")) + least
         return shifted
+
+
+def tables_of(prefixes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give equal prefixes of an output one table: the prefixes of tables, and which is whose.
+
+    Those of several ranks are (outputs, ranks); an output of few tables repeats its first.
+    """
+    order = np.argsort(prefixes, axis=1, kind="stable")
+    ordered = np.take_along_axis(prefixes, order, axis=1)
+    numbers = np.zeros(ordered.shape, np.int64)
+    numbers[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
+    table = np.empty_like(numbers)
+    np.put_along_axis(table, order, numbers, axis=1)
+    tables = np.repeat(ordered[:, :1], int(numbers.max(initial=0)) + 1, axis=1)
+    np.put_along_axis(tables, numbers, ordered, axis=1)
+    return tables, table
 
 
 def values_of(keys: np.ndarray, dtype: np.dtype) -> np.ndarray:

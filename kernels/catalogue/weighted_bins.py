@@ -156,7 +156,7 @@ def _sums(counts: np.ndarray, context: Context) -> np.ndarray:
     how, given = digits_of(_held(context.dtype)), context.inputs[1]
     rows = counts.reshape(-1, counts.shape[2])
     if kind_of(given) != "f":
-        values = _whole(rows[:, : how.count], how.low)
+        values = whole(rows[:, : how.count], how.low)
         wanted = np.dtype(np.uint64 if given.kind == "u" else np.int64)
         return within(values, wanted, f"sum of weights of {given}").reshape(counts.shape[:2])
     ones = np.ones(len(rows), np.int64)
@@ -171,7 +171,7 @@ def _held(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32) if kind_of(dtype) == "f" and dtype.itemsize < 4 else dtype
 
 
-def _whole(rows: np.ndarray, low: int) -> Sequence[int]:
+def whole(rows: np.ndarray, low: int) -> Sequence[int]:
     """Return what digits are together; weights that kernels held as floats are whole numbers."""
     values = [sum(digit << DIGIT * n for n, digit in enumerate(row)) for row in rows.tolist()]
     return [value >> -low for value in values]

@@ -35,6 +35,8 @@ class Context:
     initial: Any = None
     """What results begin with, as NumPy's `initial=`; None: with nothing. Only finishes of monoids
     that say so (`Monoid.initial`) are given one."""
+    told: str = ""
+    """How messages call the reduction: `Monoid.told`."""
 
     @property
     def floats(self) -> np.dtype:

@@ -66,7 +66,7 @@ class Monoid:
     """
 
     name: str
-    """What messages and results call it; an identifier."""
+    """What results call it, and messages if it is not written otherwise; an identifier."""
     fields: Mapping[str, str] = field(
         default_factory=lambda: MappingProxyType({"s": "float64"}), kw_only=True
     )
@@ -131,6 +131,11 @@ class Monoid:
     sized: Callable[[np.dtype, int], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place from the elements' dtype and the number of outputs, where
     memory depends on both."""
+    of_inputs: Callable[[Sequence[np.dtype], int], Monoid] | None = field(
+        default=None, kw_only=True
+    )
+    """Makes what to fold in its place from the dtype that each input has before they are made
+    alike, and the number of outputs."""
     choosing: Callable[[np.dtype], Monoid] | None = field(default=None, kw_only=True)
     """Makes what to fold in its place from the elements' dtype, where there is memory for all
     elements of an output: its `choice` is then made among them."""
@@ -145,6 +150,8 @@ class Monoid:
     nothing that it returns: `finish` has one."""
     exact: Monoid | None = field(default=None, kw_only=True)
     """What to fold in its place where results are to be exact, for elements of its kinds."""
+    written: str = field(default="", kw_only=True)
+    """How whoever asks for it writes it, if that is not its name: messages say that."""
 
     def __post_init__(self) -> None:
         if not checks.is_identifier(self.name):
@@ -193,17 +200,39 @@ class Monoid:
         return "\n".join(lines)
 
     @property
+    def told(self) -> str:
+        """How messages call it: as it was written.
+
+        >>> from chunkfold.kernels import as_monoid, quantile
+        >>> as_monoid("median").told, as_monoid("p99.9").told, quantile(0.999).told
+        ("'median'", "'p99.9'", 'quantile(0.999)')
+        """
+        return self.as_written if "(" in self.as_written else repr(self.as_written)
+
+    @property
+    def as_written(self) -> str:
+        """The same among others, without quotes."""
+        return self.written or self.name
+
+    @property
     def accumulates(self) -> tuple[Accumulate, ...]:
         """The ways to take in elements, each of fields of its own."""
         return cast("tuple[Accumulate, ...]", self.accumulate)
 
     def for_dtype(
-        self, dtype: np.dtype, *, exact: bool = False, outputs: int = 1, keeping: bool = False
+        self,
+        dtype: np.dtype,
+        *,
+        exact: bool = False,
+        outputs: int = 1,
+        keeping: bool = False,
+        inputs: Sequence[np.dtype] = (),
     ) -> Monoid:
         """Return the monoid that reduces elements of a dtype, which may be another one.
 
         `exact` asks for the one without rounding, where there is one; `outputs` is how many
-        results there will be; `keeping` tells whether all elements of an output can be kept.
+        results there will be; `keeping` tells whether all elements of an output can be kept;
+        `inputs` are the dtypes of inputs whose values are then of that dtype, if they had others.
 
         Raises
         ------
@@ -214,7 +243,7 @@ class Monoid:
         if kind not in self._kinds:
             able = set(self._kinds)
             names = ", ".join(name for letters, name in KINDS.items() if set(letters) & able)
-            raise MonoidError(f"{self.name!r} is not defined for {dtype}, only for {names}")
+            raise MonoidError(f"{self.told} is not defined for {dtype}, only for {names}")
         other = next((one for kinds, one in self.instead.items() if kind in kinds), None)
         if other is not None:
             found = other.for_dtype(dtype, exact=exact)
@@ -222,6 +251,8 @@ class Monoid:
             found = exactly.for_dtype(dtype)
         elif keeping and self.choosing is not None:
             found = self.choosing(dtype)
+        elif self.of_inputs is not None:
+            found = self.of_inputs(inputs or (dtype,) * self.inputs, outputs)
         elif self.sized is not None:
             found = self.sized(dtype, outputs)
         elif self.adapt is not None:
@@ -240,7 +271,7 @@ class Monoid:
         """
         if self.pair is None:
             raise MonoidError(
-                f"{self.name!r} reduces elements of one dtype, but no dtype holds both "
+                f"{self.told} reduces elements of one dtype, but no dtype holds both "
                 f"{' and '.join(map(str, dtypes))}: reduce it by itself, or cast one of them first"
             )
         return self.pair(dtypes).alike(self)
@@ -250,6 +281,7 @@ class Monoid:
         return _copied(
             self,
             name=other.name,
+            written=other.written,
             skipna=other.skipna,
             where=other.where,
             masked=other.masked,
@@ -319,11 +351,12 @@ class Monoid:
 
     def called(self, name: str) -> Monoid:
         """Return it under another name."""
-        return _copied(self, name=name)
+        return _copied(self, name=name, written="")
 
     def skipping(self, name: str | None = None) -> Monoid:
         """Return the form that takes NaN and NaT for absent, under the same name or another."""
-        return replace(self, skipna=True, name=name or self.name)
+        written = "" if name else self.written
+        return replace(self, skipna=True, name=name or self.name, written=written)
 
 
 def _copied(monoid: Monoid, **others: object) -> Monoid:

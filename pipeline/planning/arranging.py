@@ -37,9 +37,8 @@ def _turned(request: Request, turned: Sequence[int]) -> Request:
         chosen[n] = replace(axis, order=None) if n in request.reduced else axis
     grouping = request.grouping
     if grouping is not None:
-        labels = grouping.keys.factors
-        made = (replace(one, codes=_along(one.codes, one.axes, orders)) for one in labels)
-        grouping = replace(grouping, keys=grouping.keys.of_factors(made))
+        keys = grouping.keys.reordered(lambda codes, axes: _along(codes, axes, orders))
+        grouping = replace(grouping, keys=keys)
     held = (replace(one, values=_along(one.values, one.axes, orders)) for one in request.held)
     return replace(request, chosen=tuple(chosen), grouping=grouping, held=tuple(held))
 

@@ -16,7 +16,7 @@ from chunkfold.planning.asked_labels import several
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
-from chunkfold.planning.held_inputs import HeldInput, mask_of, weights_of
+from chunkfold.planning.held_inputs import HeldInput, mask_of, refuse_negative, weights_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.questions import check_questions
@@ -167,6 +167,7 @@ def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[Held
                 f"dtype={options.cast} would cut {weights.name} of {weights.values.dtype}, too: "
                 "leave it out, or name one of floats"
             )
+        refuse_negative(weights, options.monoids)
         found.append(weights)
     if options.mask is not None:
         found.append(mask_of(options.mask, source, chosen, stores))
@@ -180,6 +181,12 @@ def _refuse_undefined(request: Request) -> None:
     except MonoidError as error:
         named = request.data_arrays or request
         raise MonoidError(f"{named.name}: {error}") from error.__cause__
+    if request.numbering is not None and request.reads_again:
+        several = [s.monoid.as_written for s in request.bound().statistics if s.monoid.reads > 1]
+        raise PlanError(
+            f"{', '.join(several)} of {request.name} is read several times, which groups by bins "
+            "of its own elements are not: give method='sketch' to quantiles, or bins of= an array"
+        )
 
 
 def _refuse_empty(request: Request) -> None:
@@ -192,6 +199,6 @@ def _refuse_empty(request: Request) -> None:
     for statistic in request.bound().statistics:
         if not reduces and outputs and statistic.needs_elements:
             raise PlanError(
-                f"{statistic.name} of no elements has no value: the selection of "
+                f"{statistic.monoid.as_written} of no elements has no value: the selection of "
                 f"{request.name} has shape {shape}"
             )

@@ -64,6 +64,8 @@ def labels_of(dataset: xarray.Dataset, given: dict[str, Any]) -> DatasetLabels:
 
 def _held(dataset: xarray.Dataset, by: Any) -> tuple[Any, frozenset[Hashable]]:
     """Return a label as arrays of the Dataset take it, and its axes."""
+    if isinstance(by, Bins) and by.of is None:  # of each array its own
+        return by, frozenset()
     if isinstance(by, Bins):
         made, dims = _held(dataset, by.of)
         return replace(by, of=made), dims

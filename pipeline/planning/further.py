@@ -9,6 +9,7 @@ import numpy as np
 
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.monoid.further import Further
+from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.leaf_ranges import LeafRanges, passed_by
@@ -46,10 +47,11 @@ def _further(plan: Plan, pending: Pending) -> Request:
     for monoid, more in pending:
         ops.append(more.monoid(len(slots), total).alike(monoid))
         slots.extend(more.slots)
+    weights = request.held[: request.options.weights is not None]
     masks = request.held[len(request.held) - (request.options.mask is not None) :]
     inputs = (_laid_out(one, plan) for one in slots)
-    asked = replace(request.options, op=tuple(ops), weights=None)
-    return replace(request, options=asked, held=(*inputs, *masks), beside=())
+    asked = replace(request.options, op=tuple(ops))
+    return replace(request, options=asked, held=(*weights, *inputs, *masks), beside=())
 
 
 def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
@@ -70,6 +72,7 @@ def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
 def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> HeldInput:
     """Give every place that has a label what its group has."""
     keys = grouping.keys
+    assert isinstance(keys, Keys)  # of others there is one read
     each = slot[np.maximum(keys.whole(), 0)]
     axes = [*keys.axes, *kept]
     order = sorted(range(len(axes)), key=axes.__getitem__)

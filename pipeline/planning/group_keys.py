@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -121,6 +121,22 @@ class Keys:
     def of_factors(self, factors: Iterable[Factor]) -> Keys:
         """Return them with others in the place of these, of the same labels."""
         return Keys(tuple(factors), self.strides, self.count)
+
+    def reordered(self, along: Callable[[np.ndarray, tuple[int, ...]], np.ndarray]) -> Keys:
+        """Return them in another order along axes; `along` gives it to what goes along some."""
+        return self.of_factors(
+            replace(one, codes=along(one.codes, one.axes)) for one in self.factors
+        )
+
+    def box_axes(self, ndim: int) -> tuple[int, ...]:
+        """Return the axes that keys have in a box of so many."""
+        del ndim
+        return self.axes
+
+    def device_bytes(self, leaf_elements: int) -> int:
+        """Return what a block has of them on its device and beside it, at most."""
+        whole, leaf = 4 * self.size, 4 * leaf_elements
+        return min(whole, DEVICE_KEYS_BYTES + leaf) + min(whole, leaf)
 
     def packed(self) -> PackedKeys:
         """Return them as they travel: labels mostly repeat."""

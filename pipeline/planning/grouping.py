@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 
@@ -13,18 +16,23 @@ from chunkfold.grid import Axis as Along
 from chunkfold.planning.asked_labels import Asked, asked_labels
 from chunkfold.planning.group_keys import Factor, Keys
 from chunkfold.planning.options import Options
+from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.positions import crossed
 from chunkfold.sources.any_labels import Label, any_labels, numbers_of
 from chunkfold.sources.axis_names import Axis, Named, axis_names, axis_numbers, normalized_axes
+from chunkfold.sources.bins import Bins, Intervals
 from chunkfold.sources.label_numbers import narrow, transposed
 from chunkfold.sources.labels import Given
+
+AnyKeys = Keys | OwnKeys
+"""Held by workers, or made of the elements."""
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
     """The groups of a reduction: of several labels, all combinations of these."""
 
-    keys: Keys
+    keys: AnyKeys
     """Which group each element is in."""
     labels: tuple[Label, ...]
     """Of each its groups, in the order of the results' axes."""
@@ -85,8 +93,48 @@ def grouping_of(
     asked = asked_labels(options)
     if not asked:
         return None
+    if any(_of_elements(one.by) for one in asked):
+        return _own(asked, source, chosen, reduced)
     each = [_factor(one, options, source, chosen, set(reduced)) for one in asked]
     return Grouping(Keys.of([factor for factor, _ in each]), _apart([label for _, label in each]))
+
+
+def _of_elements(by: Any) -> bool:
+    return isinstance(by, Bins) and by.of is None
+
+
+def _own(
+    asked: Sequence[Asked], source: Named, chosen: Sequence[Along], reduced: Sequence[int]
+) -> Grouping:
+    """Return groups that are bins of the elements themselves."""
+    (one, *others) = asked
+    if others:
+        raise PlanError(
+            f"{source.name}: bins of its own elements are the only label, but there are "
+            f"{len(asked)}: give the others by themselves, or what bins are of (of=)"
+        )
+    for name, value in (("by_axis", one.by_axis), ("groups", one.groups)):
+        if value is not None:
+            raise PlanError(
+                f"{name} is {value!r}, but bins of the elements themselves have all of their "
+                "axes, and their spans are the groups: leave it out"
+            )
+    if not reduced:
+        raise PlanError(
+            f"{source.name}: groups are made of what is reduced, but no axis is: name one in axis="
+        )
+    alive = tuple(n for n in reduced if not chosen[n].dropped)
+    intervals = Intervals(one.by.edges, one.by.right)
+    label = Label(intervals.texts, source.name, _axis_of(source), intervals=intervals)
+    return Grouping(OwnKeys(alive or tuple(reduced[:1]), intervals), (label,))
+
+
+def _axis_of(source: Named) -> str:
+    """Return what xarray calls the axis: by the name of the array, if it has one."""
+    arrays = getattr(source, "arrays", None)
+    called = arrays[0].name if arrays else PurePosixPath(source.name).name
+    plain = isinstance(called, str) and re.fullmatch(r"[^\W\d]\w*", called)
+    return f"{called if plain else Given.axis}_bins"
 
 
 def _factor(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.grid import Axis, Piece
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.dtypes import stored_name
 from chunkfold.kernels.geometry import c_strides
 from chunkfold.positions import crossed
@@ -88,6 +89,23 @@ def weights_of(
     return held
 
 
+def refuse_negative(weights: HeldInput, monoids: Sequence[Monoid]) -> None:
+    """Refuse weights below zero where ranks are weighed, before anything is read.
+
+    Raises
+    ------
+    PlanError
+        If there are some.
+    """
+    ranked = [one.as_written for one in monoids if isinstance(one.of_inputs, WeightedQuantiles)]
+    least = weights.values.min(initial=0, where=~np.isnan(weights.values)) if ranked else 0
+    if least < 0:
+        raise PlanError(
+            f"{weights.name}: {least} is below zero, but weights of {', '.join(ranked)} say how "
+            "often an element is there: give zero or more"
+        )
+
+
 def mask_of(
     given: Any, source: Named, chosen: Sequence[Axis], options: StorageOptions | None = None
 ) -> HeldInput:
@@ -112,13 +130,13 @@ def weighted(monoid: Monoid) -> Monoid:
     if monoid.weights:
         return monoid
     if monoid.weighing is not None:
-        found = monoid.weighing().called(monoid.name)
+        found = replace(monoid.weighing(), name=monoid.name, written=monoid.written)
         return found.skipping() if monoid.skipna else found
     plain = monoid.name.removeprefix("nan")
     if plain not in WEIGHTED or not is_known(monoid):
         raise PlanError(
-            f"{monoid.name!r} takes no weights; {', '.join(WEIGHTED)} and histogram do, and "
-            "monoids that have an input for them, with weights=1"
+            f"{monoid.told} takes no weights; {', '.join(WEIGHTED)}, histogram and quantiles do, "
+            "and monoids that have an input for them, with weights=1"
         )
     found = as_monoid(f"weighted_{plain}").called(monoid.name)
     return found.skipping() if monoid.skipna else found

@@ -29,9 +29,14 @@ def choosers_of(request: Request, terms: Terms) -> tuple[Chooser, ...]:
 def keepable(request: Request, layout: Layout, terms: Terms, *, once: bool = False) -> bool:
     """Whether the elements of a tile of outputs are worth keeping, and fit a device's buffer.
 
-    `once`: they are worth it, however long that takes. Those of windows are not kept.
+    `once`: they are worth it, however long that takes. Those of windows are not kept, nor of
+    groups by the elements' own values.
     """
-    if layout.coarsened or not (once or layout.most_outputs >= LEAST_OUTPUTS):
+    if (
+        request.numbering is not None
+        or layout.coarsened
+        or not (once or layout.most_outputs >= LEAST_OUTPUTS)
+    ):
         return False
     room = terms.buffer_bytes or math.inf
     return all(

@@ -12,7 +12,8 @@ from chunkfold.kernels.fold.keyed.plan import shares_tables
 from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.planning.blocks import RESULT_BYTES
 from chunkfold.planning.combine_tree import Tree
-from chunkfold.planning.group_keys import DEVICE_KEYS_BYTES, RENUMBERED_BYTES, Keys
+from chunkfold.planning.group_keys import RENUMBERED_BYTES
+from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.held_inputs import HeldInput, held_bytes
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
@@ -59,7 +60,7 @@ def projected(
     tree: Tree,
     workers: int,
     fetching: int,
-    keys: Keys | None = None,
+    keys: AnyKeys | None = None,
     beside: Sequence[HeldInput] = (),
     leaving: int = 0,
     kept: int = 0,
@@ -105,9 +106,8 @@ def projected(
         own = split_bytes(1, of_all.nbytes) + 3 * of_all.nbytes
         held += threads * own + -(-blocks // workers) * of_all.nbytes
     if keys is not None:
-        # Those of a leaf are made on the host, of what labels are along which axes.
-        whole, leaf = 4 * keys.size, 4 * leaf_bytes // max(one.dtype.itemsize for one in sources)
-        held += keys.nbytes + threads * (min(whole, DEVICE_KEYS_BYTES + leaf) + min(whole, leaf))
+        leaf = leaf_bytes // max(one.dtype.itemsize for one in sources)
+        held += keys.nbytes + threads * keys.device_bytes(leaf)
         held += threads * min(keys.nbytes, RENUMBERED_BYTES)
         if shares_tables(layout.most_outputs):  # tables of all, on the device and read back
             tables += 3 * outputs * limbs

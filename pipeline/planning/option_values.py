@@ -118,7 +118,7 @@ def min_count_number(given: Any) -> int:
 
 def refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
     """Refuse it where a reduction begins with nothing."""
-    if others := [monoid.name for monoid in monoids if not monoid.initial]:
+    if others := [monoid.as_written for monoid in monoids if not monoid.initial]:
         weighed = ", not where elements are weighed" if any(m.weights for m in monoids) else ""
         raise PlanError(
             f"initial is {reprlib.repr(initial)}, but {', '.join(others)} has none; sum, prod, "
@@ -129,7 +129,7 @@ def refuse_initial(initial: Any, monoids: Sequence[Monoid]) -> None:
 def refuse_ddof(ddof: float, monoids: Sequence[Monoid]) -> None:
     """Refuse it where no reduction takes it, as far as is known."""
     if ddof and all(m.name in CATALOGUE and m.name not in _WITH_DDOF for m in monoids):
-        named = ", ".join(monoid.name for monoid in monoids)
+        named = ", ".join(monoid.as_written for monoid in monoids)
         raise PlanError(f"ddof is {ddof}, but {named} has none; var and std do: leave it out")
 
 

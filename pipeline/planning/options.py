@@ -93,9 +93,10 @@ class Options:
     some of the source's axes, by their names, or as NumPy broadcasts, before any selection. Or a
     tuple of a mask and conditions, which must all hold."""
     weights: Any = None
-    """Of elements, in sums, means, variances and what is made of these, and in histograms: an array
-    of numbers, or its path, that has some of the source's axes, as a mask has. A mean is
-    sum(weights * x) / sum(weights), and a bin of a histogram holds the sum of its weights."""
+    """Of elements, in sums, means, variances and what is made of these, and in histograms and
+    quantiles: an array of numbers, or its path, that has some of the source's axes, as a mask has.
+    A mean is sum(weights * x) / sum(weights), a bin of a histogram holds the sum of its weights,
+    and a quantile is the first element up to which there is that share of all weights."""
     min_count: int = 0
     """Results of fewer elements that are there are NaN or NaT, as xarray's sums and products are:
     of groups, too, and in all reductions that have NaN. Counts, positions and truths are as they
@@ -143,7 +144,8 @@ class Options:
     """Labels: elements of the same label are a group, and each group has its own results. The name
     of a coordinate ("lat"), or of a part of times ("time.month": any that xarray's `dt` has); or an
     array of whole numbers, texts, bools or dates (NumPy's, xarray's, or Zarr's, or its path) with
-    the extents of some axes of the source, before any selection; or `chunkfold.bins` of these.
+    the extents of some axes of the source, before any selection; or `chunkfold.bins` of these, or
+    of the elements themselves.
     What is negative, NaN, NaT or masked is in no group. In results the groups are an axis, in the
     place of the first axis that has labels, in ascending order of their labels, which
     `Result.labels` has. A tuple is several labels at once: all combinations of them are groups, and

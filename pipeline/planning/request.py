@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from chunkfold.grid import Axis
-from chunkfold.kernels import Bound, Packing, bind
+from chunkfold.kernels import Accumulator, Bound, Packing, bind
 from chunkfold.planning.grouping import Grouping
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.leaf_ranges import Passed
 from chunkfold.planning.options import Options
+from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.sources.chunk_index import Listing
 from chunkfold.sources.data_arrays import DataArrays
 from chunkfold.sources.source import Source
@@ -69,6 +70,20 @@ class Request:
     def groups(self) -> int:
         """Results of each output."""
         return 1 if self.grouping is None else self.grouping.count
+
+    @cached_property
+    def numbering(self) -> Accumulator | None:
+        """What numbers elements that are grouped by their own values; None if none are.
+
+        Raises
+        ------
+        ChunkfoldError
+            If they are not such as the edges of their groups.
+        """
+        keys = None if self.grouping is None else self.grouping.keys
+        if not isinstance(keys, OwnKeys):
+            return None
+        return keys.accumulator(self.sources[0].dtype, self.packings[0], self.name)
 
     @property
     def together(self) -> tuple[Request, ...]:

@@ -18,7 +18,7 @@ def refuse_large_slots(request: Request) -> None:
     PlanError
         If it has.
     """
-    several = [one.name for one in request.bound().statistics if one.monoid.reads > 1]
+    several = [one.monoid.as_written for one in request.bound().statistics if one.monoid.reads > 1]
     if not several:
         return
     along = [n for n in range(len(request.chosen)) if n not in request.reduced]

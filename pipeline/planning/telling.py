@@ -161,11 +161,10 @@ def _grouped(plan: Plan) -> Iterator[str]:
     if len(told) > 1:
         each = (f"{one.axis} ({text})" for one, text in zip(grouping.labels, told, strict=True))
         told = [f"{plan.groups:,}: {' x '.join(each)}"]
-    yield (
-        f"groups    {told[0]}, by labels along "
-        f"{'axis' if len(along) == 1 else 'axes'} {', '.join(map(str, along))}: "
-        f"{plan.groups * plan.layout.outputs:,} accumulators"
-    )
+    by = f"by labels along {'axis' if len(along) == 1 else 'axes'} {', '.join(map(str, along))}"
+    if plan.request.numbering is not None:
+        by = "by the elements' own values"
+    yield f"groups    {told[0]}, {by}: {plan.groups * plan.layout.outputs:,} accumulators"
 
 
 def _labels(groups: np.ndarray) -> str:

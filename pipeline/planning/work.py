@@ -20,12 +20,14 @@ from chunkfold.kernels.fold.levels import Levels
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import LARGE_BYTES
 from chunkfold.planning.group_keys import Keys, PackedKeys
+from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
 from chunkfold.planning.leaf_ranges import MOST_LEAVES, has_ranges
 from chunkfold.planning.level_kernels import levels_of
 from chunkfold.planning.missing_chunks import ListingTerms
+from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import TileFinishing
 from chunkfold.settings import retry_seconds
@@ -38,7 +40,7 @@ from chunkfold.sources.source import Source
 class Constants(NamedTuple):
     """What all blocks of a run read beside their sources."""
 
-    keys: Keys | None = None
+    keys: AnyKeys | None = None
     held: tuple[HeldInput, ...] = ()
     beside: tuple[Constants, ...] = ()
     """Of other questions that the same read answers."""
@@ -59,7 +61,7 @@ class Constants(NamedTuple):
 class PackedConstants(NamedTuple):
     """Constants as they travel: keys are packed."""
 
-    keys: PackedKeys | None
+    keys: PackedKeys | OwnKeys | None
     held: tuple[HeldInput, ...]
     beside: tuple[PackedConstants, ...]
 
@@ -133,8 +135,10 @@ class Work:
     """Whether chunks that cannot be read are left out, rather than end the run."""
     wants_all: bool = False
     """Whether chunks that are not stored end the run."""
-    keys: Keys | None = None
+    keys: AnyKeys | None = None
     """Which group each element is in, where there are groups."""
+    numbering: Accumulator | None = None
+    """What numbers elements that are grouped by their own values."""
     held: tuple[HeldInput, ...] = ()
     """Inputs behind the sources that lack axes of them."""
     choosers: tuple[Chooser, ...] = ()
@@ -159,7 +163,8 @@ class Work:
     def keyed_box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> KeyedBox:
         """Describe one whose elements have keys."""
         assert self.keys is not None
-        return keyed_leaf_box(self.layout, pieces, within, self.keys.axes, self._inputs)
+        axes = self.keys.box_axes(len(within))
+        return keyed_leaf_box(self.layout, pieces, within, axes, self._inputs)
 
     def kept_box(
         self, pieces: Sequence[Piece], within: Sequence[slice]
@@ -174,6 +179,7 @@ class Work:
         """The number of the group of each element of an output; None if there are no groups."""
         if self.keys is None:
             return None
+        assert isinstance(self.keys, Keys)  # others keep no elements
         shape, reduced = self.layout.shape, self.layout.reduced
         own = [shape[n] if n in self.keys.axes else 1 for n in reduced]
         every = [shape[n] for n in reduced]
@@ -195,7 +201,12 @@ class Work:
         and where results are made of a block's alone.
         """
         partial_bytes = self.accumulator.nbytes * self.groups * self.layout.most_outputs
-        if self.keys is None or partial_bytes < LARGE_BYTES or self.choosers or self.finishing:
+        if (
+            not isinstance(self.keys, Keys)
+            or partial_bytes < LARGE_BYTES
+            or self.choosers
+            or self.finishing
+        ):
             return self, None
         found = self.keys.of_some(self.layout.reach(block.tiles, block.parts))
         return (self, None) if found is None else (replace(self, keys=found[0]), found[1])
@@ -205,7 +216,7 @@ class Work:
         """Whether of what is not stored it is enough to know how many elements it has."""
         # Elements that are alike may be weighed unlike, and those that are kept are all brought.
         # Leaves that are not read would be missed by other questions.
-        if self.held or self.choosers or self.beside:
+        if self.held or self.choosers or self.beside or self.numbering is not None:
             return False
         accumulator = self.accumulator
         # Of each group the first would have to be given to what reads indices.
@@ -284,6 +295,7 @@ class Work:
             plan.options.skips,
             plan.options.wants_all,
             None if plan.grouping is None else plan.grouping.keys,
+            plan.request.numbering,
             plan.held,
             plan.choosers,
             tasks,

@@ -11,6 +11,7 @@ import numpy as np
 from chunkfold.boxes import elements_of, extents_of
 from chunkfold.grid import Piece
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.missing_chunks import SPARSE, expected_objects
 from chunkfold.planning.work import Work
 from chunkfold.sources.source import Source
@@ -128,7 +129,7 @@ def _of_groups(work: Work, tile: int, part: int, read: Sequence[Place] = ()) -> 
     others = [n for n in work.layout.reduced if n not in work.keys.axes]
 
     def counts(within: Place) -> np.ndarray:
-        assert work.keys is not None
+        assert isinstance(work.keys, Keys)  # others are made of every element
         return work.keys.counts(work.keys.place(pieces, within)) * elements_of(
             [within[n] for n in others]
         )

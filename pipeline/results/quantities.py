@@ -80,6 +80,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "quantile": Quantity(Kind.RANK),
         "weighted_sum": Quantity(),
         "weighted_mean": Quantity(Kind.LEVEL, "mean"),
+        "weighted_median": Quantity(Kind.LEVEL, "median"),
         "weighted_var": Quantity(Kind.SQUARED, "variance"),
         "weighted_std": Quantity(Kind.DIFFERENCE, "standard_deviation"),
         "sum_of_weights": Quantity(),
@@ -114,7 +115,7 @@ def quantity_of(op: str) -> Quantity:
     ('standard_deviation', 'OTHER')
     """
     plain = op.removeprefix("nan") if op in CATALOGUE else op
-    if is_percentile(op):
+    if is_percentile(op) or op == "weighted_quantile":
         return QUANTITIES["quantile"]
     return QUANTITIES.get(plain, Quantity())
 

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     import xarray
 
 OWN_AXES: Mapping[str, str] = MappingProxyType(
-    {"histogram": "bin", "minmax": "extreme", "quantile": "quantile"}
+    {
+        "histogram": "bin",
+        "minmax": "extreme",
+        "quantile": "quantile",
+        "weighted_quantile": "quantile",
+    }
 )
 """Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")

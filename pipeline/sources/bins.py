@@ -45,6 +45,7 @@ class Bins:
     edges: np.ndarray
     """As those of `Intervals`."""
     of: Any
+    """What is in them; None: the reduced elements themselves."""
     right: bool
 
     def __repr__(self) -> str:
@@ -75,7 +76,7 @@ class Bins:
         return codes, intervals
 
 
-def bins(edges: Any, of: Any, *, right: bool = False) -> Bins:
+def bins(edges: Any, of: Any = None, *, right: bool = False) -> Bins:
     """Make groups of intervals, as labels for `by=`: `by=cf.bins([-90, 0, 90], of="lat")`.
 
     Parameters
@@ -85,7 +86,8 @@ def bins(edges: Any, of: Any, *, right: bool = False) -> Bins:
         group.
     of
         What is in them: the name of a coordinate, or an array of some axes of the data, as `by=`
-        takes labels, but of any numbers.
+        takes labels, but of any numbers. None: the reduced elements themselves, which are read once
+        for both.
     right
         Whether the upper end of an interval belongs to it, rather than the lower one.
 
@@ -96,8 +98,11 @@ def bins(edges: Any, of: Any, *, right: bool = False) -> Bins:
     """
     if not isinstance(right, (bool, np.bool_)):
         raise PlanError(f"right is {right!r}; give True or False")
-    if of is None or isinstance(of, (tuple, Bins)):
-        raise PlanError(f"bins are of one array, or a coordinate's name; of is {of!r}")
+    if isinstance(of, (tuple, Bins)):
+        raise PlanError(
+            "bins are of one array, or a coordinate's name, or without of= of the elements "
+            f"themselves; of is {of!r}"
+        )
     return Bins(_edges(edges), of, bool(right))
 
 

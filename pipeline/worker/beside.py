@@ -14,7 +14,8 @@ from chunkfold.kernels.fold.launch import Input
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import Read, all_outputs, kernels_of
-from chunkfold.worker.device_inputs import DeviceKeys, uploaded
+from chunkfold.worker.device_inputs import uploaded
+from chunkfold.worker.keys_of_leaves import GroupKeys
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.worker_device import WorkerDevice
 
@@ -65,7 +66,7 @@ class Beside:
         self._owned, self._work, self._first = owned, work, first
         self._queue, self._totals, self._combine = queue, totals, combine
         self._room = room
-        self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
+        self._keys = None if work.keys is None else GroupKeys(owned, work, queue)
         self._held = [uploaded(one, owned.opened) for one in work.held]
         self._tiles: dict[int, _Tile] = {}
         """By their numbers, those used last behind the others."""
@@ -84,7 +85,8 @@ class Beside:
         if isinstance(tile.fold, KeyedFold):
             assert self._keys is not None
             assert self._work.keys is not None
-            keys = self._keys.at(self._work.keys.place(pieces, within))
+            place = self._work.keys.place(pieces, within)
+            keys = self._keys.of(inputs[0], read.shape, place, wait_for)
             box = self._work.keyed_box(pieces, within)
             return tile.fold.add(given, keys.buffer, box, wait_for, codes=keys.codes)
         assert tile.fold is not None

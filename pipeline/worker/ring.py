@@ -31,7 +31,8 @@ from chunkfold.reading import staging
 from chunkfold.reading.reads import OutputBox, Read, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
 from chunkfold.worker.beside import Beside, Combine
-from chunkfold.worker.device_inputs import DeviceKeys, uploaded
+from chunkfold.worker.device_inputs import uploaded
+from chunkfold.worker.keys_of_leaves import GroupKeys
 from chunkfold.worker.level_fold import LevelArrays, LevelFold
 from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
@@ -83,7 +84,7 @@ class Ring:
         ]
         """What answers other questions of what is read."""
         self.ranges = RangesFound(work.layout, wanted=work.ranges)
-        self._keys = None if work.keys is None else DeviceKeys(owned.opened, work.keys)
+        self._keys = None if work.keys is None else GroupKeys(owned, work, self._queue)
         self._held = [uploaded(one, owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
         self._readers, self._priority = owned.readers_for(work), priority
@@ -145,7 +146,7 @@ class Ring:
 
     def _begun(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> Fold | KeyedFold:
         opened, groups = self._owned.opened, self._work.groups
-        if self._keys is None:
+        if self._work.keys is None:
             return Fold(opened, accumulator, tuning, outputs, self._queue)
         return KeyedFold(opened, accumulator, tuning, groups, outputs, self._queue)
 
@@ -292,7 +293,7 @@ class Ring:
         assert self._keys is not None
         assert read.keyed is not None
         layout, place = read.keyed
-        held = self._keys.at(place)
+        held = self._keys.of(inputs[0], read.shape, place, uploads)
         return fold.add(inputs, held.buffer, layout, wait_for=uploads, codes=held.codes)
 
     def _added_beside(

@@ -27,7 +27,8 @@ LABELS = (
         multiple=True,
         metavar="EDGES",
         help="Group labels by intervals, '-90,-60,0,60,90' or LOW:HIGH:BINS; the lower end of each "
-        "belongs to it. Of several --by once for each, '' for none.",
+        "belongs to it. Of several --by once for each, '' for none. Without --by: group elements "
+        "by their own values.",
     ),
     click.option(
         "--groups",

@@ -116,7 +116,8 @@ reduction = stacked(
     click.option(
         "--weights",
         metavar="ZARR",
-        help="Weights along some axes, as a mask's, in sums, means, variances and deviations.",
+        help="Weights along some axes, as a mask's, in sums, means, variances, deviations, "
+        "histograms and quantiles.",
     ),
     *LABELS,
     mask_and_scale,

@@ -76,7 +76,8 @@ class Reduction(Table):
     """Zarr of bools along some axes: elements count where they are true; an address or a path,
     relative to the job file's folder."""
     weights: Text | None = None
-    """Zarr of weights along some axes, in sums, means, variances and deviations."""
+    """Zarr of weights along some axes, in sums, means, variances, deviations, histograms and
+    quantiles."""
     by: Annotated[Texts, Field(min_length=1)] | None = None
     """Labels whose elements are groups: names of coordinates or of parts of their dates ("lat",
     "time.month"), or paths, relative to the job file's folder, or URLs, which have a "/" in them or
@@ -85,7 +86,7 @@ class Reduction(Table):
     """Axes that labels are along; of several a list for each, [] for those that their names say."""
     bins: list[int | float | str | list[int | float]] | str | None = None
     """Edges of intervals that group labels: [-90, 0, 90], or "-90,0,90"; of several a list or a
-    text for each, "" for none."""
+    text for each, "" for none. Without labels of the elements themselves."""
     groups: list[int | float | str | bool | list[int | float | str | bool]] | None = None
     """Labels of the groups, in this order: of several a list for each, [] for those that there
     are."""

@@ -59,6 +59,8 @@ OPS = {
     "nansum": "nansum",
     "nanfour": "nansum nanmean nanmin nanmax",
     "dot": "dot",
+    "argmin": "argmin",
+    "nanargmax": "nanargmax",
 }
 
 
@@ -128,6 +130,7 @@ CASES = [
     Case("four", SHORT, "int16", packing=PACKED),
     *(Case(op, layout) for op in ("nansum", "nanfour") for layout in (FLAT, FIRST, SHORT)),
     *(Case("dot", layout) for layout in (FLAT, FIRST, SHORT)),
+    *(Case(op, layout) for op in ("argmin", "nanargmax") for layout in (FLAT, FIRST, LONG)),
 ]
 """Those of the same data follow each other."""
 

@@ -13,7 +13,7 @@ from chunkfold.kernels.accumulator.indices import is_position, reads_index, take
 from chunkfold.kernels.accumulator.packing import Packing
 from chunkfold.kernels.dtypes import STORED
 from chunkfold.kernels.expressions.nodes import INDEX, constant, walk
-from chunkfold.kernels.monoid.tracing import COLLECTIVES
+from chunkfold.kernels.monoid.trees import COLLECTIVES
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,9 @@ OPS = {
     "nansum": "nansum",
     "nanfour": "nansum nanmean nanmin nanmax",
     "dot": "dot",
+    "covariance": "covariance",
+    "argmin": "argmin",
+    "nanargmax": "nanargmax",
 }
 
 
@@ -83,7 +86,7 @@ class Case:
     @property
     def inputs(self) -> int:
         """Arrays."""
-        return 2 if self.op == "dot" else 1
+        return self.monoids[0].inputs
 
     @property
     def monoids(self) -> list[Monoid]:
@@ -128,6 +131,13 @@ CASES = [
     Case("four", SHORT, "int16", packing=PACKED),
     *(Case(op, layout) for op in ("nansum", "nanfour") for layout in (FLAT, FIRST, SHORT)),
     *(Case("dot", layout) for layout in (FLAT, FIRST, SHORT)),
+    *(
+        Case(op, layout, dtype, exact=True)
+        for dtype in ("float32", "float64")
+        for op in ("dot", "covariance")
+        for layout in (FLAT, LONG)
+    ),
+    *(Case(op, layout) for op in ("argmin", "nanargmax") for layout in (FLAT, FIRST, LONG)),
 ]
 """Those of the same data follow each other."""
 

@@ -54,9 +54,6 @@ STORED: Mapping[str, Stored] = MappingProxyType(
 """The element dtypes that kernels read."""
 SUPPORTED = ", ".join(STORED).replace("time", "datetime64, timedelta64")
 
-NARROW = ("char", "uchar", "short", "ushort")
-"""Value types that C's arithmetic makes an int of."""
-
 FIELD: Mapping[str, str] = MappingProxyType(
     {
         "int32": "int",

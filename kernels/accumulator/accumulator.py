@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from chunkfold.kernels.accumulator.component import BoundField, Component
-from chunkfold.kernels.accumulator.indices import reads_index, takes_first
+from chunkfold.kernels.accumulator.indices import is_position, reads_index, takes_first
 from chunkfold.kernels.accumulator.packing import Packing
 from chunkfold.kernels.dtypes import STORED
-from chunkfold.kernels.expressions.nodes import constant, walk
-from chunkfold.kernels.monoid.tracing import COLLECTIVES
+from chunkfold.kernels.expressions.nodes import INDEX, constant, walk
+from chunkfold.kernels.monoid.trees import COLLECTIVES
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,12 @@ class Accumulator:
 
     @property
     def collective(self) -> bool:
-        """Whether every op on what work-items hold is one that devices have built-ins for."""
-        return not self.exact and all(slot.field.op in COLLECTIVES for slot in self.scalars)
+        """Whether built-ins of devices put together what work-items hold, in every component."""
+        scalars = [part for part in self.components if part.table is None]
+        return not self.exact and all(
+            is_position(part) or all(field.op in COLLECTIVES for field in part.fields)
+            for part in scalars
+        )
 
     @cached_property
     def holders(self) -> tuple[int, ...]:
@@ -222,7 +226,9 @@ class Accumulator:
 
 
 def _without_elements(field: BoundField) -> BoundField:
-    return replace(field, lift=constant(0, np.dtype(field.dtype)), adds=())
+    # By the index alone positions are known.
+    lift = INDEX if field.lift is INDEX else constant(0, np.dtype(field.dtype))
+    return replace(field, lift=lift, adds=())
 
 
 _ONE = constant(1, np.dtype(np.int64))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.exact.polynomials import Polynomial
 from chunkfold.kernels.expressions.nodes import Node
-from chunkfold.kernels.monoid.tracing import op_tree
+from chunkfold.kernels.monoid.trees import op_tree
 
 Trees = tuple[tuple[str, Node], ...]
 """Fields, and the tree of each."""

@@ -42,7 +42,8 @@ from chunkfold.kernels.expressions.operations import guarded
 from chunkfold.kernels.monoid.accumulate import Accumulate
 from chunkfold.kernels.monoid.checks import check_traced, not_summed
 from chunkfold.kernels.monoid.monoid import Monoid
-from chunkfold.kernels.monoid.tracing import State, Traced, traced
+from chunkfold.kernels.monoid.tracing import traced
+from chunkfold.kernels.monoid.trees import State, Traced
 
 _UNPACKED = ("float32", "float64")
 """Dtypes that packed values are made, if one is asked for."""

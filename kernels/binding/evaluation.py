@@ -11,6 +11,7 @@ import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator, Slot
 from chunkfold.kernels.accumulator.component import BoundField, Component
+from chunkfold.kernels.accumulator.indices import is_position
 from chunkfold.kernels.accumulator.partial import Partial
 from chunkfold.kernels.binding.reference import Reference, elements_of
 from chunkfold.kernels.dtypes import literal_value
@@ -117,7 +118,7 @@ def _folded(part: Component, elements: Elements) -> dict[BoundField, np.ndarray]
         if table.adds:
             return {table: _added(table, elements, there)}
         return {table: np.array([_counts(row[held], table) for row, held in rows])}
-    return _combined(part, lifted, there)
+    return (_placed if is_position(part) else _combined)(part, lifted, there)
 
 
 def _counts(numbers: np.ndarray, table: BoundField) -> np.ndarray:
@@ -174,6 +175,21 @@ def _limbs(value: Fraction, limbs: Limbs, odd: np.ndarray) -> np.ndarray:
     number = int(whole)
     digits = [number >> 32 * n & 0xFFFFFFFF for n in range(limbs.count - 1)]
     return np.array([*digits, number >> 32 * (limbs.count - 1), *specials], np.int64)
+
+
+def _placed(
+    part: Component, lifted: Mapping[BoundField, np.ndarray], there: np.ndarray
+) -> dict[BoundField, np.ndarray]:
+    """Find the least or greatest key in each row, and the first index that has it."""
+    key, index = part.fields
+    nothing = _zero(key), _zero(index)
+    keys, rows = np.where(there, lifted[key], nothing[0]), np.arange(len(there))
+    best = getattr(keys, str(key.op))(axis=1, initial=nothing[0])
+    has_it = there & (keys == best[:, None])
+    if not has_it.size:
+        return {key: best, index: np.full(len(there), nothing[1])}
+    at = np.where(has_it, lifted[index], np.iinfo(index.dtype).max).argmin(axis=1)
+    return {key: best, index: np.where(has_it.any(axis=1), lifted[index][rows, at], nothing[1])}
 
 
 def _combined(

@@ -82,16 +82,6 @@ class Limbs:
         return self.count + SPECIALS
 
 
-def limbs_of(dtype: np.dtype, power: int) -> Limbs:
-    """Return how sums of floats of a dtype, or of their squares, are kept.
-
-    >>> limbs_of(np.dtype("float32"), 1)
-    Limbs(low=-149, count=11, terms=1, power=1)
-    """
-    form = FORMATS[part_of(dtype).name]
-    return limbs_between(power * form.least, power * form.top, power * form.precision, power)
-
-
 def limbs_between(least: int, top: int, digits: int, power: int) -> Limbs:
     """Return how sums of multiples of 2**least below 2**top are kept.
 

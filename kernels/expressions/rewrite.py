@@ -16,23 +16,11 @@ from chunkfold.kernels.expressions.nodes import (
     constant,
     constant_value,
     node,
-    walk,
 )
 
 Rule = Callable[[Node], "Node | None"]
 """Returns what stands in a node's place, or None if it stays."""
 _NOT_FOLDED = ("lookup", "search")
-
-
-def simplified(root: Node) -> Node:
-    """Return a tree that means the same, after all rules."""
-    done: dict[Node, Node] = {}
-    for one in walk([root]):
-        sources = tuple(done[source] for source in one.sources)
-        same = sources == one.sources
-        made = one if same else node(one.op, one.dtype, *sources, arg=one.arg)
-        done[one] = once(made)
-    return done[root]
 
 
 def once(one: Node) -> Node:

@@ -15,7 +15,8 @@ from chunkfold.kernels.exact.polynomials import PolynomialError, polynomial
 from chunkfold.kernels.expressions.nodes import Node, constant_value, walk
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.monoid.accumulate import Accumulate
-from chunkfold.kernels.monoid.tracing import COLLECTIVES, State, Traced, kinds_tried, traced
+from chunkfold.kernels.monoid.tracing import kinds_tried, traced
+from chunkfold.kernels.monoid.trees import COLLECTIVES, State, Traced
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid

@@ -18,7 +18,8 @@ from chunkfold.kernels.monoid.accumulate import Accumulate, Number, Part
 from chunkfold.kernels.monoid.choice import Choice
 from chunkfold.kernels.monoid.context import Context, Fields, Finish
 from chunkfold.kernels.monoid.further import Further
-from chunkfold.kernels.monoid.tracing import first_kind, op_tree, traced
+from chunkfold.kernels.monoid.tracing import first_kind, traced
+from chunkfold.kernels.monoid.trees import op_tree
 
 KINDS = {
     "b": "bool",

@@ -12,7 +12,6 @@ import operator
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,29 +21,23 @@ from chunkfold.kernels.dtypes import EXACT, field_dtype, is_table
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.exact.polynomials import is_summable
 from chunkfold.kernels.expressions import operations
-from chunkfold.kernels.expressions.functions import BY_NAME
-from chunkfold.kernels.expressions.library import as_symbol, signed_bits
+from chunkfold.kernels.expressions.library import as_symbol
 from chunkfold.kernels.expressions.nodes import (
     BOOL,
     INDEX,
     Node,
     constant,
     field_node,
-    input_node,
 )
 from chunkfold.kernels.expressions.symbols import ComplexSymbol, Symbol
 from chunkfold.kernels.expressions.verify import verify
 from chunkfold.kernels.monoid.accumulate import Accumulate
+from chunkfold.kernels.monoid.elements import element, missing
+from chunkfold.kernels.monoid.trees import State, Traced, Trees
 
 if TYPE_CHECKING:
     from chunkfold.kernels.monoid.monoid import Monoid
 
-Trees = Mapping[str, Node]
-"""A tree for each field."""
-COLLECTIVES = ("add", "min", "max")
-"""Ops that may be named; devices may have built-ins for them."""
-_OPS = {"add": "add", "min": "minimum", "max": "maximum"}
-_FLOAT_OPS = {"add": "add", "min": "fmin", "max": "fmax"}
 _OF_KINDS = {"f": "f8", "i": "i8", "u": "u8", "c": "c16", "m": "m8[s]", "M": "M8[s]", "b": "?"}
 """Dtypes that stand for kinds of elements, the likeliest first."""
 _TEXT = "OpenCL C text; write a function of symbols, as lift=lambda x: x * x (docs/monoids.md)"
@@ -64,75 +57,6 @@ class Fields:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"there is no field {name!r}; there are {', '.join(self.__dict__)}")
-
-
-@dataclass(frozen=True)
-class State:
-    """An `Accumulate` as trees."""
-
-    dtypes: Mapping[str, str]
-    step: Trees
-    end: Trees
-    first: Trees
-    carry: Trees
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A monoid as trees, for inputs of some dtypes."""
-
-    dtypes: Mapping[str, str]
-    """Of each field; of a table that of its counters, of an exact sum "exact"."""
-    lift: Trees
-    op: Mapping[str, str | Node]
-    """Names of ops, or trees of fields of a and b."""
-    states: tuple[State, ...]
-    absent: Node | None
-    """Of an element whether it counts as absent; None if none does."""
-    adds: Mapping[str, tuple[tuple[Node, Node], ...]] = field(default_factory=dict)
-    """Of tables to which elements add other integers than 1: counters' numbers, what is added."""
-
-    @property
-    def trees(self) -> list[Node]:
-        """Every tree."""
-        states = (part for one in self.states for part in (one.step, one.end, one.first, one.carry))
-        found = [tree for part in (self.lift, *states) for tree in part.values()]
-        found += [op for op in self.op.values() if isinstance(op, Node)]
-        found += [tree for pairs in self.adds.values() for pair in pairs for tree in pair]
-        return found if self.absent is None else [*found, self.absent]
-
-
-def value_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of symbols of an element's: times are int64, halves float32.
-
-    >>> value_dtype(np.dtype("M8[s]")), value_dtype(np.dtype("f2"))
-    (dtype('int64'), dtype('float32'))
-    """
-    if dtype.kind in "mM":
-        return np.dtype(np.int64)
-    if dtype.name in ("float16", "bfloat16"):
-        return np.dtype(np.float32)
-    return dtype.newbyteorder("=")
-
-
-def element(number: int, dtype: np.dtype) -> Symbol | ComplexSymbol:
-    """Return what stands for an element of an input."""
-    if dtype.kind == "c":
-        part = np.dtype(f"f{dtype.itemsize // 2}")
-        real, imag = (Symbol(input_node(number, part, name)) for name in ("re", "im"))
-        return ComplexSymbol(real, imag)
-    return Symbol(input_node(number, value_dtype(dtype)))
-
-
-def _missing(one: Symbol | ComplexSymbol, dtype: np.dtype) -> Symbol | None:
-    """Return whether an element is NaN or NaT; None if it never is."""
-    if isinstance(one, ComplexSymbol):
-        return (one.real != one.real) | (one.imag != one.imag)
-    if dtype.kind in "mM":
-        return one == np.iinfo(np.int64).min
-    if dtype.name == "float16":  # by bits, for compilers that would compare halves one by one
-        return (signed_bits(one) & 0x7FFFFFFF) > 0x7F800000
-    return one != one if one.dtype.kind == "f" else None
 
 
 def first_kind(monoid: Monoid) -> np.dtype:
@@ -192,7 +116,7 @@ class _Trace:
         pairs = list(zip(self._elements, self._values, strict=True))
         slots = self._monoid.slots
         beside = self._monoid.weights + slots
-        found = [_missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
+        found = [missing(one, dtype) for one, dtype in pairs[: len(pairs) - beside]]
         masks = [one for one in found if one is not None] if self._monoid.skipna else []
         if self._monoid.where is not None:
             there = self._called("where", self._monoid.where, *self._elements[: len(pairs) - slots])
@@ -370,13 +294,3 @@ def _place(error: Exception) -> str:
         return ""
     last = frames[-1]
     return f' at {last.filename}:{last.lineno}, "{last.line}"' if last.line else ""
-
-
-def op_tree(name: str, dtype: str, op: str | Node) -> Node:
-    """Return a field's op as a tree; min and max that are named drop NaN."""
-    if isinstance(op, Node):
-        return op
-    number = np.dtype(np.float64 if dtype == EXACT else dtype)
-    a, b = (field_node(side, name, number) for side in "ab")
-    known = _FLOAT_OPS if dtype.startswith("float") else _OPS
-    return BY_NAME[known[op]](a, b)

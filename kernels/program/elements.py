@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
-from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.dtypes import FIELD, STORED
+from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.texts import declared
+from chunkfold.kernels.program.texts import assigned, declared, joined
 
 
 def names(accumulator: Accumulator) -> str:
@@ -17,13 +18,30 @@ def names(accumulator: Accumulator) -> str:
 
 def head(c: str, part: Component, accumulator: Accumulator) -> str:
     """Begin a step: pass over an element that is absent."""
-    skip = ""
-    if part.absent is not None:
-        skip = f"\n{declared('absent', part.absent, ONE)}\n    if (absent)\n        return;"
     return f"""\
 static void {c}_step({c}_state *state, value_t v, ulong i)
 {{
-{names(accumulator)}{skip}"""
+{joined([names(accumulator), skipped(part, "return;")])}"""
+
+
+def skipped(part: Component, how: str) -> str:
+    """Pass over an element that is absent, if any may be."""
+    if part.absent is None:
+        return ""
+    return f"{declared('absent', part.absent, ONE)}\n    if (absent)\n        {how}"
+
+
+def element(c: str, part: Component, accumulator: Accumulator, lift: Node) -> str:
+    """Return what makes a float of an element: 0 of one that is absent."""
+    ctype = FIELD[lift.dtype.name]
+    return f"""\
+static {ctype} {c}_element(value_t v, ulong i)
+{{
+{joined([names(accumulator), skipped(part, "return 0;")])}
+    {ctype} y;
+{assigned([("y", lift)], ONE)}
+    return y;
+}}"""
 
 
 def named_lanes(accumulator: Accumulator) -> str:

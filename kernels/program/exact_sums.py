@@ -6,21 +6,14 @@ import numpy as np
 
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.expressions.operations import cast
-from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.elements import head, head_of_lanes, names
+from chunkfold.kernels.expressions.style import LANES
+from chunkfold.kernels.program.elements import element, head_of_lanes
 from chunkfold.kernels.program.inputs import lanes_readable
 from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.polynomials import integer_step, polynomial_lanes, polynomial_step
+from chunkfold.kernels.program.polynomials import factors, factors_of_lanes, monomials
 from chunkfold.kernels.program.products import dtypes_of, on_lanes
-from chunkfold.kernels.program.texts import assigned, declared, instance, library
+from chunkfold.kernels.program.texts import assigned, instance, joined, library
 from chunkfold.kernels.program.vectors import kept
-
-_BEYOND = (
-    "const chf_number parts[] = {{ {parts} }}; chf_deposit_product(s->table, LOW, parts, {count});"
-)
-"""What is done about a monomial that is not some doubles, where limbs begin at 2**LOW."""
-_LOST = "s->a[LAST] = NAN;"
-"""The same where there are no limbs, but LAST + 1 doubles."""
 
 
 class ExactSum(Kind):
@@ -65,19 +58,23 @@ class ExactSum(Kind):
 
     def source(self) -> str:
         """Return what it defines."""
-        limbs = self.limbs
+        limbs, field, powers = self.limbs, self.part.fields[0], bool(self.limbs.power)
         sink = library("limb_sums.clh" if self.keeps else "compact_sums.clh")
+        texts = [self._elements(lanes=powers and self.on_vectors), sink]
         lanes = [library("exact_sums.clh")]
-        if limbs.power:
-            texts = [self._elements(), sink]
-        else:
-            beyond = _BEYOND.replace("LOW", str(limbs.low)) if self.keeps else _LOST
-            beyond = beyond.replace("LAST", str(self.kept - 1))
-            texts = [sink, polynomial_step(self.name, self.part, self.accumulator, beyond)]
+        if not powers:
+            texts += [
+                factors(self.name, self.part, self.accumulator, fp64=True),
+                library("polynomials.clh"),
+            ]
         if not self.on_vectors:
             lanes += [library("single_lanes.clh"), library("single_ends.clh")]
-        elif not limbs.power:
-            lanes.append(polynomial_lanes(self.name, self.part, self.accumulator))
+        elif not powers:
+            lanes += [
+                factors_of_lanes(self.name, self.part, self.accumulator),
+                library("polynomial_lanes.clh"),
+            ]
+        told = {} if powers else monomials(field, self.accumulator, fp64=True)
         return instance(
             self.name,
             *texts,
@@ -90,31 +87,22 @@ class ExactSum(Kind):
             PAIRED=int(limbs.paired),
             TABLED=int(self.keeps),
             VECTORED=int(self.on_vectors),
+            **told,
         )
 
-    def _elements(self) -> str:
+    def _elements(self, *, lanes: bool) -> str:
         """Return what makes an element a double, and lanes of them: 0 of what is absent."""
-        c, absent = self.name, self.part.absent
-        y = [("y", cast(self.part.fields[0].lift, np.dtype(np.float64)))]
-        left_out = "    if (absent) return 0;"
-        one = f"""\
-static double {c}_element(value_t v, ulong i)
-{{
-{names(self.accumulator)}
-{"" if absent is None else declared("absent", absent, ONE) + left_out}
-    double y;
-{assigned(y, ONE)}
-    return y;
-}}"""
-        if not self.on_vectors:
+        lift = cast(self.part.fields[0].lift, np.dtype(np.float64))
+        one = element(self.name, self.part, self.accumulator, lift)
+        if not lanes:
             return one
         return f"""\
 {one}
-static chf_doubles {c}_elements(const values_t *v, ulong i0, ulong di)
+static chf_doubles {self.name}_elements(const values_t *v, ulong i0, ulong di)
 {{
 {head_of_lanes(self.part, self.accumulator)}
     chf_doubles y;
-{assigned(y, LANES)}
+{assigned([("y", lift)], LANES)}
 {kept(self.part, "float64", "y", "(chf_doubles)(0)")}
     return y;
 }}"""
@@ -127,20 +115,31 @@ class IntegerSum(ExactSum):
 
     def source(self) -> str:
         """Return what it defines."""
-        c, limbs = self.name, self.limbs
+        c, limbs, field = self.name, self.limbs, self.part.fields[0]
+        one, told = element(c, self.part, self.accumulator, field.lift), {}
         if limbs.power:
+            y = f"{c}_element(v, i), {limbs.power - 1}"
             step = f"""\
-{head(c, self.part, self.accumulator)}
-    float y;
-{assigned([("y", self.part.fields[0].lift)], ONE)}
-    chf_deposit_float(state->table, {limbs.count}, {limbs.low}, y, {limbs.power - 1});
+static void {c}_step({c}_state *s, value_t v, ulong i)
+{{
+    chf_deposit_float(s->table, {limbs.count}, {limbs.low}, {y});
 }}"""
         else:
-            step = integer_step(c, self.part, self.accumulator)
+            told = monomials(field, self.accumulator, fp64=False)
+            made = factors(c, self.part, self.accumulator, fp64=False)
+            step = joined([made, library("polynomials.clh")])
         kept = f"""\
 typedef struct {{ CHF_TABLE table; }} {c}_t;
 static {c}_t {c}_zero(void) {{ {c}_t z; z.table = 0; return z; }}
 static {c}_t {c}_op({c}_t a, {c}_t b) {{ return a; }}
 static void {c}_keep({c}_t *s) {{}}"""
-        lanes = [library("single_lanes.clh"), library("single_ends.clh")]
-        return instance(c, kept, library("own_state.clh"), step, *lanes, TABLED=1)
+        return instance(
+            c,
+            *(one, kept, library("own_state.clh"), step),
+            *(library("single_lanes.clh"), library("single_ends.clh")),
+            KEPT=0,
+            LIMBS=limbs.count,
+            LOW=limbs.low,
+            TABLED=1,
+            **told,
+        )

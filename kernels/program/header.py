@@ -15,7 +15,7 @@ from chunkfold.kernels.program.inputs import inputs
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.kinds import kinds_of
 from chunkfold.kernels.program.memory import memory
-from chunkfold.kernels.program.positions import positions
+from chunkfold.kernels.program.position import positions, where_positions
 from chunkfold.kernels.program.pre_rounding import grid_joined, grid_steps, grid_sums, has_grid
 from chunkfold.kernels.program.texts import generated, joined, library
 from chunkfold.kernels.program.transpose import turns
@@ -32,14 +32,15 @@ def header(accumulator: Accumulator) -> str:
         library("products.clh") if _has_products(accumulator) else "",
         generated("how elements are read"),
         inputs(accumulator),
+        where_positions(kinds),
         *(f"{generated(_told(kind))}\n{kind.source()}" for kind in kinds),
         generated("all components together"),
         _whole(kinds),
-        positions(accumulator, kinds),
+        positions(kinds),
         _attaching(accumulator),
         generated("accumulators in memory"),
         memory(accumulator, kinds),
-        _collectives(accumulator),
+        _collectives(accumulator, kinds),
     ]
     return "\n".join(parts)
 
@@ -226,14 +227,13 @@ static void chf_attach_lanes(states_t *s, CHF_TABLE table, ulong stride)
 static void chf_settle(CHF_TABLE table) {{ {" ".join(settles)} }}"""
 
 
-def _collectives(accumulator: Accumulator) -> str:
+def _collectives(accumulator: Accumulator, kinds: Sequence[Kind]) -> str:
     if not accumulator.collective:
         return ""
-    members = [(f"a.c{s.component}.{s.field.name}", s.field.op) for s in accumulator.scalars]
 
     def function(scope: str) -> str:
-        body = " ".join(f"{member} = {scope}_reduce_{op}({member});" for member, op in members)
-        return f"static acc_t chf_{scope}_reduce(acc_t a) {{ {body} return a; }}"
+        body = joined(kind.collective(scope) for kind in kinds if kind.held)
+        return f"static acc_t chf_{scope}_reduce(acc_t a)\n{{\n{body}\n    return a;\n}}"
 
     return f"""\
 #if CHF_STAGE == 1

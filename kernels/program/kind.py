@@ -71,6 +71,11 @@ class Kind(ABC):
         """
         return False
 
+    def collective(self, scope: str) -> str:
+        """Return how built-ins of a scope make one of the accumulators `a` of its items."""
+        fields = [(f"a.{self.name}.{field.name}", field.op) for field in self.part.fields]
+        return "\n".join(f"    {at} = {scope}_reduce_{op}({at});" for at, op in fields)
+
     @property
     def has_firsts(self) -> bool:
         """Whether c0_firsts looks at the first elements of lanes, before any step."""

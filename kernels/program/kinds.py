@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import Component
+from chunkfold.kernels.accumulator.indices import is_position
 from chunkfold.kernels.program.counters import Counters
 from chunkfold.kernels.program.exact_sums import ExactSum, IntegerSum
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.plain import Plain
+from chunkfold.kernels.program.position import Position
 from chunkfold.kernels.program.streams import Stream
 
 
@@ -23,4 +25,6 @@ def _kind_of(part: Component) -> type[Kind]:
         return ExactSum if part.limbs.terms else IntegerSum
     if part.table:
         return Counters
+    if is_position(part):
+        return Position
     return Stream if part.state else Plain

@@ -1,223 +1,101 @@
-"""Emit how exact sums take in elements that are polynomials of factors.
-
-Each monomial is some doubles whose sum it is (TwoProduct: Dekker, "A floating-point technique",
-1971; Ogita, Rump, Oishi, "Accurate sum and dot product", 2005), or, where those would not be
-doubles, an integer that is deposited in limbs.
-"""
+"""Say of what factors an exact sum's elements are polynomials, to kernels/cl/polynomials.clh."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
-from chunkfold.kernels.exact.polynomials import Monomial
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.operations import cast
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.elements import head, head_of_lanes
-from chunkfold.kernels.program.products import (
-    Group,
-    dtypes_of,
-    factors_of,
-    grouped,
-    ranges_of,
-)
+from chunkfold.kernels.program.elements import head_of_lanes, names, skipped
+from chunkfold.kernels.program.products import dtypes_of, factors_of, grouped, ranges_of
 from chunkfold.kernels.program.texts import assigned, joined
 from chunkfold.kernels.program.vectors import kept
 
 _DOUBLE = np.dtype(np.float64)
 
 
-def polynomial_step(c: str, part: Component, accumulator: Accumulator, beyond: str) -> str:
-    """Return how one element's monomials are added; its own state is an accumulator.
-
-    `beyond` is what is done about one that is not some doubles, given its `{parts}`.
-    """
+def factors(c: str, part: Component, accumulator: Accumulator, *, fp64: bool) -> str:
+    """Return what makes the factors of an element: doubles, or integers and powers of two."""
     (field,) = part.fields
-    names = factors_of(field)
-    values = dtypes_of(accumulator.value)
-    monomials = [
-        _monomial(f"{c}_take{number}", c, one, names, values, beyond)
-        for number, one in enumerate(field.polynomial)
-    ]
-    takes = "\n".join(
-        f"    {c}_take{number}(state{_arguments(one, names)});"
-        for number, one in enumerate(field.polynomial)
+    made = [(f"f{n}", cast(one, _wide(one, fp64=fp64))) for n, one in enumerate(field.factors)]
+    odd = [f"!isfinite(f{n})" for n, one in enumerate(field.factors) if one.dtype.kind == "f"]
+    ctype, numbers = (
+        "double" if fp64 else "chf_number",
+        [
+            f"y.y{n} = {name if fp64 else f'chf_of_{FIELD[tree.dtype.name]}({name})'};"
+            for n, (name, tree) in enumerate(made)
+        ],
     )
-    made = [(name, cast(factor, _DOUBLE)) for factor, name in names.items()]
+    members = " ".join(f"{ctype} y{n};" for n in range(len(made)))
     return f"""\
-{joined(monomials)}
-{head(c, part, accumulator)}
-{joined(f"    double {name};" for name in names.values())}
-{assigned(made, ONE)}
-{_odd(field, "double", f"{c}_add(state, odd);")}
-{takes}
-}}"""
-
-
-def integer_step(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Return the same for devices without float64: every monomial is deposited."""
-    (field,) = part.fields
-    names, limbs = factors_of(field), field.limbs
-    assert limbs is not None
-    wide = {
-        factor: np.dtype(np.float32 if factor.dtype.kind == "f" else np.int64) for factor in names
-    }
-    taken = [(name, cast(factor, wide[factor])) for factor, name in names.items()]
-    read = {factor: f"chf_of_{FIELD[wide[factor].name]}({name})" for factor, name in names.items()}
-    deposits = [_deposit(limbs.low, one, read, "state->table") for one in field.polynomial]
-    special = f"chf_deposit_float(state->table, {limbs.count}, {limbs.low}, odd, 0);"
-    return f"""\
-{head(c, part, accumulator)}
-{joined(f"    {FIELD[wide[factor].name]} {name};" for factor, name in names.items())}
-{assigned(taken, ONE)}
-{_odd(field, "float", special)}
-{joined(deposits)}
-}}"""
-
-
-def _odd(field: BoundField, ctype: str, done: str) -> str:
-    """Return what is done about an element of which a factor is no number."""
-    floats = [name for factor, name in factors_of(field).items() if factor.dtype.kind == "f"]
-    if not floats:
-        return ""
-    finite = " && ".join(f"isfinite({name})" for name in floats)
-    return f"""\
-    if (!({finite})) {{
-        {ctype} odd;
-{assigned([("odd", field.lift)], ONE)}
-        {done}
-        return;
-    }}"""
-
-
-def _arguments(one: Monomial, names: Mapping[Node, str]) -> str:
-    return "".join(f", {names[factor]}" for factor in dict.fromkeys(one.factors))
-
-
-def _number(one: Monomial) -> str:
-    negative = int(one.digits < 0)
-    return f"(chf_number){{ {abs(one.digits)}UL, {one.exponent}, {negative} }}"
-
-
-def _deposit(low: int, one: Monomial, read: Mapping[Node, str], table: str) -> str:
-    """Return how a monomial is deposited as an integer."""
-    parts = [read[factor] for factor in one.factors] + [_number(one)]
-    return f"""\
-    {{
-        const chf_number parts[] = {{ {", ".join(parts)} }};
-        chf_deposit_product({table}, {low}, parts, {len(parts)});
-    }}"""
-
-
-def _monomial(
-    function: str,
-    c: str,
-    one: Monomial,
-    names: Mapping[Node, str],
-    values: Sequence[np.dtype],
-    beyond: str,
-) -> str:
-    """Return how a monomial of finite factors is added."""
-    given = list(dict.fromkeys(one.factors))
-    takes = "".join(f", double {names[factor]}" for factor in given)
-    parts = [f"chf_of_double({names[factor]})" for factor in one.factors] + [_number(one)]
-    otherwise = beyond.format(parts=", ".join(parts), count=len(parts))
-    ranges = ranges_of(one, values)
-    lines = [f"    {otherwise}"]
-    if ranges is not None:
-        lines, terms = doubles(one, names, values, "double")
-        lines += [f"{c}_add(s, {term});" for term, _ in terms]
-        lines = [f"    {line}" for line in lines]
-    if ranges:
-        zero = " || ".join(f"{names[factor]} == 0" for factor in given)
-        inside = " && ".join(
-            f"fabs({names[factor]}) > 0x1p-{below} && fabs({names[factor]}) < 0x1p+{above}"
-            for factor, (below, above) in ranges.items()
-        )
-        lines = [
-            f"    if ({zero})\n        return;",
-            f"    if (!({inside})) {{\n        {otherwise}\n        return;\n    }}",
-            *lines,
-        ]
-    return f"static void {function}({c}_t *s{takes})\n{{\n{joined(lines)}\n}}"
-
-
-def doubles(
-    one: Monomial,
-    names: Mapping[Node, str],
-    values: Sequence[np.dtype],
-    ctype: str,
-    prefix: str = "",
-) -> tuple[list[str], list[tuple[str, int]]]:
-    """Return statements, and doubles behind them, or vectors, that add up to it.
-
-    With the name of each, how many doubles' digits it is below the largest.
-    """
-    groups: list[Group] = grouped(one, names, values)
-    lines = [f"const {ctype} {prefix}g{n} = {group.text};" for n, group in enumerate(groups)]
-    terms = [(f"{prefix}g0", 0)]
-    for number in range(1, len(groups)):
-        made: list[tuple[str, int]] = []
-        for at, (term, below) in enumerate(terms):
-            product, error = (f"{prefix}{kind}{number}_{at}" for kind in "pe")
-            factor = f"{prefix}g{number}"
-            lines += [
-                f"const {ctype} {product} = {term} * {factor};",
-                f"const {ctype} {error} = fma({term}, {factor}, -{product});",
-            ]
-            made += [(product, below), (error, below + 1)]
-        terms = made
-    return lines, terms
-
-
-def polynomial_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
-    """Return how lanes take in elements, as vectors.
-
-    Where anything is left over in any lane, or is no double, elements are taken in one by one.
-    """
-    (field,) = part.fields
-    names, values = factors_of(field), dtypes_of(accumulator.value)
-    assert field.limbs is not None
-    last = field.limbs.terms - 1
-    adds: list[str] = []
-    outside: list[str] = []
-    for number, one in enumerate(field.polynomial):
-        lines, added = doubles(one, names, values, "chf_doubles", f"m{number}")
-        adds += lines
-        adds += [
-            f"left = chfv_grow({term}, now.a, now.a, {min(below, last)}, CHF_FIRST); "
-            "found |= CHF_AS(ulong, left);"
-            for term, below in added
-        ]
-        outside += [
-            f"((fabs({names[f]}) <= 0x1p-{below}) & ({names[f]} != 0)) "
-            f"| (fabs({names[f]}) >= 0x1p+{above})"
-            for f, (below, above) in (ranges_of(one, values) or {}).items()
-        ]
-    bad = [f"found |= CHF_TO(ulong, {text});" for text in dict.fromkeys(outside)]
-    absent = [kept(part, "float64", name, "(chf_doubles)(0)") for name in names.values()]
-    return f"""\
-static void {c}_steps({c}_states *state, const values_t *v, ulong i0, ulong di)
+typedef struct {{ int found; {members} }} {c}_factors_t;
+static {c}_factors_t {c}_factors(value_t v, ulong i)
 {{
-{head_of_lanes(part, accumulator)}
-    {" ".join(f"chf_doubles {name};" for name in names.values())}
-{assigned([(name, cast(factor, _DOUBLE)) for factor, name in names.items()], LANES)}
-{joined(absent)}
-    {c}_states now = *state;
-    CHF_VEC(ulong) found = 0;
-    chf_doubles left;
-{joined(f"    {line}" for line in [*adds, *bad])}
-    if (!chf_any_left(found)) {{
-        *state = now;
-        return;
-    }}
-    {c}_states kept = *state; /* a copy: what has an address is kept in memory */
-    const values_t given = *v;
-    {c}_step_each(&kept, &given, i0, di);
-    *state = kept;
+    {c}_factors_t y;
+    y.found = 0;
+{joined([names(accumulator), skipped(part, "return y;")])}
+    {" ".join(f"{FIELD[tree.dtype.name]} {name};" for name, tree in made)}
+{joined([assigned(made, ONE), *(f"    {one}" for one in numbers)])}
+    y.found = {" || ".join(odd) or "0"} ? -1 : 1;
+    return y;
 }}"""
+
+
+def factors_of_lanes(c: str, part: Component, accumulator: Accumulator) -> str:
+    """Return the same for lanes of doubles: 0 where elements are absent."""
+    made = [(f"y.y{n}", cast(one, _DOUBLE)) for n, one in enumerate(part.fields[0].factors)]
+    absent = [kept(part, "float64", name, "(chf_doubles)(0)") for name, _ in made]
+    members = " ".join(f"chf_doubles y{n};" for n in range(len(made)))
+    return f"""\
+typedef struct {{ {members or "int none;"} }} {c}_factors_of_lanes_t;
+static {c}_factors_of_lanes_t {c}_factors_of_lanes(const values_t *v, ulong i0, ulong di)
+{{
+    {c}_factors_of_lanes_t y;
+{head_of_lanes(part, accumulator)}
+{joined([assigned(made, LANES), *absent])}
+    return y;
+}}"""
+
+
+def _wide(factor: Node, *, fp64: bool) -> np.dtype:
+    if fp64:
+        return _DOUBLE
+    return np.dtype(np.float32 if factor.dtype.kind == "f" else np.int64)
+
+
+def monomials(field: BoundField, accumulator: Accumulator, *, fp64: bool) -> dict[str, object]:
+    """Return the definitions that tell of the monomials, each by its number."""
+    values, named = dtypes_of(accumulator.value), factors_of(field)
+    given: dict[str, object] = {}
+    takes, beyond = [], []
+    for m, one in enumerate(field.polynomial):
+        own = [named[factor] for factor in one.factors]
+        parts = [f"chf_of_double({name})" if fp64 else name for name in own]
+        number = f"{{ {abs(one.digits)}UL, {one.exponent}, {int(one.digits < 0)} }}"
+        given[f"PARTS_{m}"] = f"{{ {', '.join([*parts, number])} }}"
+        ranges = ranges_of(one, values) if fp64 else None
+        if ranges is not None:
+            groups = [f"(T)({group.text})" for group in grouped(one, named, values)]
+            terms = f"CHF_TERMS_{len(groups)}(ADD, T, 0, {', '.join(groups)})"
+            given[f"TERMS_OF_{m}(ADD, T)"] = terms
+        if ranges:
+            given[f"OUTSIDE_{m}"] = outside = _outside(ranges, named)
+            given[f"ZERO_{m}"] = " || ".join(f"{name} == 0" for name in dict.fromkeys(own))
+            beyond.append(outside)
+        how = "WHOLE" if ranges is None else "WITHIN" if ranges else "DOUBLES"
+        takes.append(f"{how}({m})")
+    if beyond:
+        given["OUTSIDE"] = " | ".join(dict.fromkeys(beyond))
+    return given | {"MONOMIALS(DOUBLES, WITHIN, WHOLE)": " ".join(takes)}
+
+
+def _outside(ranges: dict[Node, tuple[int, int]], named: dict[Node, str]) -> str:
+    """Return whether any factor of a monomial is out of its range, of one element or lanes."""
+    return " | ".join(
+        f"CHF_OUT_OF({named[f]}, 0x1p-{below}, 0x1p+{above})"
+        for f, (below, above) in ranges.items()
+    )

@@ -61,7 +61,7 @@ def bounds_of(one: Monomial, values: Sequence[np.dtype]) -> tuple[int, int, int]
 
 def factors_of(field: BoundField) -> dict[Node, str]:
     """Name the factors of a polynomial."""
-    return {factor: f"y{number}" for number, factor in enumerate(field.factors)}
+    return {factor: f"y.y{number}" for number, factor in enumerate(field.factors)}
 
 
 def is_sum_of(one: Monomial) -> bool:

@@ -36,7 +36,7 @@ def generated(what: str) -> str:
     return f'#line 1 "generated: {what}"'
 
 
-def instance(c: str, *texts: str, **parameters: int | str) -> str:
+def instance(c: str, *texts: str, **parameters: object) -> str:
     """Return texts of component `c` that read its name and its parameters from definitions."""
     given: dict[str, object] = {"C": c, **parameters}
     return joined(
@@ -44,7 +44,7 @@ def instance(c: str, *texts: str, **parameters: int | str) -> str:
             *(f"#define CHF_{name} {value}" for name, value in given.items()),
             *texts,
             generated(f"behind component {c}"),
-            *(f"#undef CHF_{name}" for name in given),
+            *(f"#undef CHF_{name.partition('(')[0]}" for name in given),
         ]
     )
 

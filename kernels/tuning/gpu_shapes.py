@@ -8,8 +8,9 @@ from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.fold.shapes import MOST_GROUPS
 from chunkfold.kernels.program.inputs import lanes_readable
+from chunkfold.kernels.program.kinds import kinds_of
 from chunkfold.kernels.program.options import Loads, Tuning
-from chunkfold.kernels.program.positions import has_positions
+from chunkfold.kernels.program.position import only_positions
 from chunkfold.kernels.program.texts import defined
 from chunkfold.kernels.tuning.work_groups import local_tables, work_group_size
 
@@ -55,7 +56,7 @@ def gpu_shapes(device: Device, accumulator: Accumulator, variant: str) -> tuple[
     few = max(1, 4 // itemsize)
     width, many = _FLAT.get(itemsize, (1, 4))
     small = accumulator.state_bytes <= _LIGHT_STATE_BYTES
-    light = itemsize == 8 and small and not has_positions(accumulator)
+    light = itemsize == 8 and small and not only_positions(kinds_of(accumulator))
     shape, flat_why = _few_loads(itemsize, width, light=light)
     short_rows, short_why = _staged_rows(device, accumulator)
     columns = Loads(min(128, device.max_work_group_size), few, few, 8).because(

@@ -51,7 +51,7 @@ def why_not(device: Device, accumulator: Accumulator, variant: str) -> str | Non
     if accumulator.exact:
         return f"{variant}_reduce_add rounds, which exact sums do not: use mode 'fast'"
     if not accumulator.collective:
-        return f"{variant}_reduce_<op> exists for add, min and max only"
+        return f"{variant}_reduce_<op> exists for add, min and max, and positions of extremes"
     return None
 
 

@@ -10,11 +10,12 @@ import pytest
 
 from chunkfold.kernels import Bound, DeviceContext, as_monoid, bind
 from chunkfold.kernels.accumulator.sums import exact_sums
-from chunkfold.kernels.exact.limbs import integers, limbs_of
+from chunkfold.kernels.exact.limbs import integers
 from chunkfold.kernels.program.pre_rounding import LOG_COUNT, cuts_of, span_of
 from tests.conftest import some
 from tests.exactly import expected, moments
 from tests.kernels.catalogue.test_exact_sums import folded, same
+from tests.kernels.exact.limbs import limbs_of
 
 _FORMS = [
     pytest.param("float32", marks=pytest.mark.unoptimised),

@@ -12,7 +12,9 @@ from chunkfold.kernels import DeviceContext, Fold, Monoid, Tuning, as_monoid, bi
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.expressions.library import first
 from chunkfold.kernels.program.header import header
-from chunkfold.kernels.program.positions import has_positions
+from chunkfold.kernels.program.kinds import kinds_of
+from chunkfold.kernels.program.position import only_positions
+from chunkfold.kernels.tuning.variant import forced, why_not
 from tests.kernels.fold.test_fold import upload
 
 CASES = [
@@ -28,6 +30,10 @@ LAYOUTS = [((200_000,), (0,)), ((3, 20_001), (1,)), ((700, 37), (0,)), ((2, 5, 9
 
 def accumulator(*ops: str, dtype: str = "float32") -> Accumulator:
     return bind([as_monoid(op) for op in ops], [np.dtype(dtype)]).accumulator
+
+
+def has_positions(made: Accumulator) -> bool:
+    return only_positions(kinds_of(made))
 
 
 def lines(dtype: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -72,7 +78,7 @@ def striding(tuning: Tuning) -> Tuning:
 
 def positions(
     opened: DeviceContext,
-    ops: list[str],
+    ops: list[str] | list[Monoid],
     array: np.ndarray,
     axes: tuple[int, ...],
     cuts: int = 1,
@@ -133,16 +139,45 @@ def test_where_all_is_absent_there_is_none(opened: DeviceContext):
 
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("tuned", [as_chosen, striding])
-@pytest.mark.parametrize(("op", "far"), [("nanargmin", 2**63 - 1), ("nanargmax", 1 - 2**63)])
-def test_the_farthest_of_all_times_is_found_behind_absent_ones(
-    opened: DeviceContext, op: str, far: int, tuned: Callable[[Tuning], Tuning]
+@pytest.mark.parametrize(
+    ("op", "dtype", "far"),
+    [
+        ("argmin", "M8[ns]", 2**63 - 1),
+        ("argmax", "M8[ns]", 1 - 2**63),
+        ("argmin", "int32", 2**31 - 1),
+        ("argmax", "int64", -(2**63)),
+        ("argmin", "float32", np.inf),
+    ],
+)
+def test_the_farthest_there_is_is_found_behind_absent_ones(
+    opened: DeviceContext, op: str, dtype: str, far: float, tuned: Callable[[Tuning], Tuning]
 ):
-    """It is as far as where nothing was found."""
-    array = np.full(200_000, np.iinfo("i8").min)
-    array[190_000:] = far
-    assert positions(opened, [op], array.view("M8[ns]"), (0,), tuned=tuned)[op].tolist() == [
-        190_000
-    ]
+    """It may be as far as where nothing was found."""
+    array = np.full(200_000, 3).astype(dtype)
+    array[190_000:] = np.array(far).astype(dtype)
+    if dtype == "M8[ns]":
+        array[:190_000] = np.datetime64("NaT")
+        monoid = as_monoid(f"nan{op}")
+    else:
+        monoid = as_monoid(op).among(lambda x: x != 3)
+    got = positions(opened, [monoid], array, (0,), tuned=tuned)
+    assert got[monoid.name].tolist() == [190_000]
+
+
+@pytest.mark.parametrize("variant", ["work_group", "sub_group"])
+@pytest.mark.parametrize(("dtype", "ops"), CASES[:2], ids=str)
+def test_built_ins_put_together_what_work_items_found(
+    opened: DeviceContext, variant: str, dtype: str, ops: list[str]
+):
+    """Of items that have the same key the least index counts, whichever item has it."""
+    made = accumulator(*ops, dtype=dtype)
+    if why_not(opened.device, made, variant):
+        pytest.skip("the device has no such built-in")
+    tuned = striding(forced(opened.device, made, variant)[0])
+    tuned = replace(tuned, flat=replace(tuned.flat, local_size=64))
+    for name, array in lines(dtype, (20_001,)).items():
+        got = positions(opened, ops, array, (0,), tuned=lambda _: tuned)
+        assert got[ops[0]].tolist() == [wanted(ops[0], array, (0,))], name
 
 
 def test_only_positions_pass_elements_over():

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from chunkfold.kernels import ExactArray, Monoid, MonoidError
 from chunkfold.kernels.accumulator.partial import Wide
 from chunkfold.kernels.accumulator.sums import ExactSums, deposited, expanded
-from chunkfold.kernels.exact.limbs import limbs_of
 from chunkfold.kernels.exact.rationals import Real, divide, multiply
 from chunkfold.kernels.exact.rationals import add as added
 from tests.exactly import nearest, nearest_root
+from tests.kernels.exact.limbs import limbs_of
 
 LIMBS = limbs_of(np.dtype("float64"), 1)
 DTYPES = ["float16", "float32", "float64"]

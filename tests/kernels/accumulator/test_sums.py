@@ -20,7 +20,8 @@ from chunkfold.kernels.accumulator.sums import (
     remade,
     rewritten,
 )
-from chunkfold.kernels.exact.limbs import integers, limbs_of, specials
+from chunkfold.kernels.exact.limbs import integers, specials
+from tests.kernels.exact.limbs import limbs_of
 
 LIMBS = limbs_of(np.dtype("float64"), 1)
 NAME = "c0_s"

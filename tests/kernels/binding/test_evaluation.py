@@ -12,11 +12,14 @@ from chunkfold.kernels import (
     Fold,
     Monoid,
     MonoidError,
+    as_monoid,
     bind,
     box,
     choose,
 )
 from chunkfold.kernels.accumulator.sums import any_lost
+from chunkfold.kernels.binding.evaluation import evaluated
+from chunkfold.kernels.binding.reference import Reference, elements_of
 from tests.conftest import some
 from tests.kernels.fold.test_fold import upload
 
@@ -160,3 +163,23 @@ def test_extremes_of_what_is_turned_around_are_right_of_few_elements(
             fold.add([upload(opened, array)], whole)
             got = bound.statistics[0].finish(fold.finish(), shape, axes)
             np.testing.assert_array_equal(got, np.atleast_1d(monoid.evaluate(array, axis=axes)))
+
+
+@pytest.mark.parametrize("op", ["argmin", "argmax", "nanargmin", "nanargmax"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "datetime64[s]"])
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_positions_are_what_their_op_makes_of_pairs(op: str, dtype: str, count: int):
+    array = elements(dtype, (30, count), 3)
+    if dtype == "float32":
+        array[np.random.default_rng(1).random(array.shape) < 0.5] = np.nan
+        array[:2] = np.nan
+    made = bind([as_monoid(op)], [array.dtype]).accumulator
+    flat = elements_of(made, [np.ascontiguousarray(array).reshape(-1)])
+    (part,) = made.components
+    rows = {leaf: held.reshape(array.shape) for leaf, held in flat.items()}
+    got, by = evaluated(made, rows), Reference(part)
+    total = by.zero(len(array))
+    for at in range(count):
+        total = by.op(total, by.lift({leaf: held[:, at] for leaf, held in rows.items()}))
+    for name, column in total.items():
+        np.testing.assert_array_equal(got[f"c0_{name}"], column)

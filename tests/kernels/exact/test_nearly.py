@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from chunkfold.kernels.accumulator.sums import deposited, expanded
 from chunkfold.kernels.exact import nearly
-from chunkfold.kernels.exact.limbs import Limbs, limbs_of
+from chunkfold.kernels.exact.limbs import Limbs
 from tests.exactly import nearest, nearest_root
+from tests.kernels.exact.limbs import limbs_of
 
 DTYPES = ["float16", "float32", "float64"]
 LIMBS = limbs_of(np.dtype("float64"), 1)

@@ -11,9 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chunkfold.kernels.exact import rounding
-from chunkfold.kernels.exact.limbs import SPECIALS, integers, limbs_of, settled, specials
+from chunkfold.kernels.exact.limbs import SPECIALS, integers, settled, specials
 from chunkfold.kernels.exact.rounding import quotients, ratio, root
 from tests.exactly import nearest, nearest_root
+from tests.kernels.exact.limbs import limbs_of
 
 DTYPES = ["float16", "float32", "float64"]
 LOWS = {"float16": -24, "float32": -149, "float64": -1074}

@@ -17,14 +17,9 @@ from chunkfold.kernels.expressions.library import lookup, real, where, wide
 from chunkfold.kernels.expressions.nodes import INDEX, Node, field_node, input_node, walk
 from chunkfold.kernels.expressions.shown import shown
 from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.tracing import (
-    Traced,
-    element,
-    first_kind,
-    op_tree,
-    traced,
-    value_dtype,
-)
+from chunkfold.kernels.monoid.elements import element, value_dtype
+from chunkfold.kernels.monoid.tracing import first_kind, traced
+from chunkfold.kernels.monoid.trees import Traced, op_tree
 
 
 def itself(x: Any) -> Any:

@@ -13,7 +13,10 @@ from chunkfold.kernels.listing.preprocessed import preprocessed
 from chunkfold.kernels.program.header import header
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.kinds import kinds_of
+from chunkfold.kernels.program.position import only_positions
 
+LOOKS = {"look", "farthest", "nearer"}
+"""Of positions, where nothing else is folded."""
 OPTIONS = {"LANES": 8, "WIDTH": 8, "UNROLL": 1, "STRIP": 1, "CPU": 1, "STAGE": 0}
 
 
@@ -30,6 +33,8 @@ CASES = {
     "stream whose elements may be absent": accumulator("nanvar"),
     "streams that share a state": accumulator("minmax"),
     "position": accumulator("argmin"),
+    "positions whose elements may be absent": accumulator("nanargmin", "argmax"),
+    "position beside a sum": accumulator("argmin", "sum"),
     "counters": accumulator("histogram", "sum"),
     "limbs": accumulator("sum", "std", dtype="f8", exact=True),
     "limbs of polynomials": accumulator("dot", exact=True),
@@ -60,6 +65,8 @@ def promised(kind: Kind) -> set[str]:
     if kind.is_exact and kind.on_vectors:
         assert kind.part.limbs
         names |= {"adds", "elements", "try"} if kind.part.limbs.power else {"adds"}
+    if only_positions(kinds_of(kind.accumulator)):
+        names |= LOOKS
     says = {
         "firsts": kind.has_firsts,
         "carries": kind.carries,
@@ -73,7 +80,7 @@ def promised(kind: Kind) -> set[str]:
 @pytest.mark.parametrize("case", CASES)
 def test_a_kind_defines_what_it_says_and_no_more(case: str):
     found = defined(CASES[case])
-    optional = {"firsts", "carries", "keep", "settle", "ended"}
+    optional = {"firsts", "carries", "keep", "settle", "ended", *LOOKS}
     for kind in kinds_of(CASES[case]):
         names = found[kind.name]
         assert promised(kind) <= names

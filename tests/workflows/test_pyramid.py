@@ -218,10 +218,12 @@ def test_the_memory_of_a_histogram_is_planned(tmp_path: Path):
     assert one - without > 3 * 8131 * np.dtype("i8").itemsize
 
 
-def test_a_window_of_many_chunks_is_of_one_block(tmp_path: Path):
+@pytest.mark.parametrize(("levels", "factor"), [(7, 2), (1, 128)])
+def test_a_window_of_many_chunks_is_of_one_block(tmp_path: Path, levels: int, factor: int):
     values = hard("float32", (128, 128))
-    made = pyramid(image(tmp_path / "a", values, (8, 8)), tmp_path / "b", 7, histogram=EDGES)
-    check_levels(made, check_ome(made), values, {0: 2, 1: 2}, "mean")
+    path = image(tmp_path / "a", values, (8, 8))
+    made = pyramid(path, tmp_path / "b", levels, factor=factor, histogram=EDGES)
+    check_levels(made, check_ome(made), values, {0: factor, 1: factor}, "mean")
     check_whole(made.attrs["chunkfold"]["statistics"], values)
 
 

@@ -15,7 +15,7 @@ from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
 from chunkfold.results.companions import COORDINATES, Companions
 from chunkfold.results.coordinates import Beside
-from chunkfold.results.results import OWN_AXES, Results
+from chunkfold.results.results import Results
 from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import refuse_taken_results
 from chunkfold.workflows.outputs import format_of, shown
@@ -122,6 +122,6 @@ def refuse_own_axes(options: Options, remedy: str) -> None:
     PlanError
         If there is one.
     """
-    for name in options.names:
-        if name in OWN_AXES:
-            raise PlanError(f"{name} has axes of its own: {remedy}")
+    for one in options.monoids:
+        if one.last_axis:
+            raise PlanError(f"{one.name} has axes of its own: {remedy}")

@@ -22,7 +22,6 @@ from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords, options_of
 from chunkfold.planning.options import Op
 from chunkfold.planning.request import Request
-from chunkfold.results.results import OWN_AXES
 from chunkfold.running.run import Run
 from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.opening import open_node, open_source
@@ -292,7 +291,7 @@ def _windows(source: Source, factor: Factor) -> dict[int | str, int]:
 
 def _refuse_op(request: Request, name: str) -> None:
     monoid = request.options.monoids[0]
-    if name in OWN_AXES:
+    if monoid.last_axis:
         raise PlanError(f"{name} has axes of its own: levels of an image have none")
     if request.reads_again:
         raise PlanError(f"{name} may read the image several times; a pyramid reads it once")

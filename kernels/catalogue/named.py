@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.distinct import OfEachValue
 from chunkfold.kernels.catalogue.quantiles import Quantiles, quantile
 from chunkfold.kernels.catalogue.sketches import Sketch
+from chunkfold.kernels.catalogue.topk import TopK, argbottomk, argtopk, bottomk, topk
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
 
@@ -29,11 +31,18 @@ _ELSEWHERE = {
 
 _PERCENTILE = re.compile(r"(nan)?p(\d{1,3}(?:[._]\d+)?)")
 """Names of percentiles: p95, p99.9, nanp5."""
+_ENDS = MappingProxyType(
+    {"top": topk, "bottom": bottomk, "argtop": argtopk, "argbottom": argbottomk}
+)
+_SORTED = re.compile(rf"(nan)?({'|'.join(_ENDS)})(\d{{1,9}})")
+"""Names of the k first elements in order, or of their positions: top5, nanargbottom3."""
 
 
 def is_known(monoid: Monoid) -> bool:
     """Whether a monoid is one that comes with chunkfold, under whatever name."""
-    if isinstance(monoid.sized, (Quantiles, OfEachValue)) or isinstance(monoid.adapt, Sketch):
+    if isinstance(monoid.sized, (Quantiles, OfEachValue)) or isinstance(
+        monoid.adapt, (Sketch, TopK)
+    ):
         return True
     return any(_declared(monoid) == _declared(one) for one in CATALOGUE.values())
 
@@ -49,6 +58,11 @@ def _declared(monoid: Monoid) -> tuple[object, ...]:
 def is_percentile(op: str) -> bool:
     """Whether a name is a percentile's."""
     return _PERCENTILE.fullmatch(op) is not None
+
+
+def is_sorted(op: str) -> bool:
+    """Whether a name is that of the first elements in order, or of their positions."""
+    return _SORTED.fullmatch(op) is not None
 
 
 def as_monoid(op: str | Monoid) -> Monoid:
@@ -68,6 +82,10 @@ def as_monoid(op: str | Monoid) -> Monoid:
     if (percentile := _PERCENTILE.fullmatch(op)) is not None:
         skips, percent = percentile.groups()
         found = quantile(float(percent.replace("_", ".")) / 100)
+        return found.skipping(f"nan{found.name}") if skips else found
+    if (several := _SORTED.fullmatch(op)) is not None:
+        skips, end, k = several.groups()
+        found = _ENDS[end](int(k))
         return found.skipping(f"nan{found.name}") if skips else found
     names = re.split(r"[,\s]+", op.strip())
     if len(names) > 1:

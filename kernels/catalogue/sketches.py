@@ -28,6 +28,8 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
+AXIS = "quantile"
+"""What results of several quantiles call their last axis."""
 _MOST_BITS = {4: 10, 8: 7}
 """Of a mantissa that tell a bucket, by the bytes of floats: more make too large a table."""
 _MANTISSA = {4: 23, 8: 52}
@@ -70,7 +72,12 @@ class Sketch:
     def declared(self) -> Monoid:
         """Return the reduction for elements of any dtype."""
         plain = self._monoid(np.dtype(np.float32), 0)
-        return replace(plain, adapt=self, labels=() if self.single else self.q)
+        return replace(
+            plain,
+            adapt=self,
+            last_axis=None if self.single else AXIS,
+            labels=() if self.single else self.q,
+        )
 
     def __call__(self, dtype: np.dtype) -> Monoid:
         """Return what is folded.

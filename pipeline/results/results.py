@@ -18,6 +18,7 @@ from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
 from chunkfold.results.dates import are_beyond
 from chunkfold.results.labels import Labels, Stored
+from chunkfold.results.last_axes import last_axes
 from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, as_array, filled
@@ -29,10 +30,6 @@ from chunkfold.sources.source import Source
 if TYPE_CHECKING:
     import xarray
 
-OWN_AXES: Mapping[str, str] = MappingProxyType(
-    {"histogram": "bin", "minmax": "extreme", "quantile": "quantile"}
-)
-"""Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")
 _TOLD = ("ddof", "skipna", "min_count", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
@@ -147,9 +144,13 @@ class Results(Mapping[str, Result]):
                 label.axis, (label.axis,), label.groups, dict(label.attrs), label.intervals
             )
         for one in self.plan.options.monoids:
-            if one.labels and (name := OWN_AXES.get(one.name)):
+            if one.labels and (name := self._last_axes.get(one.name)):
                 along[name] = Coordinate(name, (name,), np.array(one.labels))
         return along
+
+    @cached_property
+    def _last_axes(self) -> Mapping[str, str]:
+        return last_axes(self.plan.options.monoids)
 
     @cached_property
     def _made(self) -> Mapping[str, Result]:
@@ -197,7 +198,7 @@ class Results(Mapping[str, Result]):
         names: list[str | None] | None = [] if own else self.dims
         left = len(self.axes) + max(0, len(self.plan.labels) - 1)
         more = value.ndim - (0 if own else left)
-        return None if names is None or more < 0 else [*names, *[OWN_AXES.get(op)] * more]
+        return None if names is None or more < 0 else [*names, *[self._last_axes.get(op)] * more]
 
     def _attributes(self, name: str, value: np.ndarray) -> dict[str, Any]:
         """Return the attributes of a result, or of a field of one: what holds of the source's."""

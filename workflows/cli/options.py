@@ -179,7 +179,8 @@ reduction = stacked(
         "ops",
         multiple=True,
         help="Reduction; may be repeated, or several joined by commas. One of "
-        f"{', '.join(CATALOGUE)}.  [default: sum]",
+        f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 "
+        "and of other numbers; nan before any of these.  [default: sum]",
     ),
     click.option(
         "--edges",

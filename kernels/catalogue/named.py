@@ -55,6 +55,22 @@ def _declared(monoid: Monoid) -> tuple[object, ...]:
     return (dict(monoid.fields), zero, lift, op, monoid.accumulate, *others)
 
 
+def sketched(op: str, rtol: float) -> Monoid | None:
+    """Return the sketch of the quantile that `op` names, under its name; None if it names another.
+
+    Raises
+    ------
+    MonoidError
+        If `rtol` is not between 0 and 1.
+    """
+    if op.removeprefix("nan") != "median" and not is_percentile(op):
+        return None
+    exact = as_monoid(op)
+    assert isinstance(exact.sized, Quantiles)
+    found = quantile(exact.sized.q[0], method="sketch", rtol=rtol).called(exact.name)
+    return found.skipping() if exact.skipna else found
+
+
 def is_percentile(op: str) -> bool:
     """Whether a name is a percentile's."""
     return _PERCENTILE.fullmatch(op) is not None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.kernels.catalogue.sketches import Sketch
 from chunkfold.planning.plan import Plan
 from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
@@ -212,6 +213,9 @@ class Results(Mapping[str, Result]):
             unpacked=bool(self.plan.options.mask_and_scale),
             reduced=self.names_of(reduced) if reduced else [],
         )
+        for one in self.plan.options.monoids:
+            if one.name == op and isinstance(one.adapt, Sketch):
+                attributes["rtol"] = one.adapt.rtol
         # Of what is not computed nobody knows.
         if not is_dask(value) and are_beyond(value, attributes.get("units")):
             attributes = {key: said for key, said in attributes.items() if key not in _OF_DATES}

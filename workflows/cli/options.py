@@ -31,7 +31,7 @@ from chunkfold.workflows.job.lock import locked
 from chunkfold.workflows.job.sources import matching
 from chunkfold.workflows.labels import labels_asked
 from chunkfold.workflows.outputs import shown
-from chunkfold.workflows.parsing import axis, wheres, windows, with_edges, words
+from chunkfold.workflows.parsing import axis, named_reductions, wheres, windows, words
 from chunkfold.workflows.selecting import parse_distance, parse_sel, parse_selection
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -187,6 +187,13 @@ reduction = stacked(
         metavar="EDGES",
         help="Bins of a histogram: their edges, '0,10,100', or LOW:HIGH:BINS of equal width.  "
         "[default: sixteen bins to a power of two]",
+    ),
+    click.option(
+        "--sketch",
+        type=Number(),
+        metavar="RTOL",
+        help="Find quantiles within this relative tolerance, as 0.01, by one read.  [default: "
+        "exactly]",
     ),
     click.option(
         "--axis",
@@ -360,6 +367,7 @@ def asked_for(
     *,
     ops: tuple[str, ...],
     edges: str | None,
+    sketch: float | None,
     axes: tuple[str, ...],
     coarsen: tuple[str, ...],
     ddof: float,
@@ -378,7 +386,7 @@ def asked_for(
 ) -> Options:
     """Turn what a command line says of a reduction into the library's options."""
     return Options(
-        with_edges(words(ops) or ["sum"], edges),
+        named_reductions(words(ops) or ["sum"], edges, sketch),
         axis=[axis(word) for word in words(axes)] if axes else None,
         coarsen=windows(words(coarsen)) if coarsen else None,
         ddof=_whole(ddof),

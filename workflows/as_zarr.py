@@ -61,6 +61,9 @@ def _write(into: zarr.Group, results: Results) -> None:
                 attributes=attributes,
                 dimension_names=results.names(part),
             )
+    for name, values in results.own_labels.items():
+        if name not in into:  # several quantiles are called as their axis is
+            into.create_array(name, data=values, dimension_names=[name])
     # Records stand in groups of their own, which xarray opens one by one.
     records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
     for holding in [into, *records]:

@@ -144,10 +144,17 @@ class Results(Mapping[str, Result]):
             along[label.axis] = Coordinate(
                 label.axis, (label.axis,), label.groups, dict(label.attrs), label.intervals
             )
-        for one in self.plan.options.monoids:
-            if one.labels and (name := self._last_axes.get(one.name)):
-                along[name] = Coordinate(name, (name,), np.array(one.labels))
-        return along
+        made = {name: Coordinate(name, (name,), held) for name, held in self.own_labels.items()}
+        return along | made
+
+    @property
+    def own_labels(self) -> Mapping[str, np.ndarray]:
+        """What stands along axes that results have beside those that are left, by their names."""
+        return {
+            self._last_axes[one.name]: np.array(one.labels)
+            for one in self.plan.options.monoids
+            if one.labels and one.last_axis
+        }
 
     @cached_property
     def _last_axes(self) -> Mapping[str, str]:

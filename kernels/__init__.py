@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chunkfold.kernels.catalogue.histograms import histogram
     from chunkfold.kernels.catalogue.named import as_monoid
     from chunkfold.kernels.catalogue.quantiles import quantile
+    from chunkfold.kernels.catalogue.topk import argbottomk, argtopk, bottomk, topk
     from chunkfold.kernels.device.device import Device
     from chunkfold.kernels.device.host import all_devices, default_devices, devices, split
     from chunkfold.kernels.errors import BuildError, ChunkfoldError, DeviceError, MonoidError
@@ -100,6 +101,7 @@ _HOMES = {
     "chunkfold.kernels.catalogue.distinct": ("approx_nunique",),
     "chunkfold.kernels.catalogue.histograms": ("histogram",),
     "chunkfold.kernels.catalogue.quantiles": ("quantile",),
+    "chunkfold.kernels.catalogue.topk": ("argbottomk", "argtopk", "bottomk", "topk"),
     "chunkfold.kernels.device.host": (
         "all_devices",
         "default_devices",
@@ -131,6 +133,7 @@ __all__ = [
     "ChunkfoldError",
     "Combiner",
     "Device",
+    "DeviceContext",
     "DeviceError",
     "ExactArray",
     "Fold",
@@ -138,16 +141,18 @@ __all__ = [
     "KeyedFold",
     "Monoid",
     "MonoidError",
-    "DeviceContext",
     "Packing",
     "Partial",
     "Tuning",
     "VARIANTS",
     "all_devices",
     "approx_nunique",
+    "argbottomk",
+    "argtopk",
     "as_monoid",
     "bind",
     "bits",
+    "bottomk",
     "box",
     "choose",
     "default_devices",
@@ -171,6 +176,7 @@ __all__ = [
     "real",
     "split",
     "strides_along",
+    "topk",
     "upper",
     "where",
     "wide",

@@ -270,12 +270,12 @@ def test_the_public_names_are_these():
     assert sorted(cf.__all__) == [
         "Accumulate", "BuildError", "BusyError", "CancelledError", "ChunkError", "ChunkfoldError",
         "ClusterError", "Device", "DeviceError", "ExactArray", "IncompleteError", "JobError",
-        "LocalOpenCLCluster", "Monoid", "MonoidError", "Plan", "PlanError", "RangeError", "Result",
-        "Results", "Run", "SourceError", "TimeLimitError", "approx_nunique", "ask", "bins", "bits",
-        "concatenate", "corrcoef", "cov", "devices", "first", "fma", "gap",
-        "histogram", "lookup", "lower", "magnitude", "nonzero", "order_high", "order_low", "plan",
-        "quantile",
-        "rank_high", "rank_low", "ratio", "real", "reduce", "submit", "upper", "where", "wide",
+        "LocalOpenCLCluster", "Monoid", "MonoidError", "Plan", "PlanError", "RangeError",
+        "Result", "Results", "Run", "SourceError", "TimeLimitError", "approx_nunique",
+        "argbottomk", "argtopk", "ask", "bins", "bits", "bottomk", "concatenate", "corrcoef", "cov",
+        "devices", "first", "fma", "gap", "histogram", "lookup", "lower", "magnitude", "nonzero",
+        "order_high", "order_low", "plan", "quantile", "rank_high", "rank_low", "ratio", "real",
+        "reduce", "submit", "topk", "upper", "where", "wide",
     ]  # fmt: skip
     for name in cf.__all__:
         assert getattr(cf, name).__doc__

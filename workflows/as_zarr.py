@@ -15,7 +15,7 @@ from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
 from chunkfold.results.companions import COORDINATES, Companions
 from chunkfold.results.coordinates import Beside
-from chunkfold.results.results import OWN_AXES, Results
+from chunkfold.results.results import Results
 from chunkfold.workflows.groups import write_groups
 from chunkfold.workflows.names import refuse_taken_results
 from chunkfold.workflows.outputs import format_of, shown
@@ -61,6 +61,9 @@ def _write(into: zarr.Group, results: Results) -> None:
                 attributes=attributes,
                 dimension_names=results.names(part),
             )
+    for name, values in results.own_labels.items():
+        if name not in into:  # several quantiles are called as their axis is
+            into.create_array(name, data=values, dimension_names=[name])
     # Records stand in groups of their own, which xarray opens one by one.
     records = [into.require_group(op) for op, parts in arrays.items() if op not in parts]
     for holding in [into, *records]:
@@ -122,6 +125,6 @@ def refuse_own_axes(options: Options, remedy: str) -> None:
     PlanError
         If there is one.
     """
-    for name in options.names:
-        if name in OWN_AXES:
-            raise PlanError(f"{name} has axes of its own: {remedy}")
+    for one in options.monoids:
+        if one.last_axis:
+            raise PlanError(f"{one.name} has axes of its own: {remedy}")

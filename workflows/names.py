@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.request import Request
 from chunkfold.results.companions import Companions
 from chunkfold.results.coordinates import Beside, Kept
-from chunkfold.results.results import OWN_AXES, Results
+from chunkfold.results.last_axes import last_axes
+from chunkfold.results.results import Results
 from chunkfold.workflows.groups import refuse_unwritable
 from chunkfold.workflows.outputs import format_of
 
@@ -39,7 +41,8 @@ def refuse_taken_names(out: str | Path, request: Request) -> None:
         refuse_unwritable(request.grouping, axes)
         axes += request.grouping.axes
     arrays = {name: _fields(name, weighed=options.weights is not None) for name in options.names}
-    refuse_taken(request.sources[0].name, arrays, axes, Companions(kept, read=False).all)
+    along = Companions(kept, read=False).all
+    refuse_taken(request.sources[0].name, arrays, axes, along, last_axes(options.monoids))
 
 
 def refuse_taken_results(results: Results) -> None:
@@ -53,7 +56,8 @@ def refuse_taken_results(results: Results) -> None:
     parts = {op: list(one.parts) or [op] for op, one in results.items()}
     names = {op: [name.rpartition("/")[2] for name in each] for op, each in parts.items()}
     axes = [name for name in results.dims or [] if name]
-    refuse_taken(results.source.name, names, axes, results.stored.along.all)
+    along, own = results.stored.along.all, last_axes(results.plan.options.monoids)
+    refuse_taken(results.source.name, names, axes, along, own)
 
 
 def refuse_taken(
@@ -61,6 +65,7 @@ def refuse_taken(
     arrays: Mapping[str, Sequence[str]],
     axes: Sequence[str],
     along: Sequence[Beside],
+    own: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Refuse results that would take the place of an axis's coordinate, or of another array.
 
@@ -74,6 +79,8 @@ def refuse_taken(
         The names of axes that results have of the source.
     along
         What comes along with them.
+    own
+        What ops call the last axes of their results, which the source has not.
 
     Raises
     ------
@@ -85,8 +92,8 @@ def refuse_taken(
     for op, names in arrays.items():
         for name in dict.fromkeys((op, *names)):
             _refuse(source, f"the result of {op!r}", name, taken)
-        if op in OWN_AXES:
-            _refuse(source, f"an axis of the result of {op!r}", OWN_AXES[op], taken)
+        if op in own:
+            _refuse(source, f"an axis of the result of {op!r}", own[op], taken)
 
 
 def _refuse(source: str, what: str, name: str, taken: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE, Monoid, histogram
 from chunkfold.kernels.catalogue.histograms import MOST_BINS
+from chunkfold.kernels.catalogue.named import sketched
 from chunkfold.redaction import shown_address
 from chunkfold.units import integer, number
 
@@ -106,19 +107,35 @@ def number_of(word: str) -> float:
         return number(word)
 
 
-def with_edges(ops: Sequence[str], text: str | None) -> list[str | Monoid]:
-    """Look up the reductions that other packages add, and give the histogram its edges.
+def named_reductions(
+    ops: Sequence[str], edges: str | None, rtol: float | None
+) -> list[str | Monoid]:
+    """Look up the reductions that other packages add, and give edges and tolerances to theirs.
+
+    Parameters
+    ----------
+    edges
+        Of the histogram.
+    rtol
+        Of quantiles, which are then sketches; None: they are exact.
 
     Raises
     ------
     PlanError
-        If there are edges but no histogram, or a package's reduction cannot be loaded.
+        If there are edges but no histogram, or a tolerance but no quantile, or a package's
+        reduction cannot be loaded.
+    MonoidError
+        If the tolerance is none.
     """
-    if text is not None and "histogram" not in ops:
-        raise PlanError(f"edges {text!r} are for a histogram, which is not asked for")
-    if text is None:
-        return [named(op) for op in ops]
-    return [histogram(parse_edges(text)) if op == "histogram" else named(op) for op in ops]
+    if edges is not None and "histogram" not in ops:
+        raise PlanError(f"edges {edges!r} are for a histogram, which is not asked for")
+    sketches = {} if rtol is None else {op: one for op in ops if (one := sketched(op, rtol))}
+    if rtol is not None and not sketches:
+        raise PlanError(
+            f"sketch {rtol!r} is for quantiles, such as median and p95, of which none is asked for"
+        )
+    bins = {} if edges is None else {"histogram": histogram(parse_edges(edges))}
+    return [(bins | sketches).get(op) or named(op) for op in ops]
 
 
 def named(op: str) -> str | Monoid:

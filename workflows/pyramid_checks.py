@@ -9,7 +9,6 @@ from chunkfold.kernels.catalogue.histograms import histogram
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.monoid.monoid import Monoid
 from chunkfold.planning.request import Request
-from chunkfold.results.results import OWN_AXES
 from chunkfold.sources.axis_names import axis_numbers
 from chunkfold.sources.source import Source
 
@@ -51,7 +50,7 @@ def windows_of(source: Source, factor: Factor) -> dict[int | str, int]:
 def refuse_op(request: Request, name: str) -> None:
     """Refuse an op whose results cannot be the elements of a level."""
     monoid = request.options.monoids[0]
-    if name in OWN_AXES:
+    if monoid.last_axis:
         raise PlanError(f"{name} has axes of its own: levels of an image have none")
     if request.reads_again:
         raise PlanError(f"{name} may read the image several times; a pyramid reads it once")

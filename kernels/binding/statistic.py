@@ -13,7 +13,7 @@ from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.kernels.accumulator.sums import exact_sums
-from chunkfold.kernels.dtypes import kind_of
+from chunkfold.kernels.dtypes import COUNT, kind_of
 from chunkfold.kernels.errors import MonoidError, RangeError
 from chunkfold.kernels.exact.limbs import Limbs
 from chunkfold.kernels.monoid.context import Context
@@ -162,13 +162,15 @@ class Statistic:
         """Return the result of one output, as if tables had counted their first value, or all."""
         arrays = dict(zero_partial(accumulator, 1).arrays)
         counters = [one.name for one in accumulator.tables if one.field.limbs is None]
-        counts = (self.present, None if self.chooser is None else self.chooser.count)
-        present = [name for name in counts if name is not None]
+        counts = [name for name, rule in self.monoid.fields.items() if rule == COUNT]
+        present = [self.slots[name] for name in counts if name in self.slots]
+        present += [] if self.present is None else [self.present]
+        enough = max(1, self.monoid.least)
         for name in counters:
             arrays[name] = np.zeros_like(arrays[name])
             arrays[name][:, slice(None) if every else 0] = 1
-        arrays |= {name: np.ones_like(arrays[name]) for name in present}
-        part = Partial(arrays, count=1)
+        arrays |= {name: np.full_like(arrays[name], enough) for name in present}
+        part = Partial(arrays, count=enough)
         if (chooser := self.chooser) is not None and self.monoid.choice is not None:
             keys = arrays[self.slots[self.monoid.choice.key]]
             found = np.zeros((*chooser.wanted(part).shape, 2), keys.dtype)

@@ -47,6 +47,7 @@ def _extreme(name: str, finish: Finish, **ends: str) -> Monoid:
             op=ends | dict.fromkeys(counts, "add"),
             on_empty="error",
             initial=True,
+            last_axis="extreme" if len(ends) > 1 else None,
             finish=finish,
             **others,
         )

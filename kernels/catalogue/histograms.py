@@ -85,6 +85,7 @@ def histogram(
         op="add",
         finish=partial(finishes.counted, ends, density=density),
         casts=False,
+        last_axis=None if density else "bin",
         weighing=weighed,
     )
 

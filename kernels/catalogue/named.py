@@ -6,11 +6,13 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.distinct import OfEachValue
-from chunkfold.kernels.catalogue.quantiles import Quantiles, named_quantile
+from chunkfold.kernels.catalogue.quantiles import Quantiles, named_quantile, quantile
 from chunkfold.kernels.catalogue.sketches import Sketch
+from chunkfold.kernels.catalogue.topk import TopK, argbottomk, argtopk, bottomk, topk
 from chunkfold.kernels.catalogue.weighted_quantiles import WeightedQuantiles
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -31,11 +33,18 @@ _ELSEWHERE = {
 
 _PERCENTILE = re.compile(r"(nan|weighted_)?p(\d{1,3}(?:[._]\d+)?)")
 """Names of percentiles: p95, p99.9, nanp5, weighted_p95."""
+_ENDS = MappingProxyType(
+    {"top": topk, "bottom": bottomk, "argtop": argtopk, "argbottom": argbottomk}
+)
+_SORTED = re.compile(rf"(nan)?({'|'.join(_ENDS)})(\d{{1,9}})")
+"""Names of the k first elements in order, or of their positions: top5, nanargbottom3."""
 
 
 def is_known(monoid: Monoid) -> bool:
     """Whether a monoid is one that comes with chunkfold, under whatever name."""
-    if isinstance(monoid.sized, (Quantiles, OfEachValue)) or isinstance(monoid.adapt, Sketch):
+    if isinstance(monoid.sized, (Quantiles, OfEachValue)) or isinstance(
+        monoid.adapt, (Sketch, TopK)
+    ):
         return True
     if isinstance(monoid.of_inputs, WeightedQuantiles):
         return True
@@ -50,9 +59,30 @@ def _declared(monoid: Monoid) -> tuple[object, ...]:
     return (dict(monoid.fields), zero, lift, op, monoid.accumulate, *others)
 
 
+def sketched(op: str, rtol: float) -> Monoid | None:
+    """Return the sketch of the quantile that `op` names, under its name; None if it names another.
+
+    Raises
+    ------
+    MonoidError
+        If `rtol` is not between 0 and 1.
+    """
+    if op.removeprefix("nan") != "median" and (op.startswith("weighted_") or not is_percentile(op)):
+        return None
+    exact = as_monoid(op)
+    assert isinstance(exact.sized, Quantiles)
+    found = quantile(exact.sized.q[0], method="sketch", rtol=rtol).called(exact.name)
+    return found.skipping() if exact.skipna else found
+
+
 def is_percentile(op: str) -> bool:
     """Whether a name is a percentile's."""
     return _PERCENTILE.fullmatch(op) is not None
+
+
+def is_sorted(op: str) -> bool:
+    """Whether a name is that of the first elements in order, or of their positions."""
+    return _SORTED.fullmatch(op) is not None
 
 
 def as_monoid(op: str | Monoid) -> Monoid:
@@ -76,6 +106,10 @@ def as_monoid(op: str | Monoid) -> Monoid:
         if how != "nan":
             return found
         return replace(found.skipping(f"nan{found.name}"), written=found.written)
+    if (several := _SORTED.fullmatch(op)) is not None:
+        skips, end, k = several.groups()
+        found = _ENDS[end](int(k))
+        return found.skipping(f"nan{found.name}") if skips else found
     names = re.split(r"[,\s]+", op.strip())
     if len(names) > 1:
         raise MonoidError(f"no reduction is called {op!r}; several are a list: {names}")

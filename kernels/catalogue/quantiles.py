@@ -12,7 +12,7 @@ import numpy as np
 
 from chunkfold.kernels.catalogue.quantile_methods import CHOOSE, METHODS, interpolated, ranks
 from chunkfold.kernels.catalogue.radix import Radix, tables_of, values_of
-from chunkfold.kernels.catalogue.sketches import Sketch, checked_rtol
+from chunkfold.kernels.catalogue.sketches import AXIS, Sketch, checked_rtol
 from chunkfold.kernels.catalogue.weighted_quantiles import METHOD, WeightedQuantiles
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
@@ -113,7 +113,13 @@ def _declared(name: str, q: tuple[float, ...], method: str, *, single: bool) -> 
         )
     asked = Quantiles(name, q, method, single)
     plain = asked(np.dtype(np.float32), 1)
-    return replace(plain, sized=asked, choosing=asked.choosing, labels=() if single else q)
+    return replace(
+        plain,
+        sized=asked,
+        choosing=asked.choosing,
+        last_axis=None if single else AXIS,
+        labels=() if single else q,
+    )
 
 
 def _checked(q: Any) -> tuple[float, ...]:

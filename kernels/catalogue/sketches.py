@@ -28,6 +28,8 @@ from chunkfold.kernels.expressions.symbols import Symbol
 from chunkfold.kernels.monoid.context import Context, Fields
 from chunkfold.kernels.monoid.monoid import Monoid
 
+AXIS = "quantile"
+"""What results of several quantiles call their last axis."""
 _MOST_BITS = {4: 10, 8: 7}
 """Of a mantissa that tell a bucket, by the bytes of floats: more make too large a table."""
 _MANTISSA = {4: 23, 8: 52}
@@ -70,7 +72,12 @@ class Sketch:
     def declared(self) -> Monoid:
         """Return the reduction for elements of any dtype."""
         plain = self._monoid(np.dtype(np.float32), 0)
-        return replace(plain, adapt=self, labels=() if self.single else self.q)
+        return replace(
+            plain,
+            adapt=self,
+            last_axis=None if self.single else AXIS,
+            labels=() if self.single else self.q,
+        )
 
     def __call__(self, dtype: np.dtype) -> Monoid:
         """Return what is folded.
@@ -100,7 +107,7 @@ class Sketch:
         buckets = _Buckets(dtype, bits)
         return Monoid(
             self.name,
-            fields={"counts": f"int64[{buckets.nan + 1}]", "lo": "order", "hi": "order"},
+            fields={"counts": f"int64[{buckets.entries}]", "lo": "order", "hi": "order"},
             zero={"counts": 0, "lo": "highest", "hi": "lowest"},
             lift={"counts": buckets.number, "lo": order_low, "hi": order_high},
             op={"counts": "add", "lo": "min", "hi": "max"},
@@ -115,22 +122,22 @@ class Sketch:
         counts, dtype = fields["counts"], buckets.dtype
         n = counts.sum(axis=1)
         rank, _ = ranks("lower", n[:, None], np.array(self.q)[None, :])
-        reached = np.cumsum(counts[:, : buckets.nan], axis=1)
+        reached = np.cumsum(counts, axis=1)
         at = [np.searchsorted(*pair, side="right") for pair in zip(reached, rank, strict=True)]
-        found = buckets.estimates()[np.minimum(at, buckets.nan - 1).reshape(rank.shape)]
+        found = buckets.estimates()[np.minimum(at, buckets.entries - 1).reshape(rank.shape)]
         low = from_order(fields["lo"], dtype, high=False).astype(np.float64)[:, None]
         high = from_order(fields["hi"], dtype, high=True).astype(np.float64)[:, None]
         found = np.minimum(np.maximum(found, low), high)
         found = np.where(rank <= 0, low, np.where(rank >= n[:, None] - 1, high, found))
-        nan = (n == 0) | (counts[:, buckets.nan] > 0)
-        values = np.where(nan[:, None], np.nan, found)
+        nan = (n[:, None] == 0) | np.isnan(low)  # NaN is the least key, wherever it was counted
+        values = np.where(nan, np.nan, found)
         values = values.astype(dtype if kind_of(dtype) == "f" else np.float64)
         return np.asarray(values[:, 0] if self.single else values)
 
 
 @dataclass(frozen=True)
 class _Buckets:
-    """The buckets of a dtype's values, in their order: from -infinity's to infinity's, and NaN's.
+    """The buckets of a dtype's values, in their order: from -infinity's to infinity's.
 
     Integers have those of float32, towards zero: that changes no bucket.
     """
@@ -151,18 +158,17 @@ class _Buckets:
         return (exponents << self.bits) + 1
 
     @property
-    def nan(self) -> int:
-        """The bucket of NaN, the last one."""
+    def entries(self) -> int:
+        """How many there are."""
         return 2 * self.zero + 1
 
     def number(self, x: Symbol) -> Symbol:
-        """Return the number of a value's bucket."""
+        """Return the number of a value's bucket; of NaN infinity's, or none at all."""
         held = signed_bits(x if x.dtype.kind == "f" else towards_zero(x))
         size = held & int(np.iinfo(held.dtype).max)
         steps = (size >> (_MANTISSA[self.itemsize] - self.bits)).astype(np.int32)
         step = np.maximum(steps - ((1 << self.bits) - 1), 0)
-        signed = where(held < 0, self.zero - step, self.zero + step)
-        return where(np.isnan(x), self.nan, signed) if x.dtype.kind == "f" else signed
+        return where(held < 0, self.zero - step, self.zero + step)
 
     def estimates(self) -> np.ndarray:
         """Return what buckets' elements are taken for, float64: equally far, relative, from ends.

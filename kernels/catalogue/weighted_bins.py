@@ -129,6 +129,7 @@ def weighing(bins: int, bin_of: Part, ends: Any, *, density: bool) -> Monoid:
             lift=lift,
             op="add",
             casts=False,
+            last_axis=None if density else "bin",
             finish=partial(_finished, bins, ends, density=density),
             adapt=adapt,
         )

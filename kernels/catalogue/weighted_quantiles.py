@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.radix import Radix, tables_of
+from chunkfold.kernels.catalogue.sketches import AXIS
 from chunkfold.kernels.catalogue.weighted_bins import digits_of, placed, whole
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
@@ -47,7 +48,12 @@ class WeightedQuantiles:
     def declared(self) -> Monoid:
         """Return the reduction for elements and weights of any dtypes."""
         plain = self([np.dtype(np.float32)] * 2, 1)
-        return replace(plain, of_inputs=self, labels=() if self.single else self.q)
+        return replace(
+            plain,
+            of_inputs=self,
+            labels=() if self.single else self.q,
+            last_axis=None if self.single else AXIS,
+        )
 
     def __call__(self, inputs: Sequence[np.dtype], outputs: int) -> Monoid:
         """Return what the first read folds.

@@ -97,6 +97,9 @@ class Monoid:
     """NumPy's kinds of elements it is defined for."""
     on_empty: Literal["finish", "error"] = field(default="finish", kw_only=True)
     """Whether a reduction of nothing has a value (`zero`, finished) or is an error."""
+    least: int = field(default=0, kw_only=True)
+    """Of how many elements a result is made, at least: fewer are refused before anything is read,
+    unless `min_count` or labels allow for it."""
     weights: int = field(default=0, kw_only=True)
     """How many inputs, the last ones, are weights of elements: NaN there is no gap, but makes NaN
     of the result."""
@@ -144,8 +147,10 @@ class Monoid:
     """Which elements of each output `finish` wants to know beside the fields."""
     reads: int = field(default=1, kw_only=True)
     """How often the data are read, at most."""
+    last_axis: str | None = field(default=None, kw_only=True)
+    """What the last axis of results is called, where each result has several values."""
     labels: tuple[float, ...] = field(default=(), kw_only=True)
-    """Of the last axis of results, where each result has several values: which they are."""
+    """Which values these are, along that axis."""
     further: Callable[[Fields, Context], Further | None] | None = field(default=None, kw_only=True)
     """What is to be read once more, given the root's fields, before there is a result; None, or
     nothing that it returns: `finish` has one."""

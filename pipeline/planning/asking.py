@@ -196,9 +196,16 @@ def _refuse_empty(request: Request) -> None:
     shape = tuple(axis.length for axis in request.chosen)
     reduces = math.prod(shape[n] for n in request.reduced)
     outputs = math.prod(size for n, size in enumerate(shape) if n not in request.reduced)
+    each = reduces * math.prod(min(one.length, one.window or 1) for one in request.chosen)
     for statistic in request.bound().statistics:
         if not reduces and outputs and statistic.needs_elements:
             raise PlanError(
                 f"{statistic.monoid.as_written} of no elements has no value: the selection of "
                 f"{request.name} has shape {shape}"
+            )
+        least = 0 if statistic.monoid.min_count else statistic.monoid.least
+        if outputs and each < least:
+            raise PlanError(
+                f"{statistic.name} takes {least} elements for each result, and {request.name} has "
+                f"{each}, of the selection's shape {shape}: ask for fewer, or reduce more"
             )

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from chunkfold.kernels import CATALOGUE
-from chunkfold.kernels.catalogue.named import is_percentile
+from chunkfold.kernels.catalogue.named import is_percentile, is_sorted
 
 
 class Kind(Enum):
@@ -117,6 +117,8 @@ def quantity_of(op: str) -> Quantity:
     plain = op.removeprefix("nan") if op in CATALOGUE else op
     if is_percentile(op) or op == "weighted_quantile":
         return QUANTITIES["quantile"]
+    if is_sorted(op):
+        return Quantity() if "arg" in op else Quantity(Kind.ELEMENT)
     return QUANTITIES.get(plain, Quantity())
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chunkfold.kernels.catalogue.named import is_known
+from chunkfold.kernels.catalogue.sketches import Sketch
 from chunkfold.planning.plan import Plan
 from chunkfold.positions import index_of
 from chunkfold.results.attributes import carried_attributes
@@ -18,6 +19,7 @@ from chunkfold.results.coordinate import Coordinate
 from chunkfold.results.coordinates import Kept
 from chunkfold.results.dates import are_beyond
 from chunkfold.results.labels import Labels, Stored
+from chunkfold.results.last_axes import last_axes
 from chunkfold.results.of_xarray import of_xarray
 from chunkfold.results.quantities import Quantity, quantity_of
 from chunkfold.results.result import Result, as_array, filled
@@ -29,15 +31,6 @@ from chunkfold.sources.source import Source
 if TYPE_CHECKING:
     import xarray
 
-OWN_AXES: Mapping[str, str] = MappingProxyType(
-    {
-        "histogram": "bin",
-        "minmax": "extreme",
-        "quantile": "quantile",
-        "weighted_quantile": "quantile",
-    }
-)
-"""Reductions whose results have an axis beside those that are left, and what it is called."""
 _OF_DATES = ("units", "calendar", "standard_name")
 _TOLD = ("ddof", "skipna", "min_count", "mask_and_scale", "dtype", "mode")
 """Arguments that change the result."""
@@ -151,10 +144,21 @@ class Results(Mapping[str, Result]):
             along[label.axis] = Coordinate(
                 label.axis, (label.axis,), label.groups, dict(label.attrs), label.intervals
             )
-        for one in self.plan.options.monoids:
-            if one.labels and (name := OWN_AXES.get(one.name)):
-                along[name] = Coordinate(name, (name,), np.array(one.labels))
-        return along
+        made = {name: Coordinate(name, (name,), held) for name, held in self.own_labels.items()}
+        return along | made
+
+    @property
+    def own_labels(self) -> Mapping[str, np.ndarray]:
+        """What stands along axes that results have beside those that are left, by their names."""
+        return {
+            self._last_axes[one.name]: np.array(one.labels)
+            for one in self.plan.options.monoids
+            if one.labels and one.last_axis
+        }
+
+    @cached_property
+    def _last_axes(self) -> Mapping[str, str]:
+        return last_axes(self.plan.options.monoids)
 
     @cached_property
     def _made(self) -> Mapping[str, Result]:
@@ -202,7 +206,7 @@ class Results(Mapping[str, Result]):
         names: list[str | None] | None = [] if own else self.dims
         left = len(self.axes) + max(0, len(self.plan.labels) - 1)
         more = value.ndim - (0 if own else left)
-        return None if names is None or more < 0 else [*names, *[OWN_AXES.get(op)] * more]
+        return None if names is None or more < 0 else [*names, *[self._last_axes.get(op)] * more]
 
     def _attributes(self, name: str, value: np.ndarray) -> dict[str, Any]:
         """Return the attributes of a result, or of a field of one: what holds of the source's."""
@@ -216,6 +220,9 @@ class Results(Mapping[str, Result]):
             unpacked=bool(self.plan.options.mask_and_scale),
             reduced=self.names_of(reduced) if reduced else [],
         )
+        for one in self.plan.options.monoids:
+            if one.name == op and isinstance(one.adapt, Sketch):
+                attributes["rtol"] = one.adapt.rtol
         # Of what is not computed nobody knows.
         if not is_dask(value) and are_beyond(value, attributes.get("units")):
             attributes = {key: said for key, said in attributes.items() if key not in _OF_DATES}

@@ -71,6 +71,10 @@ def test_a_job_file_is_read(written, tmp_path: Path):
     json.dumps(job.model_dump(mode="json"))
     joined = load_job(written(PLAIN.replace('"mean", "std"', '"mean, std"')))
     assert joined.reduce.ops == ["mean", "std"]
+    near = load_job(written(PLAIN.replace('"std"]', '"nanp95"]\nsketch = 0.02'))).options
+    assert near.names == ("mean", "nanp95")
+    assert near.monoids[1].skipna
+    assert near.monoids[1].adapt.rtol == 0.02  # type: ignore[union-attr]
     local = load_job(written(PLAIN.partition("[cluster]")[0] + '[cluster]\ndevices = "cpu"\n'))
     assert (local.cluster.kind, local.cluster.devices) == ("local", ["cpu"])
 
@@ -114,6 +118,8 @@ def test_the_environment_and_overrides_are_heard(written, monkeypatch):
         ('"std"', '"sdt"', "FILE:5: reduce.statistics: no reduction is called 'sdt'; did you mean"),
         ('"std"', '"dot"', "FILE:5: reduce.statistics: dot takes two arrays; a job reduces one at"),
         ('"std"]', '"std"]\nedges = "1,2"', "FILE:4: reduce: edges '1,2' are for a histogram, wh"),
+        ('"std"]', '"std"]\nsketch = 0.1', "FILE:4: reduce: sketch 0.1 is for quantiles, such as"),
+        ('"std"]', '"p5"]\nsketch = 2', "FILE:4: reduce: rtol of a sketch of quantiles is 2; give"),
         ('"std"]', '"std"]\nskipna = 1', "FILE:6: reduce.skipna: is 1, but should be a valid bool"),
         ('"std"]', '"std"]\ndtype = "i9"', "FILE:6: reduce.dtype: 'i9' is no dtype"),
         ('"std"]', '"std"]\nlift = "x*x"', "FILE:6: reduce.lift: a job file holds no code: put a"),

@@ -28,7 +28,7 @@ from chunkfold.workflows.cli.options import (
 )
 from chunkfold.workflows.job.sources import matching
 from chunkfold.workflows.labels import labels_asked
-from chunkfold.workflows.parsing import axis, wheres, windows, with_edges, words
+from chunkfold.workflows.parsing import axis, named_reductions, wheres, windows, words
 from chunkfold.workflows.selecting import parse_distance, parse_sel, parse_selection
 
 sources = stacked(
@@ -58,13 +58,21 @@ reduction = stacked(
         "ops",
         multiple=True,
         help="Reduction; may be repeated, or several joined by commas. One of "
-        f"{', '.join(CATALOGUE)}.  [default: sum]",
+        f"{', '.join(CATALOGUE)}; p95 and other percentiles; top5, bottom5, argtop5, argbottom5 "
+        "and of other numbers; nan before any of these.  [default: sum]",
     ),
     click.option(
         "--edges",
         metavar="EDGES",
         help="Bins of a histogram: their edges, '0,10,100', or LOW:HIGH:BINS of equal width.  "
         "[default: sixteen bins to a power of two]",
+    ),
+    click.option(
+        "--sketch",
+        type=Number(),
+        metavar="RTOL",
+        help="Find quantiles within this relative tolerance, as 0.01, by one read.  [default: "
+        "exactly]",
     ),
     click.option(
         "--axis",
@@ -146,6 +154,7 @@ def asked_for(
     *,
     ops: tuple[str, ...],
     edges: str | None,
+    sketch: float | None,
     axes: tuple[str, ...],
     coarsen: tuple[str, ...],
     ddof: float,
@@ -164,7 +173,7 @@ def asked_for(
 ) -> Options:
     """Turn what a command line says of a reduction into the library's options."""
     return Options(
-        with_edges(words(ops) or ["sum"], edges),
+        named_reductions(words(ops) or ["sum"], edges, sketch),
         axis=[axis(word) for word in words(axes)] if axes else None,
         coarsen=windows(words(coarsen)) if coarsen else None,
         ddof=_whole(ddof),

@@ -34,7 +34,7 @@ from chunkfold.workflows.job.values import (
     selectable,
 )
 from chunkfold.workflows.labels import of_each, with_bins
-from chunkfold.workflows.parsing import Located, axis, wheres, with_edges
+from chunkfold.workflows.parsing import Located, axis, named_reductions, wheres
 from chunkfold.workflows.selecting import labels_of, parse_selection
 
 VERSION = 1
@@ -66,6 +66,8 @@ class Reduction(Table):
     """How far away that may be."""
     edges: Text | None = None
     """Of a histogram's bins: "0,10,100", or LOW:HIGH:BINS."""
+    sketch: int | float | None = None
+    """Relative tolerance of quantiles, which one read then finds: 0.01; exact without it."""
     ddof: int | float = Options.ddof
     """Variances divide by count - ddof."""
     skipna: bool = False
@@ -112,7 +114,7 @@ class Reduction(Table):
     @property
     def ops(self) -> list[str | Monoid]:
         """The statistics as the library has them."""
-        return with_edges(self.statistics, self.edges)
+        return named_reductions(self.statistics, self.edges, self.sketch)
 
     @property
     def labels(self) -> dict[str, Any]:

@@ -62,6 +62,19 @@ def test_nan_makes_nan_unless_it_is_left_out():
     assert np.isnan(sketch.evaluate(np.array([], "i4")))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_nan_of_any_bits_makes_nan_on_every_device(opened: DeviceContext, dtype: str):
+    """No bucket is its own: it is among those of infinity, or in none."""
+    x = elements(dtype, (5, 40), odd=False)
+    infinity = x.dtype.type(np.inf).view(f"u{x.itemsize}")
+    quiet, sign = np.nan * x.dtype.type(1), x.dtype.type(-0.0).view(infinity.dtype)
+    for row, bits in enumerate((infinity + 1, (infinity + 1) | sign, quiet.view(infinity.dtype))):
+        x[row, 3] = bits.view(x.dtype)
+    got, _ = found(opened, quantile(Q, method="sketch", rtol=0.01), x, (1,), "tree")
+    assert np.isnan(got[:3]).all()
+    assert_within(got[3:], x[3:], (1,), 0.01)
+
+
 @pytest.mark.parametrize("rtol", [0, 1, -0.1, np.nan, None, "1%", True])
 def test_what_is_no_tolerance_is_refused(rtol: object):
     """In one sentence with the value."""

@@ -123,7 +123,7 @@ def _run_entry(run: Run) -> dict[str, Any]:
         "sources": [_source_entry(source) for source in run.plan.sources],
         "results": {name: _summary(value) for name, value in run.values.items()},
         **found,
-        "levels": run.plan.levels,
+        "levels": run.plan.tree.levels,
         "memory_bound": run.plan.memory.total,
         "retries": {
             "blocks": tally.again,

@@ -243,3 +243,19 @@ def _remove(folder: Path) -> None:
     while folder.exists() and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)
         time.sleep(_STAYS_AWAY_S)
+
+
+def moved(made: Path, path: Path) -> None:
+    """Put an array in its place; what was there goes the moment before.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be.
+    """
+    try:
+        if path.exists():
+            shutil.rmtree(path)
+        made.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error}") from error

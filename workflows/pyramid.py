@@ -14,7 +14,7 @@ import zarr
 from distributed import Client
 
 from chunkfold.api import stream
-from chunkfold.errors import OutputError, PlanError
+from chunkfold.errors import PlanError
 from chunkfold.events import OnEvent
 from chunkfold.planning.asking import asked
 from chunkfold.planning.keywords import Keywords, options_of
@@ -30,6 +30,7 @@ from chunkfold.workflows.outputs import (
     check_output,
     check_writable,
     is_remote,
+    moved,
     refuse_sources,
     shown,
     staged,
@@ -231,7 +232,7 @@ def write_pyramid(
     with staged(place, overwrite=True) as folder:
         run = _run(made, folder, out, client, on_event)
         for path in made.paths:
-            _move(folder / path, Path(out) / path)
+            moved(folder / path, Path(out) / path)
         _tell(zarr.open_group(str(out), mode="a"), made, run)
         shutil.rmtree(folder)
         folder.mkdir()  # what takes the place is empty, and goes
@@ -296,13 +297,3 @@ def _check_out(made: Pyramid, out: str | Path, *, overwrite: bool) -> None:
 
 def _same(folder: Path, out: str | Path) -> bool:
     return not is_remote(out) and os.path.realpath(folder) == os.path.realpath(out)
-
-
-def _move(made: Path, path: Path) -> None:
-    """Put a level in its place; what was there goes the moment before."""
-    try:
-        if path.exists():
-            shutil.rmtree(path)
-        made.replace(path)
-    except OSError as error:
-        raise OutputError(f"level {path} cannot be written: {error}") from error

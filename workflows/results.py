@@ -120,7 +120,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "absent_leaves": plan.absent,
         "leaf_bytes": plan.leaf_bytes,
         "blocks": len(plan.blocks),
-        "levels": plan.levels,
+        "levels": plan.tree.levels,
         "workers": plan.terms.workers,
         "blocks_at_once": plan.threads,
         "readers": plan.readers,

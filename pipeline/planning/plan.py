@@ -178,11 +178,6 @@ class Plan:
         return self.terms.requests
 
     @property
-    def levels(self) -> int:
-        """Rounds of combining above the blocks."""
-        return self.tree.levels
-
-    @property
     def runs(self) -> Mapping[tuple[int, int], int]:
         """The runs of tiles that blocks have, and how many blocks share each."""
         return Counter(block.tiles for block in self.blocks)

@@ -56,7 +56,7 @@ def _work(plan: Plan) -> Iterator[str]:
         + (f", {plan.requests} requests in flight" if memory.fetching else "")
     )
     yield (
-        f"tree      {plan.levels} level(s) of combines, {plan.tree.fan_in} partials each; "
+        f"tree      {plan.tree.levels} level(s) of combines, {plan.tree.fan_in} partials each; "
         f"{plan.layout.tiles:,} root(s)"
     )
     yield (

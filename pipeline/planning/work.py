@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
-from dask.sizeof import sizeof
 
 from chunkfold.cells import Cells
 from chunkfold.grid import Piece
@@ -17,9 +15,10 @@ from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.kernels.fold.fold import Run
 from chunkfold.kernels.fold.levels import Levels
+from chunkfold.planning.block_data import BlockData, Brings, Constants, to_workers
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.combine_tree import LARGE_BYTES
-from chunkfold.planning.group_keys import Keys, PackedKeys
+from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
@@ -27,85 +26,13 @@ from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box,
 from chunkfold.planning.leaf_ranges import MOST_LEAVES, has_ranges
 from chunkfold.planning.level_kernels import levels_of
 from chunkfold.planning.missing_chunks import ListingTerms
-from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.tiles import TileFinishing
 from chunkfold.settings import retry_seconds
 from chunkfold.sources.dask_division import Division, Own
-from chunkfold.sources.dask_source import DaskSource, with_keys, with_tasks
+from chunkfold.sources.dask_source import with_keys, with_tasks
 from chunkfold.sources.gathering import covers
 from chunkfold.sources.source import Source
-
-
-class Constants(NamedTuple):
-    """What all blocks of a run read beside their sources."""
-
-    keys: AnyKeys | None = None
-    held: tuple[HeldInput, ...] = ()
-    beside: tuple[Constants, ...] = ()
-    """Of other questions that the same read answers."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all that."""
-        keys = 0 if self.keys is None else self.keys.nbytes
-        others = sum(one.nbytes for one in self.beside)
-        return keys + sum(one.values.nbytes for one in self.held) + others
-
-    def packed(self) -> PackedConstants:
-        """Return what travels for it."""
-        keys = None if self.keys is None else self.keys.packed()
-        return PackedConstants(keys, self.held, tuple(one.packed() for one in self.beside))
-
-
-class PackedConstants(NamedTuple):
-    """Constants as they travel: keys are packed."""
-
-    keys: PackedKeys | OwnKeys | None
-    held: tuple[HeldInput, ...]
-    beside: tuple[PackedConstants, ...]
-
-    def unpacked(self) -> Constants:
-        """Return what was packed."""
-        keys = None if self.keys is None else self.keys.unpacked()
-        return Constants(keys, self.held, tuple(one.unpacked() for one in self.beside))
-
-
-@dataclass(frozen=True)
-class BlockData:
-    """What a block has of its sources beside what all blocks of a run have."""
-
-    sources: Mapping[int, Source] = field(default_factory=dict)
-    """By their numbers among a run's."""
-    tasks: Own = field(default_factory=Own)
-    """What the block computes of them."""
-
-    def __sizeof__(self) -> int:
-        return sum(map(sizeof, (*self.sources.values(), *self.tasks.graph.values())))
-
-
-Brings = Callable[[Source], bool]
-"""Whether blocks bring what they read of a source."""
-
-
-def to_workers(source: Source) -> bool:
-    """Whether blocks bring a source to workers: its elements, or which parts of it they read."""
-    return not source.travels or len(source.origins) > 1
-
-
-def to_a_graph(source: Source) -> bool:
-    """Whether blocks bring a source in a graph of Dask's: what is in memory, or Dask's already.
-
-    Other objects of this process are in the graph themselves, and read by its tasks.
-    """
-    return isinstance(source, DaskSource) or (
-        all(one.travels or one.in_memory for one in source.origins) and to_workers(source)
-    )
-
-
-def in_this_process(source: Source) -> bool:
-    """Whether blocks bring a source where they run in the process that has it."""
-    return not source.travels and not source.here
 
 
 @dataclass(frozen=True)

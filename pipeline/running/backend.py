@@ -14,9 +14,10 @@ from dask import threaded
 from chunkfold.cluster.watching import Watched
 from chunkfold.errors import WorkerLostError
 from chunkfold.events import OnEvent, reporter
+from chunkfold.planning.block_data import in_this_process
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.staffing import THREADS, memory_each
-from chunkfold.planning.work import Work, in_this_process
+from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running.shared_tasks import TasksHere
 from chunkfold.sources.source import Source

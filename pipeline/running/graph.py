@@ -20,6 +20,7 @@ from chunkfold.errors import MonoidError, PlanError
 from chunkfold.events import OnEvent
 from chunkfold.kernels import all_devices, default_devices
 from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.planning.block_data import Constants, to_a_graph
 from chunkfold.planning.blocks import TileRange
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.output_chunks import OutputChunks, output_chunks
@@ -27,7 +28,7 @@ from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import THREADS
-from chunkfold.planning.work import Constants, Work, to_a_graph
+from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Terms
 from chunkfold.results.of_xarray import OfXarray
 from chunkfold.results.results import Results, in_order

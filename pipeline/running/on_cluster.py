@@ -26,8 +26,9 @@ from chunkfold.errors import (
     WorkerStoppedError,
 )
 from chunkfold.events import OnEvent
+from chunkfold.planning.block_data import Constants
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.work import Constants, Work
+from chunkfold.planning.work import Work
 from chunkfold.planning.workers import Workers
 from chunkfold.running import sending
 from chunkfold.running.backend import Done, PartialsLostError

@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from chunkfold.deadline import awaited, beside
 from chunkfold.errors import ClusterError
-from chunkfold.planning.work import BlockData
+from chunkfold.planning.block_data import BlockData
 from chunkfold.settings import wait_seconds
 
 WITHIN_BYTES = 64 << 10

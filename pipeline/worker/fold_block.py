@@ -22,10 +22,11 @@ from chunkfold.events import reporter, to_message
 from chunkfold.kernels import Accumulator, Combiner, Partial, Tuning
 from chunkfold.kernels.accumulator.by_group import placed
 from chunkfold.kernels.fold.profile import merged
+from chunkfold.planning.block_data import BlockData, Constants
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.leaf_ranges import LeafRanges
 from chunkfold.planning.tiles import FinishedTile
-from chunkfold.planning.work import BlockData, Constants, Work
+from chunkfold.planning.work import Work
 from chunkfold.reading.reads import all_outputs
 from chunkfold.sources.absent_objects import missed_of
 from chunkfold.sources.source import Source

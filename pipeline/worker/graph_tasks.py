@@ -16,8 +16,9 @@ from distributed import get_worker
 from chunkfold.errors import DeviceError, IncompleteError, MonoidError
 from chunkfold.kernels import Partial
 from chunkfold.kernels.binding.statistic import Statistic
+from chunkfold.planning.block_data import BlockData, Constants
 from chunkfold.planning.blocks import Block, TileRange
-from chunkfold.planning.work import BlockData, Constants, Work
+from chunkfold.planning.work import Work
 from chunkfold.worker.computing import sources_in
 from chunkfold.worker.finishing import Finishing, Place
 from chunkfold.worker.fold_block import Folded, combine, fold_block

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import replace
 from typing import NamedTuple
 
 import pyopencl as cl
@@ -20,9 +19,6 @@ from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import Selection
-from chunkfold.kernels.geometry import CHOOSE
-from chunkfold.kernels.program.shared_layout import with_components
-from chunkfold.planning.keeping import depth_of
 from chunkfold.planning.leaf_ranges import RangesFound
 from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.together import OPEN_BYTES
@@ -32,6 +28,7 @@ from chunkfold.reading.reads import OutputBox, Read, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
 from chunkfold.worker.beside import Beside, Combine
 from chunkfold.worker.device_inputs import uploaded
+from chunkfold.worker.kept_elements import keeping, with_chosen
 from chunkfold.worker.keys_of_leaves import GroupKeys
 from chunkfold.worker.level_fold import LevelArrays, LevelFold
 from chunkfold.worker.of_all import OfAll
@@ -100,10 +97,10 @@ class Ring:
         """Read a box of outputs and fold it; see `Way`."""
         fold = self._begun(accumulator, tuning, output_box.outputs)
         keeps = accumulator == self._work.accumulator  # else they were chosen before
-        kept = self._kept_for(output_box.outputs) if keeps else {}
+        kept = keeping(self._owned, self._work, output_box.outputs, self._queue) if keeps else {}
         partial = self._folded(fold, output_box, kept)
         assert isinstance(partial, Partial)
-        return self._chosen(partial, kept)
+        return with_chosen(self._work, partial, kept)
 
     def fold_levels(
         self, levels: Levels, tuning: Tuning, output_box: OutputBox, shape: Sequence[int]
@@ -149,33 +146,6 @@ class Ring:
         if self._work.keys is None:
             return Fold(opened, accumulator, tuning, outputs, self._queue)
         return KeyedFold(opened, accumulator, tuning, groups, outputs, self._queue)
-
-    def _kept_for(self, outputs: int) -> dict[int, Selection]:
-        """Return what keeps elements of so many outputs, by the component that folds their keys."""
-        work, made = self._work, dict[int, Selection]()
-        for number in {one.component for one in work.choosers}:
-            keys = with_components(work.accumulator, (number,))
-            tuning = self._owned.tuning(keys, work.variant, {"columns", CHOOSE})
-            made[number] = Selection(
-                self._owned.opened,
-                keys,
-                tuning,
-                outputs,
-                depth_of(work.layout),
-                self._queue,
-                work.groups_of_rows,
-                work.groups,
-            )
-        return made
-
-    def _chosen(self, partial: Partial, kept: Mapping[int, Selection]) -> Partial:
-        """Choose elements of each output, where these were kept."""
-        if not kept:
-            return partial
-        found = {
-            one.name: kept[one.component].chosen(one.wanted(partial)) for one in self._work.choosers
-        }
-        return replace(partial, chosen=found)
 
     def close(self) -> None:
         """Wait for readers, and for the device to let go of the buffers."""

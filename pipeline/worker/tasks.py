@@ -10,7 +10,7 @@ from typing import Any
 
 from distributed.worker import thread_state  # type: ignore[attr-defined] # as get_worker does
 
-from chunkfold.planning.work import Constants, PackedConstants
+from chunkfold.planning.block_data import Constants, PackedConstants
 
 _cancelled_runs: set[str] = set()
 _SHOWN = 4

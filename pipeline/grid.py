@@ -13,8 +13,6 @@ from chunkfold.cells import Cells
 from chunkfold.positions import Positions, as_range, chosen_of, index_of
 from chunkfold.windows import split_windows, whole_windows
 
-__all__ = ["Axis", "Cells", "Piece", "Taken"]
-
 
 @dataclass(frozen=True)
 class Axis:

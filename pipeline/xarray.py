@@ -18,9 +18,9 @@ from chunkfold.errors import DeviceError, PlanError
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined
 from chunkfold.kernels.dtypes import stored_name
+from chunkfold.planning.broadcast_inputs import weighted
 from chunkfold.planning.by_coordinates import coordinate_of, positions
 from chunkfold.planning.dataset_labels import labels_of
-from chunkfold.planning.held_inputs import weighted
 from chunkfold.planning.options import Op, Options
 from chunkfold.sources.axis_names import instead
 from chunkfold.sources.data_arrays import is_of_xarray

@@ -13,10 +13,10 @@ from chunkfold.kernels import as_monoid
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.planning.arranging import arranged
 from chunkfold.planning.asked_labels import several
+from chunkfold.planning.broadcast_inputs import BroadcastInput, mask_of, refuse_negative, weights_of
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
-from chunkfold.planning.held_inputs import HeldInput, mask_of, refuse_negative, weights_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
 from chunkfold.planning.questions import check_questions
@@ -157,7 +157,7 @@ def _sources(given: Any, options: StorageOptions | None) -> tuple[Source, ...]:
     return sources
 
 
-def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[HeldInput, ...]:
+def _held(options: Options, source: Named, chosen: Sequence[Axis]) -> tuple[BroadcastInput, ...]:
     """Read weights and a mask, if there are any."""
     found, stores = [], options.storage_options
     if options.weights is not None:

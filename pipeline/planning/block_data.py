@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from dask.sizeof import sizeof
 
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import PackedKeys
 from chunkfold.planning.grouping import AnyKeys
-from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.sources.dask_division import Own
 from chunkfold.sources.dask_source import DaskSource
@@ -21,7 +21,7 @@ class Constants(NamedTuple):
     """What all blocks of a run read beside their sources."""
 
     keys: AnyKeys | None = None
-    held: tuple[HeldInput, ...] = ()
+    held: tuple[BroadcastInput, ...] = ()
     beside: tuple[Constants, ...] = ()
     """Of other questions that the same read answers."""
 
@@ -42,7 +42,7 @@ class PackedConstants(NamedTuple):
     """Constants as they travel: keys are packed."""
 
     keys: PackedKeys | OwnKeys | None
-    held: tuple[HeldInput, ...]
+    held: tuple[BroadcastInput, ...]
     beside: tuple[PackedConstants, ...]
 
     def unpacked(self) -> Constants:

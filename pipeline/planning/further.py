@@ -9,9 +9,9 @@ import numpy as np
 
 from chunkfold.kernels import Monoid
 from chunkfold.kernels.monoid.further import Further
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.leaf_ranges import LeafRanges, passed_by
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
@@ -54,10 +54,10 @@ def _further(plan: Plan, pending: Pending) -> Request:
     return replace(request, options=asked, held=(*weights, *inputs, *masks), beside=())
 
 
-def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
+def _laid_out(slot: np.ndarray, plan: Plan) -> BroadcastInput:
     """Lay an element for each output along the axes that outputs, and groups, are along."""
     if slot.size == 1:
-        return HeldInput("what was found so far", (), slot.reshape(()))
+        return BroadcastInput("what was found so far", (), slot.reshape(()))
     layout = plan.layout
     shape, kept = layout.outputs_shape, layout.kept
     if plan.grouping is not None:
@@ -66,10 +66,10 @@ def _laid_out(slot: np.ndarray, plan: Plan) -> HeldInput:
     for n in layout.coarsened:  # elements of a window have what it has
         axis, at = layout.axes[n], kept.index(n)
         each = np.repeat(each, axis.window, axis=at).take(range(axis.length), axis=at)
-    return HeldInput("what was found so far", kept, each)
+    return BroadcastInput("what was found so far", kept, each)
 
 
-def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> HeldInput:
+def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> BroadcastInput:
     """Give every place that has a label what its group has."""
     keys = grouping.keys
     assert isinstance(keys, Keys)  # of others there is one read
@@ -77,4 +77,4 @@ def _by_labels(slot: np.ndarray, kept: tuple[int, ...], grouping: Grouping) -> H
     axes = [*keys.axes, *kept]
     order = sorted(range(len(axes)), key=axes.__getitem__)
     found = np.ascontiguousarray(each.transpose(order))
-    return HeldInput("what was found so far", tuple(axes[n] for n in order), found)
+    return BroadcastInput("what was found so far", tuple(axes[n] for n in order), found)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.grid import Axis, Cells, Piece
+from chunkfold.cells import Cells
+from chunkfold.grid import Axis, Piece
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Layout:
     def tile_and_part(self, numbers: Sequence[int]) -> tuple[int, int]:
         """Return of which tile which part a leaf is, by the numbers of its pieces.
 
-        >>> from chunkfold.grid import Cells
+        >>> from chunkfold.cells import Cells
         >>> axes = tuple(Axis(Cells(6, 2), 0, 6, 1) for _ in "yx")
         >>> [Layout(axes, reduced).tile_and_part((2, 1)) for reduced in ((0,), (1,), (0, 1))]
         [(1, 2), (2, 1), (0, 7)]
@@ -141,7 +142,7 @@ class Layout:
     def reach(self, tiles: tuple[int, int], parts: tuple[int, int]) -> tuple[slice, ...]:
         """Return the least box of what is selected that has the leaves of some parts of tiles.
 
-        >>> from chunkfold.grid import Cells
+        >>> from chunkfold.cells import Cells
         >>> Layout((Axis(Cells(10, 4), 0, 10, 1),), (0,)).reach((0, 1), (1, 3))
         (slice(4, 10, None),)
         """
@@ -174,7 +175,7 @@ class Layout:
     def alike(self, tile: int) -> list[tuple[slice, ...]]:
         """Cut a tile's outputs into boxes of which all are made of as many elements.
 
-        >>> from chunkfold.grid import Cells
+        >>> from chunkfold.cells import Cells
         >>> Layout((Axis(Cells(9, 9), 0, 9, 1, window=2),), ()).alike(0)
         [(slice(0, 4, None),), (slice(4, 5, None),)]
         """
@@ -214,7 +215,7 @@ class Layout:
         leaf = self.leaf(tile, 0)
         return tuple(leaf[n] for n in self.kept)
 
-    def tile_place(self, tile: int) -> tuple[slice, ...]:
+    def tile_region(self, tile: int) -> tuple[slice, ...]:
         """Return where a tile's outputs stand among all."""
         places = []
         for n, piece in zip(self.kept, self.tile_pieces(tile), strict=True):
@@ -226,7 +227,7 @@ class Layout:
 
     def tile_shape(self, tile: int) -> tuple[int, ...]:
         """Return the extents of a tile's outputs."""
-        return tuple(place.stop - place.start for place in self.tile_place(tile))
+        return tuple(place.stop - place.start for place in self.tile_region(tile))
 
     def tile_outputs(self, tile: int) -> int:
         """Return the number of outputs of a tile."""
@@ -242,7 +243,7 @@ class Layout:
     def elements_along(self, axis: int, piece: Piece, outputs: slice) -> slice:
         """Return which elements of a piece some of its tile's outputs are made of, along an axis.
 
-        >>> from chunkfold.grid import Cells
+        >>> from chunkfold.cells import Cells
         >>> axis = Axis(Cells(10, 5), 0, 10, 1, window=2)
         >>> Layout((axis,), ()).elements_along(0, axis.piece(0), slice(1, 3))
         slice(2, 6, None)

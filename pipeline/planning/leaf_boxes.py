@@ -13,7 +13,7 @@ from chunkfold.grid import Piece
 from chunkfold.kernels import KeyedBox, keyed_box
 from chunkfold.kernels.fold.fold import Run
 from chunkfold.kernels.geometry import Box, box, c_strides
-from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.layout import Layout
 
 
@@ -25,7 +25,7 @@ class Inputs:
     """Whether it reads indices; if not, axes may merge freely."""
     staged: int = 1
     """Inputs that stand in buffers as the first one does."""
-    held: tuple[HeldInput, ...] = ()
+    held: tuple[BroadcastInput, ...] = ()
     """Those behind them, which lack axes."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chunkfold.grid import Cells
+from chunkfold.cells import Cells
 from chunkfold.kernels import Packing
 from chunkfold.kernels.monoid.further import Further
 from chunkfold.planning.layout import Layout
@@ -154,4 +154,4 @@ def _of_tiles(
     """Return the least or the greatest of each tile's outputs, and of all groups: (tiles, 1)."""
     values = each.reshape(-1, *layout.outputs_shape)
     tiles = range(layout.tiles)
-    return np.array([of(values[(slice(None), *layout.tile_place(n))]) for n in tiles])[:, None]
+    return np.array([of(values[(slice(None), *layout.tile_region(n))]) for n in tiles])[:, None]

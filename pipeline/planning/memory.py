@@ -11,10 +11,10 @@ from chunkfold.kernels.fold.combine import SLAB_BYTES
 from chunkfold.kernels.fold.keyed.plan import shares_tables
 from chunkfold.kernels.fold.shapes import split_bytes
 from chunkfold.planning.blocks import RESULT_BYTES
+from chunkfold.planning.broadcast_inputs import BroadcastInput, broadcast_bytes
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.group_keys import RENUMBERED_BYTES
 from chunkfold.planning.grouping import AnyKeys
-from chunkfold.planning.held_inputs import HeldInput, held_bytes
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
 
@@ -61,7 +61,7 @@ def projected(
     workers: int,
     fetching: int,
     keys: AnyKeys | None = None,
-    beside: Sequence[HeldInput] = (),
+    beside: Sequence[BroadcastInput] = (),
     leaving: int = 0,
     kept: int = 0,
     of_all: Accumulator | None = None,
@@ -100,7 +100,7 @@ def projected(
     roots = groups * layout.outputs * accumulator.nbytes // workers
     if leaving:  # beside what windows of outputs are combined from
         roots = min(2 * threads * RESULT_BYTES, leaving) + 2 * threads * partial
-    held = held_bytes(beside, threads)
+    held = broadcast_bytes(beside, threads)
     if of_all is not None:
         # On the device there are several, which become one on the host.
         own = split_bytes(1, of_all.nbytes) + 3 * of_all.nbytes

@@ -14,9 +14,9 @@ from chunkfold.errors import PlanError
 from chunkfold.kernels import CATALOGUE, Monoid, as_monoid
 from chunkfold.kernels.expressions.parsed import parsed
 from chunkfold.kernels.program.options import VARIANTS
+from chunkfold.planning.broadcast_inputs import weighted
 from chunkfold.planning.coarsening import BOUNDARIES, Boundary, check_windows
 from chunkfold.planning.conditions import Where, all_of, is_condition
-from chunkfold.planning.held_inputs import weighted
 from chunkfold.planning.option_values import (
     FLAGS,
     MODES,

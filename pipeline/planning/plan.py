@@ -13,9 +13,9 @@ from distributed.protocol.pickle import dumps, loads
 from chunkfold.kernels import Accumulator, Bound, Device, Packing
 from chunkfold.kernels.accumulator.chooser import Chooser
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.keeping import choosers_of
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_objects import objects_touched
@@ -90,7 +90,7 @@ class Plan:
         return self.request.packings
 
     @property
-    def held(self) -> tuple[HeldInput, ...]:
+    def held(self) -> tuple[BroadcastInput, ...]:
         """Inputs that lack axes of the sources, as weights do."""
         return self.request.held
 

@@ -14,13 +14,13 @@ from chunkfold.planning.blocks import cut_blocks
 from chunkfold.planning.combine_tree import Tree, fan_in
 from chunkfold.planning.costs import flights, leaf_costs, result_bytes
 from chunkfold.planning.keeping import keepable, kept_bytes, saves_reads
+from chunkfold.planning.kept_between_reads import refuse_much_between_reads
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaves import layouts_of, leaf_elements
 from chunkfold.planning.memory import projected, ring_slots
 from chunkfold.planning.missing_chunks import StoredLeaves, refuse_missing
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.request import Request
-from chunkfold.planning.slots import refuse_large_slots
 from chunkfold.planning.staffing import READERS
 from chunkfold.planning.together import (
     accumulator_of,
@@ -85,7 +85,7 @@ def make_plan(
     if saves_reads(request, terms) and (plan := _fitting(keeping, known, terms, most, once=once)):
         return plan
     for one in request.together:
-        refuse_large_slots(one)
+        refuse_much_between_reads(one)
     if plan := _fitting(request, known, terms, most):
         return plan
     least = min(_layouts(request), key=leaf_elements)

@@ -12,8 +12,8 @@ import numpy as np
 
 from chunkfold.grid import Axis
 from chunkfold.kernels import Accumulator, Bound, Packing, bind
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.leaf_ranges import Passed
 from chunkfold.planning.options import Options
 from chunkfold.planning.own_keys import OwnKeys
@@ -38,7 +38,7 @@ class Request:
     """How values are made of each source's elements, if they are not what is stored."""
     grouping: Grouping | None = None
     """The groups of elements that have the same label."""
-    held: tuple[HeldInput, ...] = ()
+    held: tuple[BroadcastInput, ...] = ()
     """Inputs that lack axes of the sources: weights, then a mask."""
     keeping: bool = False
     """Whether blocks keep all elements of an output, to choose some: decided by planning."""

@@ -17,10 +17,10 @@ from chunkfold.kernels.fold.fold import Run
 from chunkfold.kernels.fold.levels import Levels
 from chunkfold.planning.block_data import BlockData, Brings, Constants, to_workers
 from chunkfold.planning.blocks import Block
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.combine_tree import LARGE_BYTES
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
-from chunkfold.planning.held_inputs import HeldInput
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
 from chunkfold.planning.leaf_ranges import MOST_LEAVES, has_ranges
@@ -66,7 +66,7 @@ class Work:
     """Which group each element is in, where there are groups."""
     numbering: Accumulator | None = None
     """What numbers elements that are grouped by their own values."""
-    held: tuple[HeldInput, ...] = ()
+    held: tuple[BroadcastInput, ...] = ()
     """Inputs behind the sources that lack axes of them."""
     choosers: tuple[Chooser, ...] = ()
     """What is chosen of the elements of each output, which blocks keep for that."""
@@ -189,7 +189,7 @@ class Work:
         """Return the extents of accumulators of some outputs: groups come first."""
         return shape if self.keys is None else (self.groups, *shape)
 
-    def outputs_place(self, place: tuple[slice, ...]) -> tuple[slice, ...]:
+    def outputs_region(self, place: tuple[slice, ...]) -> tuple[slice, ...]:
         """Return where the accumulators of some outputs are."""
         return place if self.keys is None else (slice(0, self.groups), *place)
 

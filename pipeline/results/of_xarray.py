@@ -72,12 +72,12 @@ class OfXarray:
         made = along.coarsen(sizes, boundary=boundary).mean() if sizes else along
         return {name: made.coords[name] for name in left_over if name in made.coords}
 
-    def as_held(self, result: Result) -> Any:
+    def as_given(self, result: Result) -> Any:
         """Return a result as a DataArray, which has the source's name; records as a Dataset."""
         xr = needed()
         if result.parts:
             fields = {name.rpartition("/")[2]: one for name, one in result.parts.items()}
-            return xr.Dataset({name: self.as_held(one) for name, one in fields.items()})
+            return xr.Dataset({name: self.as_given(one) for name, one in fields.items()})
         values, attrs, name = (
             as_array(result.values),
             dict(result.attrs),

@@ -44,7 +44,7 @@ class Answer:
         """What `chunkfold.reduce` returns without `labels`."""
         found = self.results
         if isinstance(found.labels, OfXarray):
-            return self._only({op: found.labels.as_held(one) for op, one in found.items()})
+            return self._only({op: found.labels.as_given(one) for op, one in found.items()})
         return self._only(self.values if self.plan.grouping is None else found)
 
     @property

@@ -65,7 +65,7 @@ class Engine:
         self._branches = {
             tiles: Branch(Tree(count, plan.tree.fan_in)) for tiles, count in plan.runs.items()
         }
-        self._window = max(2, 2 * plan.terms.workers * plan.threads)
+        self._most_under_way = max(2, 2 * plan.terms.workers * plan.threads)
         self._folding = 0
         self._tries: dict[Node, int] = {}
         self._numbers: dict[Node, int] = {}
@@ -122,7 +122,7 @@ class Engine:
             if self._cancelled():
                 raise CancelledError(f"run {self._run} was cancelled")
             self._watch()
-            self._fill_window()
+            self._begin_blocks()
             try:
                 node, number, outcome = self._outcomes.get(timeout=_POLL_S)
             except queue.Empty:
@@ -130,8 +130,8 @@ class Engine:
             self._news = True
             self._settle(node, number, outcome)
 
-    def _fill_window(self) -> None:
-        while self._waiting and self._folding + len(self._combining) < self._window:
+    def _begin_blocks(self) -> None:
+        while self._waiting and self._folding + len(self._combining) < self._most_under_way:
             node, block = self._waiting.popleft()
             self._folding += 1
             self._begin(node, partial(self._backend.fold, self._plan.sent(block)))

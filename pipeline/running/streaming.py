@@ -99,7 +99,7 @@ class Streaming:
             self.nan[op] = (
                 True if True in (odd, before) else None if None in (odd, before) else False
             )
-        firsts = [along.start for along in self._work.layout.tile_place(tile.tile)]
+        firsts = [along.start for along in self._work.layout.tile_region(tile.tile)]
         for number, level in enumerate(tile.levels):
             if number:
                 by = self._work.finishing.factors[number - 1]  # type: ignore[union-attr] # above

@@ -11,10 +11,10 @@ import pyopencl as cl
 from chunkfold.kernels import DeviceContext
 from chunkfold.kernels.program.device_context import device_errors
 from chunkfold.planning import group_keys
-from chunkfold.planning.held_inputs import HeldInput
+from chunkfold.planning.broadcast_inputs import BroadcastInput
 
 
-def uploaded(held: HeldInput, opened: DeviceContext) -> cl.Buffer:
+def uploaded(held: BroadcastInput, opened: DeviceContext) -> cl.Buffer:
     """Return a held input on a device.
 
     Raises

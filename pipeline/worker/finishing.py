@@ -54,7 +54,7 @@ class Finishing:
         """Put the partials of tiles, by their numbers, where they belong in a box of outputs."""
         groups = () if self.groups is None else (slice(0, math.prod(self.groups)),)
         parts = [
-            ((*groups, *_within(self.layout.tile_place(tile), box)), part) for tile, part in tiles
+            ((*groups, *_within(self.layout.tile_region(tile), box)), part) for tile, part in tiles
         ]
         return assembled(self.accumulator, extents_of((*groups, *box)), parts)
 

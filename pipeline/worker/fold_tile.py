@@ -30,7 +30,7 @@ def tiles_of(stream: Stream) -> Iterator[Partial | LevelArrays]:
                 found = _restored(stream, share.output_boxes[0], found)
             yield found
             continue
-        done.append((work.outputs_place(share.place), _fold_share(stream, share)))
+        done.append((work.outputs_region(share.place), _fold_share(stream, share)))
         if share.last:
             shape = work.outputs_shape(work.layout.tile_shape(share.tile))
             yield assembled(work.accumulator, shape, done)
@@ -83,7 +83,7 @@ def _fold_output_boxes(stream: Stream, share: Share, output_boxes: Sequence[Outp
         return done[0][1]
     work, firsts = stream.work, [along.start for along in share.place]
     done = [
-        (work.outputs_place(shifted([slice(-n, 0) for n in firsts], place)), partial)
+        (work.outputs_region(shifted([slice(-n, 0) for n in firsts], place)), partial)
         for place, partial in done
     ]
     shape = extents_of(share.place)
@@ -108,7 +108,7 @@ def _restored(stream: Stream, output_box: OutputBox, partial: Partial) -> Partia
         inner = _around(missing, slab)
         if inner is not None:
             again = _folded(stream, limbs, output_box.within(inner))
-            chosen = places[work.outputs_place(inner)].reshape(-1)
+            chosen = places[work.outputs_region(inner)].reshape(-1)
             partial = restored(accumulator, partial, chosen, again)
     return partial
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.planning import held_inputs
+from chunkfold.planning import broadcast_inputs
 from chunkfold.running import sending
 from tests.conftest import DEVICES
 from tests.workflows.test_cli import chunkfold
@@ -282,7 +282,7 @@ def test_too_large_ones_are_refused_and_the_plan_tells_what_is_held(tmp_path: Pa
     plan = cf.plan(path, where=mask)
     assert "beside    where, bool, along axes 1, 2: 40 B" in str(plan)
     assert plan.memory.accumulators > cf.plan(path).memory.accumulators
-    monkeypatch.setattr(held_inputs, "MOST_BYTES", 39)
+    monkeypatch.setattr(broadcast_inputs, "MOST_BYTES", 39)
     with pytest.raises(cf.PlanError, match="40 B are more than the 39 B"):
         cf.reduce(path, where=mask)
 

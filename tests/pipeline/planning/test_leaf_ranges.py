@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
+from chunkfold.cells import Cells
 from chunkfold.events import RunStarted
-from chunkfold.grid import Axis, Cells
+from chunkfold.grid import Axis
 from chunkfold.planning import planner
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_ranges import LeafRanges, RangesFound

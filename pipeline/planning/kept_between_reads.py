@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from chunkfold.errors import PlanError
-from chunkfold.planning.held_inputs import MOST_BYTES
+from chunkfold.planning.broadcast_inputs import MOST_BYTES
 from chunkfold.planning.request import Request
 from chunkfold.units import size_text
 
 
-def refuse_large_slots(request: Request) -> None:
+def refuse_much_between_reads(request: Request) -> None:
     """Refuse what is read several times and has more to hold of each output than workers do.
 
     Raises

@@ -33,7 +33,7 @@ WEIGHTED = ("sum", "mean", "var", "std", "covariance", "correlation")
 
 
 @dataclass(frozen=True, eq=False)
-class HeldInput:
+class BroadcastInput:
     """An input with some of the data's axes, the same along all others."""
 
     name: str
@@ -73,7 +73,7 @@ class HeldInput:
 
 def weights_of(
     given: Any, source: Named, chosen: Sequence[Axis], options: StorageOptions | None = None
-) -> HeldInput:
+) -> BroadcastInput:
     """Read weights, and lay them along axes of the data of which something is chosen.
 
     Raises
@@ -89,7 +89,7 @@ def weights_of(
     return held
 
 
-def refuse_negative(weights: HeldInput, monoids: Sequence[Monoid]) -> None:
+def refuse_negative(weights: BroadcastInput, monoids: Sequence[Monoid]) -> None:
     """Refuse weights below zero where ranks are weighed, before anything is read.
 
     Raises
@@ -108,7 +108,7 @@ def refuse_negative(weights: HeldInput, monoids: Sequence[Monoid]) -> None:
 
 def mask_of(
     given: Any, source: Named, chosen: Sequence[Axis], options: StorageOptions | None = None
-) -> HeldInput:
+) -> BroadcastInput:
     """Read which elements are there; parameters and what is raised as `weights_of`."""
     held = _held(given, "where", source, chosen, options)
     if held.values.dtype.kind != "b":
@@ -144,7 +144,7 @@ def weighted(monoid: Monoid) -> Monoid:
 
 def _held(
     given: Any, what: str, source: Named, chosen: Sequence[Axis], options: StorageOptions | None
-) -> HeldInput:
+) -> BroadcastInput:
     named = hasattr(given, "shape") or _is_address(given)
     array = open_any(given if named else _array(given, what), options or NO_OPTIONS)
     name = what if array.local_path is None and not _is_address(given) else array.name
@@ -170,7 +170,7 @@ def _held(
     values, along = values.transpose(order), sorted(along)
     native = values.dtype.newbyteorder("=")
     cut = crossed(values, [chosen[n].index for n in along])
-    return HeldInput(name, tuple(along), np.array(cut, native, order="C"))
+    return BroadcastInput(name, tuple(along), np.array(cut, native, order="C"))
 
 
 def _array(given: Any, what: str) -> np.ndarray:
@@ -209,6 +209,6 @@ def _along(
     return along
 
 
-def held_bytes(held: Sequence[HeldInput], threads: int) -> int:
+def broadcast_bytes(held: Sequence[BroadcastInput], threads: int) -> int:
     """Return what a worker holds of such inputs, and its blocks on the device."""
     return (1 + threads) * sum(one.values.nbytes for one in held)

@@ -63,7 +63,19 @@ def test_the_functions_of_the_page_are_those_there_are():
     page = (ROOT / "docs" / "monoids.md").read_text()
     table = page.partition("| function | |")[2].partition("##")[0]
     named = set(re.findall(r"`cf\.(\w+)\(", table))
-    others = {"approx_nunique", "ask", "bins", "concatenate", "devices", "histogram", "plan"}
+    others = {
+        "topk",
+        "bottomk",
+        "argtopk",
+        "argbottomk",
+        "approx_nunique",
+        "ask",
+        "bins",
+        "concatenate",
+        "devices",
+        "histogram",
+        "plan",
+    }
     others |= {"corrcoef", "cov", "quantile", "reduce", "submit"}
     assert named == {name for name in cf.__all__ if name.islower()} - others
     of_numpy = page.partition("of NumPy ")[2].partition("and the operators")[0]

@@ -78,9 +78,9 @@ def _number(cuts: list[int | None], bins: int, right: bool, x: Symbol) -> Symbol
     # Without `right` an element is behind an edge that it equals.
     if right:
         bounds = [limits.min if one is None else one + 1 for one in cuts]
-        bounds = [one for one in bounds if one <= limits.max]
     else:
         bounds = [one for one in cuts if one is not None]
+    bounds = [one for one in bounds if one <= limits.max]
     if not bounds:
         return -1
     found = search(np.array(bounds, key.dtype), key)

@@ -109,7 +109,10 @@ def test_elements_that_change_nothing_prove_nothing():
     assert tried(replace(never, op="add"), "float32") == Tried()  # which always is one
 
 
-FLOAT_OPS = [name for name, monoid in CATALOGUE.items() if "f" in monoid.kinds]
+FLOAT_OPS = [
+    name for name, monoid in CATALOGUE.items() if "f" in monoid.kinds and name != "nunique"
+]
+"""That one counts floats of 16 bits alone."""
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,12 @@ def test_whole_edges_are_exact_where_floats_are_not(right: bool):
     np.testing.assert_array_equal(got, wanted(x, edges, right=right))
 
 
+def test_edges_beyond_what_other_dtypes_hold_are_those_of_unsigned_integers():
+    x = np.array([0, 2**63, 2**64 - 1], "u8")
+    got = bin_number(np.array([1e18, 1e19, 2e19]), right=False).evaluate(x[None], axis=0)
+    assert got.tolist() == [-1, 0, 1]
+
+
 def test_what_is_missing_is_in_none():
     x = np.array([np.nan, np.inf, -np.inf, 1], "f4")
     everything = bin_number(np.array([-np.inf, 0, np.inf]), right=False)

@@ -20,7 +20,7 @@ from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_opti
 from chunkfold.planning.options import Op
 from chunkfold.planning.plan import Plan, request_of
 from chunkfold.planning.planner import fitted, make_plan
-from chunkfold.planning.questions import Questions, options_of_each
+from chunkfold.planning.questions import Question, Questions, options_of_each
 from chunkfold.planning.request import Request
 from chunkfold.planning.staffing import THREADS
 from chunkfold.planning.workers import Terms
@@ -190,6 +190,12 @@ def _asked(source: Any, op: Op | Sequence[Op] | Questions, options: Keywords) ->
     if not isinstance(source, (Request, Plan)):
         if isinstance(op, Mapping):
             return asking.asked(source, options_of_each(op, options))
+        if any(
+            isinstance(one, Question) for one in (op if isinstance(op, (list, tuple)) else [op])
+        ):
+            raise PlanError(
+                "a question has a name, which its result goes by: {'mean': chunkfold.ask('mean')}"
+            )
         return asking.asked(source, options_of(op, options))
     given = [*(["op"] if op is not DEFAULT else []), *options]
     if given:

@@ -169,7 +169,7 @@ class Statistic:
         for name in counters:
             arrays[name] = np.zeros_like(arrays[name])
             arrays[name][:, slice(None) if every else 0] = 1
-        arrays |= {name: np.full_like(arrays[name], enough) for name in present}
+        arrays |= {name: np.full_like(arrays[name], enough) for name in present if name in arrays}
         part = Partial(arrays, count=enough)
         if (chooser := self.chooser) is not None and self.monoid.choice is not None:
             keys = arrays[self.slots[self.monoid.choice.key]]

@@ -19,7 +19,7 @@ from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
-from chunkfold.planning.questions import check_questions
+from chunkfold.planning.questions import check_questions, naming
 from chunkfold.planning.request import Request
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
@@ -50,8 +50,9 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
         check_questions(each)
     requests = arranged(tuple(_opened(source, each)))
     for request in requests:
-        _refuse_undefined(request)
-        _refuse_empty(request)
+        with naming(request.question):
+            _refuse_undefined(request)
+            _refuse_empty(request)
     refuse_many_leaves(requests[0])
     if not alone:
         requests = tuple(replace(one, questions=tuple(each)) for one in requests)
@@ -63,13 +64,14 @@ def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:
     arrays = data_arrays(source)
     sources: tuple[Source, ...] = ()
     for name, given in each.items():
-        options = replace(given, selection=with_lists(given.selection))
-        if arrays is None:
-            sources = sources or _sources(source, options.storage_options)
-            _refuse_other_coordinates(options, sources[0])
-            request = _of(sources, by_positions(options, sources[0]))
-        else:
-            request = _of_arrays(arrays, _for_arrays(options, arrays))
+        with naming(name):
+            options = replace(given, selection=with_lists(given.selection))
+            if arrays is None:
+                sources = sources or _sources(source, options.storage_options)
+                _refuse_other_coordinates(options, sources[0])
+                request = _of(sources, by_positions(options, sources[0]))
+            else:
+                request = _of_arrays(arrays, _for_arrays(options, arrays))
         yield replace(request, question=name)
 
 

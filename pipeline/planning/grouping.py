@@ -252,10 +252,11 @@ def _by_extents(given: Given, source: Named, reduced: set[int]) -> list[int]:
 def _refuse_kept(given: Given, along: Sequence[int], source: Named, reduced: set[int]) -> None:
     kept = [n for n in along if n not in reduced]
     if kept:
+        verb = "is" if len(kept) == 1 else "are"
         raise PlanError(
             f"{given.name}: labels are along {_axes_text(source, along)} of {source.name}, but "
-            f"{_axes_text(source, kept)} is not reduced: groups are made of what is reduced, so "
-            "name it in axis= too"
+            f"{_axes_text(source, kept)} {verb} not reduced: groups are made of what is reduced, "
+            f"so name {'it' if len(kept) == 1 else 'them'} in axis= too"
         )
 
 

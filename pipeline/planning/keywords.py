@@ -63,6 +63,21 @@ DEFAULT: Op = _Unsaid("sum")
 """The op of `Options` where none is named, told apart from the same one that is."""
 
 
+def refuse_unknown(keywords: Keywords) -> None:
+    """Refuse names that no option has.
+
+    Raises
+    ------
+    TypeError
+        If there is one.
+    """
+    for name in keywords:
+        if name not in Keywords.__annotations__:
+            raise TypeError(
+                f"there is no option {name!r}; there are: {', '.join(Keywords.__annotations__)}"
+            )
+
+
 def options_of(op: Op | Sequence[Op], keywords: Keywords) -> Options:
     """Return the options that a function was given.
 
@@ -73,11 +88,7 @@ def options_of(op: Op | Sequence[Op], keywords: Keywords) -> Options:
     ChunkfoldError
         As `Options`.
     """
-    for name in keywords:
-        if name not in Keywords.__annotations__:
-            raise TypeError(
-                f"there is no option {name!r}; there are: {', '.join(Keywords.__annotations__)}"
-            )
+    refuse_unknown(keywords)
     return Options(**keywords) if op is DEFAULT else Options(op, **keywords)
 
 

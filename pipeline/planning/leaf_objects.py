@@ -46,7 +46,7 @@ def leaf_sums(
     each = max(1, int(_SUMMED * len(first) / max(1, held.size)))
     sums = []
     for n in range(0, len(first), each):
-        begin, end = int(first[n]), int(behind[n : n + each].max())
+        begin, end = int(first[n : n + each].min()), int(behind[n : n + each].max())
         rows: list[slice] = [slice(None)] * held.ndim
         rows[along] = slice(begin, end)
         some = of(held[tuple(rows)]).astype(np.int64)

@@ -27,6 +27,8 @@ class LeafRanges:
     leaves: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     low: np.ndarray = field(default_factory=lambda: np.zeros(0))
     high: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    cells: tuple[Cells, ...] = ()
+    """Where that grid is cut along each axis."""
 
     @classmethod
     def together(cls, several: Iterable[LeafRanges]) -> LeafRanges:
@@ -38,6 +40,7 @@ class LeafRanges:
             np.concatenate([one.leaves for one in given]),
             np.concatenate([one.low for one in given]),
             np.concatenate([one.high for one in given]),
+            given[0].cells,
         )
 
 
@@ -77,7 +80,9 @@ class RangesFound:
                 leaves.append(np.ravel_multi_index(layout.numbers(*leaf), grid))
                 lows.append(low)
                 highs.append(high)
-        return LeafRanges(np.array(leaves, np.int64), np.array(lows), np.array(highs))
+        return LeafRanges(
+            np.array(leaves, np.int64), np.array(lows), np.array(highs), cells_of(layout)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +96,7 @@ class Passed:
 
     def of(self, layout: Layout) -> np.ndarray | None:
         """Return which leaves of a layout they are: bool, (tiles, parts); None if it has others."""
-        if tuple(axis.cells for axis in layout.axes) != self.cells:
+        if cells_of(layout) != self.cells:
             return None
         found: np.ndarray = self.leaves[_numbers(layout)]
         return found
@@ -113,11 +118,16 @@ def passed_by(
     Each question has its layout, of the same leaves, and what it needs further.
     """
     passed: np.ndarray | bool = len(ranges.leaves) > 0
-    cells: tuple[Cells, ...] = ()
     for layout, further in each if passed else ():
-        cells = tuple(axis.cells for axis in layout.axes)
+        if cells_of(layout) != ranges.cells:  # a later read may cut leaves otherwise
+            return None
         passed = passed & _beyond(layout, ranges, further)
-    return Passed(cells, np.asarray(passed)) if np.any(passed) else None
+    return Passed(ranges.cells, np.asarray(passed)) if np.any(passed) else None
+
+
+def cells_of(layout: Layout) -> tuple[Cells, ...]:
+    """Return where the grid of leaves is cut along each axis."""
+    return tuple(axis.cells for axis in layout.axes)
 
 
 def _beyond(layout: Layout, ranges: LeafRanges, further: Sequence[Further]) -> np.ndarray:

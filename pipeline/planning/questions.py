@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Unpack
 
 from chunkfold.errors import PlanError
-from chunkfold.planning.keywords import DEFAULT, Keywords, options_of, with_options
+from chunkfold.kernels.errors import MonoidError
+from chunkfold.planning.keywords import (
+    DEFAULT,
+    Keywords,
+    options_of,
+    refuse_unknown,
+    with_options,
+)
 from chunkfold.planning.options import Op, Options
 
+_NAME = re.compile(r"(?!zarr\.json$)[^./\0][^/\0]*")
 OF_ALL = (
     "selection",
     "sel",
@@ -25,7 +34,7 @@ OF_ALL = (
 """Options that all questions of a read have in common: what is read, and how."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Question:
     """What is asked beside other questions; made by `ask`."""
 
@@ -51,7 +60,7 @@ def ask(op: Op | Sequence[Op] = DEFAULT, **options: Unpack[Keywords]) -> Questio
     Raises
     ------
     PlanError
-        If one of those is given, or two do not go together.
+        If one of those is given.
 
     Examples
     --------
@@ -67,8 +76,8 @@ def ask(op: Op | Sequence[Op] = DEFAULT, **options: Unpack[Keywords]) -> Questio
                 f"{name} says what all questions read: give it once, beside them, as in "
                 f"reduce(source, questions, {name}=...)"
             )
-    options_of(op, options)  # which sees that they are sound
-    return Question(op, MappingProxyType(dict(options)))
+    refuse_unknown(options)
+    return Question(op, dict(options))
 
 
 def options_of_each(questions: Questions, common: Keywords) -> dict[str, Options]:
@@ -86,8 +95,20 @@ def options_of_each(questions: Questions, common: Keywords) -> dict[str, Options
                 f"{name!r} is no question, but {type(question).__name__}: ask one, as in "
                 f"{{{name!r}: chunkfold.ask('mean', axis=0)}}"
             )
-        each[name] = options_of(question.op, {**common, **question.given})  # type: ignore[typeddict-item]
+        with naming(name):
+            each[name] = options_of(question.op, {**common, **question.given})  # type: ignore[typeddict-item]
     return each
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Say of which question something is wrong, if several are asked."""
+    try:
+        yield
+    except (PlanError, MonoidError) as error:
+        if not name:
+            raise
+        raise type(error)(f"{name}: {error}") from error
 
 
 def check_questions(each: Mapping[str, Options]) -> None:
@@ -101,8 +122,11 @@ def check_questions(each: Mapping[str, Options]) -> None:
     if not each:
         raise PlanError("no question is asked: give one at least, as {'mean': ask('mean')}")
     for name, options in each.items():
-        if not isinstance(name, str) or not name or "/" in name:
-            raise PlanError(f"a question is called {name!r}: names are texts without '/'")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise PlanError(
+                f"a question is called {name!r}: results go by it, in files too: give a text "
+                "without '/' that does not begin with a dot, and is none of Zarr's own files"
+            )
         if options.coarsen is not None:
             raise PlanError(
                 f"{name}: windows (coarsen) are asked for by themselves, in a read alone"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from chunkfold.errors import PlanError
 from chunkfold.kernels import Accumulator
+from chunkfold.kernels.fold.shapes import MOST_GROUPS
 from chunkfold.planning.combine_tree import Tree
 from chunkfold.planning.keeping import keepable, saves_reads
 from chunkfold.planning.layout import Layout
@@ -68,7 +69,7 @@ def bytes_beside(
 
     A block may meet all tiles of theirs, and so may each of so many `roots` of the first one's.
     """
-    total = 0
+    total = outputs = 0
     for one in request.beside:
         layout, accumulator = layout_beside(one, first), accumulator_of(one, terms)
         keys = None if one.grouping is None else one.grouping.keys
@@ -87,7 +88,8 @@ def bytes_beside(
         )
         everything = one.groups * layout.outputs * accumulator.nbytes
         total += own.accumulators + (threads + roots) * everything
-    return total + threads * OPEN_BYTES * bool(request.beside)
+        outputs += everything
+    return total + threads * min(OPEN_BYTES, MOST_GROUPS * outputs)
 
 
 def refuse_large_leaves(request: Request, leaf_bytes: int, terms: Terms) -> None:

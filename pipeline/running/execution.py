@@ -122,7 +122,10 @@ class Execution:
         self._refuse_outputs_of_nothing(outputs_of_nothing(wholes[0]))
         if plan.beside:
             left = [Folded((), Report(0, {}), beside=folded.beside) for _, folded in roots]
-            wholes += map(whole_of_tiles, plan.beside, self._combined(left).beside)
+            nothing: Sequence[Mapping[int, Partial]] = [{} for _ in plan.beside]
+            wholes += map(
+                whole_of_tiles, plan.beside, self._combined(left).beside if left else nothing
+            )
         return self._answered(plan, wholes)
 
     def _answered(self, plan: Plan, wholes: Sequence[Partial]) -> list[tuple[Plan, Pending]]:

@@ -157,7 +157,17 @@ def test_the_shell_and_job_files_say_it(tmp_path: Path):
 def test_quantiles_that_are_elements_have_no_nan_of_integers(dtype: str):
     values, op = np.arange(12, dtype=dtype).reshape(3, 4), cf.quantile(0.5, method="lower")
     for ops in (op, ["mean", op]):
-        with pytest.raises(cf.ChunkfoldError, match=r"'median' of .*int.*, which has no NaN"):
+        with pytest.raises(
+            cf.ChunkfoldError, match=r"quantile\(0.5, .* of .*int.*, which has no NaN"
+        ):
             cf.reduce(values, ops, axis=0, min_count=2)
     assert np.isnan(cf.reduce(values, op, axis=0, min_count=4, dtype="float64")).all()
     assert np.isnan(cf.reduce(values, "median", axis=0, min_count=4)).all()
+
+
+@pytest.mark.parametrize("skipna", [False, True])
+def test_integers_are_refused_whatever_else_is_asked(skipna: bool):
+    with pytest.raises(
+        cf.ChunkfoldError, match="min_count is 2, but 'sum' of int64 is int64, which has no NaN"
+    ):
+        cf.reduce(np.arange(5), "sum", skipna=skipna, min_count=2)

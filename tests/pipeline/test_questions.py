@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import signal
@@ -171,6 +172,8 @@ def test_the_memory_of_all_of_them_counts(stores: Path):
     one = cf.plan(stores / "narrow", "mean", axis=0)
     both = cf.plan(stores / "narrow", {"a": cf.ask("mean", axis=0), "b": cf.ask("mean", axis=0)})
     assert both.memory.accumulators > one.memory.accumulators
+    small = {"a": cf.ask("max"), "b": cf.ask()}
+    assert cf.plan(np.arange(24), small).memory.total < 4 << 20
     with pytest.raises(PlanError, match="a worker needs"):
         cf.plan(stores / "narrow", {"a": cf.ask("mean", axis=0), "b": cf.ask()}, memory="1 MiB")
 
@@ -181,6 +184,11 @@ def test_the_memory_of_all_of_them_counts(stores: Path):
         ({}, {}, "no question is asked"),
         ({"a": "mean"}, {}, r"'a' is no question, but str: ask one, as in \{'a': chunkfold.ask"),
         ({"a/b": cf.ask()}, {}, "a question is called 'a/b'"),
+        ({"..": cf.ask()}, {}, r"a question is called '\.\.'"),
+        ({"zarr.json": cf.ask()}, {}, "a question is called 'zarr.json'"),
+        ({"a": cf.ask(), "b": cf.ask(axis=9)}, {}, "b: "),
+        ({"a": cf.ask(keepdims=3)}, {}, "a: keepdims is 3"),
+        ({"a": cf.ask("dot")}, {}, "a: "),
         ({3: cf.ask()}, {}, "a question is called 3"),
         ({"a": cf.ask(coarsen={0: 2})}, {}, "a: windows"),
         ({"a": cf.ask()}, {"on_bad_chunk": "skip"}, "a: on_bad_chunk='skip'"),
@@ -188,15 +196,40 @@ def test_the_memory_of_all_of_them_counts(stores: Path):
     ],
 )
 def test_what_cannot_be_asked_is_refused(questions: Any, common: Any, said: str):
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises((PlanError, cf.MonoidError), match=said):
         cf.reduce(NARROW, questions, **common)
 
 
 def test_what_says_what_is_read_is_no_question():
     with pytest.raises(PlanError, match="sel says what all questions read: give it once"):
         cf.ask("mean", sel={"lat": 3})
-    with pytest.raises(PlanError, match="keepdims"):
-        cf.ask("mean", keepdims=3)  # type: ignore[arg-type] # which is the point
+    for alone in (cf.ask("mean"), [cf.ask("mean"), cf.ask("sum")]):
+        with pytest.raises(PlanError, match="a question has a name"):
+            cf.reduce(NARROW, alone)  # type: ignore[arg-type] # which is the point
+
+
+def test_a_question_is_a_value_and_may_complete_what_all_are_given():
+    asked = cf.ask("max", groups=[1, 0])
+    again = pickle.loads(pickle.dumps(copy.deepcopy(asked)))
+    assert (again.op, again.given, len({asked, again})) == (asked.op, asked.given, 2)
+    found = cf.reduce(NARROW, {"a": asked, "b": cf.ask("max")}, by=MONTHS, axis=0)
+    assert (found["a"].labels.tolist(), found["b"].labels.tolist()) == ([1, 0], [0, 1, 2, 3])
+
+
+def test_of_no_elements_each_has_what_it_has_alone():
+    questions = {"a": cf.ask("sum"), "b": cf.ask("count"), "c": cf.ask("sum", axis=0)}
+    found = cf.reduce(np.zeros((0, 3)), questions)
+    for name, question in questions.items():
+        same(found[name], alone(np.zeros((0, 3)), question))
+
+
+def test_a_descending_selection_finds_what_is_stored(tmp_path: Path):
+    made = zarr.create_array(tmp_path / "a", shape=(12,), chunks=(3,), dtype="i4", fill_value=-1)
+    made[...] = np.arange(12)
+    for selection in (slice(None, None, -1), [11, 2, 5, 0]):
+        found = cf.reduce(tmp_path / "a", ["sum", "argmax"], selection=(selection,))
+        chosen = np.arange(12)[selection]
+        assert (found["sum"], found["argmax"]) == (chosen.sum(), chosen.argmax())
 
 
 def test_a_graph_has_one_question_only():

@@ -74,6 +74,8 @@ def test_a_command_asks_several_and_writes_them_by_name(air: xr.DataArray, comma
         (["a: --op mean", "a: --op max"], "--ask 'a' is there twice"),
         (["a: --sel time=3"], "--ask 'a': --sel says what all questions read: give it beside"),
         (["a: --opp mean"], "--ask 'a': No such option '--opp'"),
+        (["a: --out x.zarr"], "others stand beside --ask"),
+        (["..: --op mean"], "a question is called '..'"),
         (["a: --where 'x >"], "--ask 'a': No closing quotation"),
         (["a: --op mean", ": --op max"], "a question is called ''"),
         (["a: --coarsen lat=2"], "a: windows (coarsen) are asked for by themselves"),
@@ -123,6 +125,7 @@ def test_a_job_file_asks_several(air: xr.DataArray):
     [
         ("[questions.warm]", "[questions.warm]\nsel = {lat = 3}", "questions.warm.sel says what"),
         ('statistics = ["count_nonzero"]', "", "questions.warm.statistics"),
+        ("where =", "were =", "questions.warm.were: is no such key; did you mean 'where'"),
         ("[output]", '[questions."a/b"]\nstatistics = ["sum"]\n[output]', "'a/b'"),
     ],
 )

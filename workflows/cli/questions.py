@@ -76,6 +76,8 @@ def _own(text: str) -> dict[str, Any]:
         told = error.format_message() if isinstance(error, click.UsageError) else str(error)
         if isinstance(error, click.NoSuchOption) and error.option_name in _BESIDE:
             told = f"{error.option_name} says what all questions read: give it beside --ask"
+        elif isinstance(error, click.NoSuchOption):
+            told += " A question has the options of a reduction; others stand beside --ask."
         raise PlanError(told) from error
     named = ParameterSource.COMMANDLINE
     return {

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -194,11 +194,17 @@ def _keys(raw: Any, place: KeyPath) -> list[str]:
     for key in place:
         if key == "cluster":
             model = CLUSTERS[raw["cluster"]["kind"]]
-        else:
-            annotation = model.model_fields[str(key)].annotation
-            assert isinstance(annotation, type)
-            model = annotation
+        elif str(key) in model.model_fields:
+            model = _model_in(model.model_fields[str(key)].annotation) or model
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the table that an annotation allows, by itself or as entries; None if it is none."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = map(_model_in, get_args(annotation))
+    return next((one for one in found if one is not None), None)
 
 
 def _nearest(key: str, known: Sequence[str]) -> str:

@@ -104,6 +104,14 @@ def test_groups_and_questions_pass_over_what_none_needs(tmp_path: Path):
     assert max(alone) <= together[1] <= sum(alone) < values.nbytes
 
 
+def test_where_later_reads_cut_leaves_otherwise_all_are_read(tmp_path: Path):
+    values = rising("f8")
+    source = stored(tmp_path, values)
+    asked = {"map": cf.ask("mean", axis=(0, 1)), "q": cf.ask(cf.quantile(0.3, method="lower"))}
+    found, _ = read(source, asked)
+    assert found["q"] == np.quantile(values, 0.3, method="lower")
+
+
 def test_ranges_are_of_whole_leaves_that_differ():
     layout = Layout((Axis(Cells(12, 2), 0, 12, 1),), (0,))
     found = RangesFound(layout, wanted=True)

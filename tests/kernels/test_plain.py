@@ -148,7 +148,7 @@ def test_other_ops_use_the_tree():
         assert {tuning.variant for tier in tiers(device, prod) for tuning in tier} == {"tree"}
     able = _device(version=(2, 0), extensions=frozenset({"cl_khr_subgroups"}), features=frozenset())
     for variant in ("work_group", "sub_group"):
-        with pytest.raises(DeviceError, match="add, min and max only"):
+        with pytest.raises(DeviceError, match="add, min and max, and positions of extremes"):
             forced(able, prod, variant)
 
 

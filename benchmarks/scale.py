@@ -151,7 +151,7 @@ def scheduling(folder: Path, tasks: int) -> tuple[float, list[int], int]:
         seconds = time.perf_counter() - began
         ended.set()
         assert len(run.plan.blocks) >= tasks - 1, len(run.plan.blocks)
-        window = 2 * run.plan.workers * run.plan.threads
+        window = 2 * run.plan.terms.workers * run.plan.threads
     return 1e3 * seconds / len(run.plan.blocks), most, window
 
 

@@ -379,7 +379,7 @@ def test_workers_share_a_device_and_one_that_dies_costs_time_only(data):
         with made, connect(made.scheduler_address) as client:
             addresses = set(client.scheduler_info(n_workers=-1)["workers"])
             run = cf.submit(path, OPS, client=client)
-            assert run.plan.workers == len(addresses) == 2
+            assert run.plan.terms.workers == len(addresses) == 2
             check(run.result(120), array)
             (entry,) = run.profile.values()
             assert (entry.device, set(entry.workers)) == (device, addresses)

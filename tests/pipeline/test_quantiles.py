@@ -15,7 +15,7 @@ import chunkfold as cf
 from chunkfold.errors import PlanError
 from chunkfold.events import RunStarted
 from chunkfold.kernels.catalogue import radix
-from chunkfold.planning import blocks, keeping, planner, slots
+from chunkfold.planning import blocks, keeping, kept_between_reads, planner
 from tests.conftest import DEVICES, workers_of
 from tests.kernels.catalogue.test_quantiles import elements, wanted
 from tests.pipeline.test_by import SHAPE, stored
@@ -153,7 +153,7 @@ def test_several_quantiles_make_a_last_axis_with_their_values():
 
 def test_what_is_too_large_is_refused(monkeypatch, way: str):
     x = stored(elements("f4", SHAPE))
-    monkeypatch.setattr(slots, "MOST_BYTES", 100)
+    monkeypatch.setattr(kept_between_reads, "MOST_BYTES", 100)
     if way == "digit by digit":
         with pytest.raises(PlanError, match=r"median of .* is read several times.*select less"):
             cf.plan(x, "median", axis=0)

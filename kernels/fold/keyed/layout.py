@@ -97,9 +97,9 @@ def runs_of_keys(codes: np.ndarray | None, box: Box, keys: int) -> np.ndarray | 
     """
     if codes is None or box.reduces > _MOST_LOOKED_AT or any(dim.stride for dim in box.kept):
         return None
-    sizes, strides = zip(*((dim.size, dim.stride) for dim in box.reduced), strict=True)
+    sizes = [dim.size for dim in box.reduced]
     flat = codes.reshape(-1)
-    steps = [stride * flat.itemsize for stride in strides]
+    steps = [dim.stride * flat.itemsize for dim in box.reduced]
     row = as_strided(flat, sizes, steps, writeable=False).reshape(-1)
     own = row[(row >= 0) & (row < keys)]
     return np.bincount(own[np.diff(own, prepend=-1) != 0], minlength=keys)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chunkfold.kernels import MonoidError, keyed_box
+from chunkfold.kernels.fold.keyed.layout import runs_of_keys
 from chunkfold.kernels.geometry import Box
 
 
@@ -41,3 +42,7 @@ def test_axes_that_are_none_are_told():
     for along in [(2,), (1, 0), (0, 0)]:
         with pytest.raises(MonoidError, match="keys have axes"):
             keyed_box((2, 3), (0,), along)
+
+
+def test_a_box_of_one_element_has_one_run():
+    assert runs_of_keys(np.array([1], np.int32), Box((), ()), 3).tolist() == [0, 1, 0]

@@ -49,7 +49,7 @@ async def ended(futures: Collection[asyncio.Future[Any]], seconds: float, what: 
     return True
 
 
-def beside(call: Callable[[], T]) -> Future[T]:
+def in_background(call: Callable[[], T]) -> Future[T]:
     """Start a blocking call in a thread of its own."""
     future = Future[T]()
     future.set_running_or_notify_cancel()  # it cannot be cancelled, but be left
@@ -73,7 +73,7 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
     ClusterError
         If it passed.
     """
-    return awaited(beside(call), seconds, what)
+    return awaited(in_background(call), seconds, what)
 
 
 def awaited(

@@ -18,7 +18,7 @@ from tenacity import (
     wait_fixed,
 )
 
-from chunkfold.deadline import awaited, beside, within
+from chunkfold.deadline import awaited, in_background, within
 from chunkfold.errors import ClusterError, DeviceError
 from chunkfold.planning.workers import Workers
 from chunkfold.settings import wait_seconds
@@ -103,7 +103,7 @@ class DeviceWorkers:
             # Resources switch off queuing on the scheduler; the engine's window replaces it.
             self.resources = {RESOURCE: 1}
             workers = declared
-        asked = beside(
+        asked = in_background(
             lambda: self._client.run(describe_worker, workers=list(workers), on_error="return")
         )
         # One that is stopped is removed meanwhile, which ends the wait for it.

@@ -12,7 +12,7 @@ from chunkfold.kernels.monoid.further import Further
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.leaf_ranges import LeafRanges, passed_by
+from chunkfold.planning.leaf_extremes import LeafExtremes, passed_by
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.planner import make_plan
 from chunkfold.planning.request import Request
@@ -21,11 +21,11 @@ Pending = Sequence[tuple[Monoid, Further]]
 """What was folded, and what is needed further of each."""
 
 
-def further_plan(waiting: Sequence[tuple[Plan, Pending]], ranges: LeafRanges) -> Plan:
+def further_plan(waiting: Sequence[tuple[Plan, Pending]], extremes: LeafExtremes) -> Plan:
     """Return the plan of the next read, for the same workers: nothing is opened or listed anew.
 
     It is for all questions that need one: each with its plan, and what its results wait for. Leaves
-    are passed over whose ranges none of them needs.
+    are passed over whose extremes none of them needs.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def further_plan(waiting: Sequence[tuple[Plan, Pending]], ranges: LeafRanges) ->
     first, *others = (_further(plan, pending) for plan, pending in waiting)
     plan = waiting[0][0]
     each = ((one.layout, [more for _, more in pending]) for one, pending in waiting)
-    request = replace(first, beside=tuple(others), passed=passed_by(each, ranges))
+    request = replace(first, beside=tuple(others), passed=passed_by(each, extremes))
     again = make_plan(request, plan.listings, plan.terms)
     return replace(again, device=plan.device)
 

@@ -14,7 +14,7 @@ from chunkfold.grid import Axis
 from chunkfold.kernels import Accumulator, Bound, Packing, bind
 from chunkfold.planning.broadcast_inputs import BroadcastInput
 from chunkfold.planning.grouping import Grouping
-from chunkfold.planning.leaf_ranges import Passed
+from chunkfold.planning.leaf_extremes import Passed
 from chunkfold.planning.options import Options
 from chunkfold.planning.own_keys import OwnKeys
 from chunkfold.sources.chunk_index import Listing

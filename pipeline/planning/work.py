@@ -23,7 +23,7 @@ from chunkfold.planning.group_keys import Keys
 from chunkfold.planning.grouping import AnyKeys
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.leaf_boxes import Inputs, kept_leaf_box, keyed_leaf_box, leaf_box
-from chunkfold.planning.leaf_ranges import MOST_LEAVES, has_ranges
+from chunkfold.planning.leaf_extremes import MOST_LEAVES, has_extremes
 from chunkfold.planning.level_kernels import levels_of
 from chunkfold.planning.missing_chunks import ListingTerms
 from chunkfold.planning.plan import Plan
@@ -80,7 +80,7 @@ class Work:
     """What kernels make of tiles that are one leaf, where they can."""
     beside: tuple[Work, ...] = ()
     """Of other questions that are answered by what is read: they have the same leaves."""
-    ranges: bool = False
+    extremes: bool = False
     """Whether blocks tell the least and the greatest elements of leaves, for another read."""
 
     def box(self, pieces: Sequence[Piece], within: Sequence[slice]) -> Box:
@@ -235,7 +235,7 @@ class Work:
             ),
             plan.reads > 1
             and plan.layout.leaves <= MOST_LEAVES
-            and has_ranges(plan.sources, plan.packings, plan.options.cast),
+            and has_extremes(plan.sources, plan.packings, plan.options.cast),
         )
 
     def grids_along(self, axis: int) -> list[Cells]:

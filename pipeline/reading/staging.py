@@ -28,7 +28,7 @@ class ReadTimes(NamedTuple):
     seconds: float
     decoding: float
     """Of these, as far as it is known."""
-    range: tuple[float, float] | None = None
+    extremes: tuple[float, float] | None = None
     """The least and the greatest element of the first input, if they were wanted."""
 
 

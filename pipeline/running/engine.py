@@ -1,4 +1,4 @@
-"""Carry a plan out: blocks in a bounded window, combines as soon as their partials are there."""
+"""Carry one read of a plan out: a bounded number of blocks at once, and combines above them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from chunkfold.errors import ChunkError, MissingWarning
 from chunkfold.events import Event, OnEvent, RunFinished, RunStarted
 from chunkfold.kernels.accumulator.partial import Partial, zero_partial
 from chunkfold.planning.further import Pending, further_plan
-from chunkfold.planning.leaf_ranges import LeafRanges
+from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.plan import Plan
 from chunkfold.planning.work import Work
 from chunkfold.running.answers import (
@@ -60,7 +60,7 @@ class Execution:
         self._backend, self._devices, self._on_event = made.backend, made.devices, on_event
         self._found: dict[str, Answer] = {}
         """By question, what reads have found so far."""
-        self._ranges = LeafRanges()
+        self._extremes = LeafExtremes()
         """Of leaves that were read."""
         self._summing = itertools.count()
         self._sink, self._streaming = sink, cast("Streaming | None", None)
@@ -75,7 +75,7 @@ class Execution:
         try:
             waiting = self._read(self.plan, self.id)
             while waiting:
-                plan = further_plan(waiting, self._ranges)
+                plan = further_plan(waiting, self._extremes)
                 run = f"{self.id}-{len(self.engines)}"
                 self._backend.listen(run)
                 waiting = self._read(plan, run)
@@ -109,7 +109,9 @@ class Execution:
         roots = engine.execute()
         for source in plan.sources:
             source.check_unchanged()
-        self._ranges = LeafRanges.together((self._ranges, *(folded.ranges for _, folded in roots)))
+        self._extremes = LeafExtremes.together(
+            (self._extremes, *(folded.extremes for _, folded in roots))
+        )
         report = merge(folded.report for _, folded in roots)
         self.report = report if len(self.engines) == 1 else read_again(self.report, report)
         if plan is self.plan:

@@ -18,7 +18,7 @@ from chunkfold.cluster.device_workers import DeviceWorkers
 from chunkfold.cluster.event_listener import TIDY_EVERY, listener_of
 from chunkfold.cluster.scheduler_calls import SPAN, on_loop, tidied
 from chunkfold.cluster.watching import Watched, WorkersWatch
-from chunkfold.deadline import awaited, beside, within
+from chunkfold.deadline import awaited, in_background, within
 from chunkfold.errors import (
     CancelledError,
     ClusterError,
@@ -207,7 +207,7 @@ class OnCluster:
     def gather(self, handle: object) -> Folded:
         """Bring a root partial to the client: past the scheduler, if the worker is near."""
         while True:
-            fetched = beside(lambda: self._client.gather(handle, direct=self._workers.near))
+            fetched = in_background(lambda: self._client.gather(handle, direct=self._workers.near))
             seconds = wait_seconds("chunkfold.run.gather")
             try:
                 folded = awaited(fetched, seconds, "a root partial", self._look_after_a_root)

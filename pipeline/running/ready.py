@@ -11,7 +11,7 @@ from functools import partial
 
 from distributed import Client, get_client
 
-from chunkfold.deadline import beside
+from chunkfold.deadline import in_background
 from chunkfold.errors import PlaceWarning, PlanError
 from chunkfold.kernels import Device
 from chunkfold.kernels.tuning.variant import forced
@@ -88,7 +88,7 @@ def _planning(asked: Request | Plan) -> Callable[[Terms], Plan]:
     """Return what plans for those who are there; what is stored is listed meanwhile."""
     if isinstance(asked, Plan):
         return partial(fitted, asked)
-    listings = beside(asked.listings)
+    listings = in_background(asked.listings)
     return lambda terms: make_plan(asked, listings.result(), terms)
 
 

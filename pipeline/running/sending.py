@@ -10,7 +10,7 @@ from distributed import Client, Future
 from distributed.protocol.pickle import dumps
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from chunkfold.deadline import awaited, beside
+from chunkfold.deadline import awaited, in_background
 from chunkfold.errors import ClusterError
 from chunkfold.planning.block_data import BlockData
 from chunkfold.settings import wait_seconds
@@ -36,7 +36,7 @@ def sent_ahead(
         return data
 
     def scattered() -> Future[Any]:
-        sending = beside(lambda: client.scatter([data], hash=False)[0])
+        sending = in_background(lambda: client.scatter([data], hash=False)[0])
         seconds = wait_seconds("chunkfold.run.gather")
         what = "the data of a block to reach a worker"
         future: Future[Any] = awaited(sending, seconds, what, meanwhile)

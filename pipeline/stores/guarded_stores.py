@@ -18,7 +18,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.buffer import default_buffer_prototype
 from zarr.storage import FsspecStore, LocalStore, ObjectStore, ZipStore
 
-from chunkfold.deadline import beside
+from chunkfold.deadline import in_background
 from chunkfold.errors import SourceError
 from chunkfold.redaction import without_secrets
 from chunkfold.settings import metadata_bytes, store_seconds
@@ -118,7 +118,7 @@ def opened_in_time(address: str, call: Callable[[], T]) -> T:
     SourceError
         If it does not end in time.
     """
-    opening = beside(call)
+    opening = in_background(call)
     try:
         return opening.result(store_seconds())
     except FutureTimeoutError:

@@ -19,7 +19,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from chunkfold.deadline import beside
+from chunkfold.deadline import in_background
 from chunkfold.refusals import RefusedError
 
 DEADLINE_S = 5.0
@@ -77,7 +77,9 @@ async def wait_wanted(store: Any, path: str, error: BaseException) -> float:
         async with asyncio.timeout(DEADLINE_S):
             url = await _url_of(store, path, error)
             given = getattr(store, "client_options", None) or {}
-            return await asyncio.wrap_future(beside(lambda: _asked(url, given))) if url else 0.0
+            return (
+                await asyncio.wrap_future(in_background(lambda: _asked(url, given))) if url else 0.0
+            )
     except Exception:  # noqa: BLE001 # stores, servers and networks have many
         return 0.0
 

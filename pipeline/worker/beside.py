@@ -1,4 +1,4 @@
-"""Fold what a block reads into the accumulators of further questions, too."""
+"""Fold what a block reads for its first question into the accumulators of the others, too."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from chunkfold.kernels.accumulator.by_group import placed
 from chunkfold.kernels.fold.profile import merged
 from chunkfold.planning.block_data import BlockData, Constants
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.leaf_ranges import LeafRanges
+from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.tiles import FinishedTile
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import all_outputs
@@ -55,8 +55,8 @@ class Folded:
     groups: np.ndarray | None = None
     """The numbers of the groups that partials have, int64, ascending; None: all."""
     beside: tuple[Mapping[int, Partial], ...] = ()
-    """For each further question partials of those of its tiles that were met, by their numbers."""
-    ranges: LeafRanges = field(default_factory=LeafRanges)
+    """For each other question partials of those of its tiles that were met, by their numbers."""
+    extremes: LeafExtremes = field(default_factory=LeafExtremes)
     """Of leaves that were read, where another read may be spared them."""
 
     def partials_of_all(self, accumulator: Accumulator, groups: int) -> tuple[Partial, ...]:
@@ -176,7 +176,7 @@ def fold_block(
         totals.elements, {owned.device.identity: entry}, totals.skipped, laws, requests, missed
     )
     report = merge([report])  # which bounds what was skipped
-    return Folded(partials, report, tiles, groups, beside, stream.ranges)
+    return Folded(partials, report, tiles, groups, beside, stream.extremes)
 
 
 def _folded(
@@ -237,8 +237,8 @@ def combine(owned: WorkerDevice, worker: str, work: Work, parts: Sequence[Folded
     profile = combiner.profile()
     own = _reported(owned, worker, tuning, profile=profile)
     report = merge([*(part.report for part in parts), Report(0, {owned.device.identity: own})])
-    ranges = LeafRanges.together(part.ranges for part in parts)
-    return Folded(partials, report, groups=groups, beside=beside, ranges=ranges)
+    extremes = LeafExtremes.together(part.extremes for part in parts)
+    return Folded(partials, report, groups=groups, beside=beside, extremes=extremes)
 
 
 def _combined_beside(

@@ -19,7 +19,7 @@ from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import Selection
-from chunkfold.planning.leaf_ranges import RangesFound
+from chunkfold.planning.leaf_extremes import ExtremesFound
 from chunkfold.planning.memory import ring_slots
 from chunkfold.planning.together import OPEN_BYTES
 from chunkfold.planning.work import Work
@@ -80,7 +80,7 @@ class Ring:
             for one in work.beside
         ]
         """What answers other questions of what is read."""
-        self.ranges = RangesFound(work.layout, wanted=work.ranges)
+        self.extremes = ExtremesFound(work.layout, wanted=work.extremes)
         self._keys = None if work.keys is None else GroupKeys(owned, work, self._queue)
         self._held = [uploaded(one, owned.opened) for one in work.held]
         self._free: deque[Slot] = deque()
@@ -188,7 +188,7 @@ class Ring:
                 self._work.sources,
                 read,
                 memory,
-                self.ranges.wanted,
+                self.extremes.wanted,
             )
             self._underway.append(_Underway(output_box, read, slot, future))
 
@@ -245,8 +245,8 @@ class Ring:
             buffer.busy_until(event)
         self._free.append(slot)
         if counts:
-            if times.range is not None:
-                self.ranges.add(read.leaf, *times.range, read.box.elements)
+            if times.extremes is not None:
+                self.extremes.add(read.leaf, *times.extremes, read.box.elements)
             self._totals.elements += read.box.elements
             self._totals.nbytes += read.nbytes
 

@@ -13,7 +13,7 @@ from chunkfold.kernels import Accumulator, Combiner, Fold, Partial, Tuning
 from chunkfold.kernels.fold.level_trial import makes_right
 from chunkfold.kernels.fold.power import Powers
 from chunkfold.planning.blocks import Block
-from chunkfold.planning.leaf_ranges import LeafRanges
+from chunkfold.planning.leaf_extremes import LeafExtremes
 from chunkfold.planning.work import Work
 from chunkfold.reading.reads import (
     OutputBox,
@@ -138,9 +138,9 @@ class Stream:
         return self._ring.beside
 
     @property
-    def ranges(self) -> LeafRanges:
+    def extremes(self) -> LeafExtremes:
         """The ranges of leaves that were read, where another read may be spared them."""
-        return self._ring.ranges.found()
+        return self._ring.extremes.found()
 
     def _of_all(self, accumulator: Accumulator) -> OfAll:
         opened = self.owned.opened

@@ -15,14 +15,14 @@ from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source
 
 MOST_LEAVES = 1 << 20
-"""Of a plan, whose ranges are kept."""
+"""Of a plan, whose extremes are kept."""
 _TRIED = 4
-"""Leaves of a block after which it is known whether ranges tell leaves apart."""
+"""Leaves of a block after which it is known whether extremes tell leaves apart."""
 
 
 @dataclass(frozen=True)
-class LeafRanges:
-    """The ranges of some leaves, by their numbers in the grid of all: arrays of equal length."""
+class LeafExtremes:
+    """The extremes of some leaves, by their numbers in the grid of all: arrays of equal length."""
 
     leaves: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     low: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -31,8 +31,8 @@ class LeafRanges:
     """Where that grid is cut along each axis."""
 
     @classmethod
-    def together(cls, several: Iterable[LeafRanges]) -> LeafRanges:
-        """Return the ranges of all leaves of several."""
+    def together(cls, several: Iterable[LeafExtremes]) -> LeafExtremes:
+        """Return the extremes of all leaves of several."""
         given = [one for one in several if len(one.leaves)]
         if not given:
             return cls()
@@ -44,8 +44,8 @@ class LeafRanges:
         )
 
 
-class RangesFound:
-    """The ranges of a block's leaves as they come, as long as they tell leaves apart."""
+class ExtremesFound:
+    """The extremes of a block's leaves as they come, as long as they tell leaves apart."""
 
     def __init__(self, layout: Layout, *, wanted: bool) -> None:
         self.wanted = wanted
@@ -70,8 +70,8 @@ class RangesFound:
             common = np.fmin.reduce(highs) - np.fmax.reduce(lows)
             return bool(common <= (np.fmax.reduce(highs) - np.fmin.reduce(lows)) / 2)
 
-    def found(self) -> LeafRanges:
-        """Return the ranges of leaves all of whose elements were seen."""
+    def found(self) -> LeafExtremes:
+        """Return the extremes of leaves all of whose elements were seen."""
         layout = self._layout
         grid = [axis.pieces for axis in layout.axes]
         leaves, lows, highs = [], [], []
@@ -80,7 +80,7 @@ class RangesFound:
                 leaves.append(np.ravel_multi_index(layout.numbers(*leaf), grid))
                 lows.append(low)
                 highs.append(high)
-        return LeafRanges(
+        return LeafExtremes(
             np.array(leaves, np.int64), np.array(lows), np.array(highs), cells_of(layout)
         )
 
@@ -102,27 +102,27 @@ class Passed:
         return found
 
 
-def has_ranges(
+def has_extremes(
     sources: Sequence[Source], packings: Sequence[Packing | None], cast: np.dtype | None
 ) -> bool:
-    """Whether ranges of leaves are of what is reduced: of numbers as they are stored."""
+    """Whether extremes of leaves are of what is reduced: of numbers as they are stored."""
     plain = len(sources) == 1 and packings[0] is None and cast is None
     return plain and sources[0].dtype.kind in "iuf"
 
 
 def passed_by(
-    each: Iterable[tuple[Layout, Sequence[Further]]], ranges: LeafRanges
+    each: Iterable[tuple[Layout, Sequence[Further]]], extremes: LeafExtremes
 ) -> Passed | None:
     """Return the leaves that no question needs any more; None if there are none.
 
     Each question has its layout, of the same leaves, and what it needs further.
     """
-    passed: np.ndarray | bool = len(ranges.leaves) > 0
+    passed: np.ndarray | bool = len(extremes.leaves) > 0
     for layout, further in each if passed else ():
-        if cells_of(layout) != ranges.cells:  # a later read may cut leaves otherwise
+        if cells_of(layout) != extremes.cells:  # a later read may cut leaves otherwise
             return None
-        passed = passed & _beyond(layout, ranges, further)
-    return Passed(ranges.cells, np.asarray(passed)) if np.any(passed) else None
+        passed = passed & _beyond(layout, extremes, further)
+    return Passed(extremes.cells, np.asarray(passed)) if np.any(passed) else None
 
 
 def cells_of(layout: Layout) -> tuple[Cells, ...]:
@@ -130,19 +130,19 @@ def cells_of(layout: Layout) -> tuple[Cells, ...]:
     return tuple(axis.cells for axis in layout.axes)
 
 
-def _beyond(layout: Layout, ranges: LeafRanges, further: Sequence[Further]) -> np.ndarray:
+def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[Further]) -> np.ndarray:
     """Return which leaves have no element that counts any more: bool, by their numbers.
 
-    Of outputs of one tile all ranges count that any of them has.
+    Of outputs of one tile all extremes count that any of them has.
     """
     numbers = _numbers(layout)
     out = np.zeros(numbers.size, bool)
     if any(one.between is None for one in further):
         return out
     at = np.full(numbers.size, -1)
-    at[ranges.leaves] = np.arange(len(ranges.leaves))
+    at[extremes.leaves] = np.arange(len(extremes.leaves))
     known = at[numbers]
-    low, high = ranges.low[known], ranges.high[known]
+    low, high = extremes.low[known], extremes.high[known]
     passed = known >= 0
     for one in further:
         for first, last in zip(*map(np.transpose, one.between or ()), strict=True):

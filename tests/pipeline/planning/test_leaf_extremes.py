@@ -17,7 +17,7 @@ from chunkfold.events import RunStarted
 from chunkfold.grid import Axis
 from chunkfold.planning import planner
 from chunkfold.planning.layout import Layout
-from chunkfold.planning.leaf_ranges import LeafRanges, RangesFound
+from chunkfold.planning.leaf_extremes import ExtremesFound, LeafExtremes
 
 pytestmark = pytest.mark.unoptimised
 SHAPE, CHUNKS = (24, 3, 4), (2, 3, 2)
@@ -114,11 +114,11 @@ def test_where_later_reads_cut_leaves_otherwise_all_are_read(tmp_path: Path):
 
 def test_ranges_are_of_whole_leaves_that_differ():
     layout = Layout((Axis(Cells(12, 2), 0, 12, 1),), (0,))
-    found = RangesFound(layout, wanted=True)
+    found = ExtremesFound(layout, wanted=True)
     found.add((0, 1), 3.0, 4.0, 1)
     assert not len(found.found().leaves)
     found.add((0, 1), 1.0, 2.0, 1)
-    both = LeafRanges.together([found.found(), LeafRanges()])
+    both = LeafExtremes.together([found.found(), LeafExtremes()])
     assert (both.leaves.tolist(), both.low.tolist(), both.high.tolist()) == ([1], [1], [4])
     for part in (2, 3, 4):
         found.add((0, part), 0.0, 5.0, 2)

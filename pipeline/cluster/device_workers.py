@@ -100,7 +100,7 @@ class DeviceWorkers:
             )
         declared = {a: w for a, w in workers.items() if RESOURCE in w.get("resources", {})}
         if declared and len(declared) < len(workers):
-            # Resources switch off queuing on the scheduler; the engine's window replaces it.
+            # Resources switch off queuing on Dask's scheduler; the block scheduler bounds it.
             self.resources = {RESOURCE: 1}
             workers = declared
         asked = in_background(

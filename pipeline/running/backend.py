@@ -159,7 +159,7 @@ class InProcess:
         return handle
 
     def release(self, handles: Sequence[object]) -> None:
-        """Nothing holds them but the engine."""
+        """Nothing holds them but the block scheduler."""
 
     def retire(self, error: WorkerLostError) -> bool:  # noqa: ARG002 # the one there is
         """There is no other."""
@@ -190,5 +190,5 @@ class InProcess:
 def _settle(done: Done, task: Callable[[], Folded]) -> None:
     try:
         done(task())
-    except Exception as error:  # noqa: BLE001 # whatever it is, the engine decides
+    except Exception as error:  # noqa: BLE001 # whatever it is, the block scheduler decides
         done(error)

@@ -24,7 +24,7 @@ from chunkfold.running.answers import (
     whole_of_first,
     whole_of_tiles,
 )
-from chunkfold.running.engine import Engine
+from chunkfold.running.block_scheduler import BlockScheduler
 from chunkfold.running.ready import Ready
 from chunkfold.running.remarks import warn_of_laws
 from chunkfold.running.roots import combined
@@ -54,7 +54,7 @@ class Execution:
         self.summary: Mapping[str, Any] = {}
         """Results of all elements, where outputs have some too."""
         self.report = Report(0, {})
-        self.engines: list[Engine] = []
+        self.schedulers: list[BlockScheduler] = []
         """One for each read."""
         self.seconds = 0.0
         self._backend, self._devices, self._on_event = made.backend, made.devices, on_event
@@ -76,7 +76,7 @@ class Execution:
             waiting = self._read(self.plan, self.id)
             while waiting:
                 plan = further_plan(waiting, self._extremes)
-                run = f"{self.id}-{len(self.engines)}"
+                run = f"{self.id}-{len(self.schedulers)}"
                 self._backend.listen(run)
                 waiting = self._read(plan, run)
             names = self.plan.request.questions or [""]
@@ -103,17 +103,19 @@ class Execution:
         streaming = None if self._sink is None else Streaming(plan, work, self._sink)
         self._streaming = streaming
         take = None if streaming is None else streaming.take
-        engine = Engine(plan, self._backend, run, self._emit, self.cancelled.is_set, take)
-        self.engines.append(engine)
-        self._backend.start(work, engine.hear, self.cancelled.is_set)
-        roots = engine.execute()
+        scheduler = BlockScheduler(
+            plan, self._backend, run, self._emit, self.cancelled.is_set, take
+        )
+        self.schedulers.append(scheduler)
+        self._backend.start(work, scheduler.hear, self.cancelled.is_set)
+        roots = scheduler.execute()
         for source in plan.sources:
             source.check_unchanged()
         self._extremes = LeafExtremes.together(
             (self._extremes, *(folded.extremes for _, folded in roots))
         )
         report = merge(folded.report for _, folded in roots)
-        self.report = report if len(self.engines) == 1 else read_again(self.report, report)
+        self.report = report if len(self.schedulers) == 1 else read_again(self.report, report)
         if plan is self.plan:
             self._warn()
         if streaming is not None:

@@ -104,7 +104,7 @@ class OnCluster:
         self,
         work: Work,
         emit: OnEvent,
-        cancelled: Callable[[], bool],  # noqa: ARG002 # the engine asks, and calls stop
+        cancelled: Callable[[], bool],  # noqa: ARG002 # the block scheduler asks, and calls stop
     ) -> None:
         """Remember the run."""
         self._whole, self._work, listener = work, work.common(), listener_of(self._client)

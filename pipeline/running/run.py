@@ -157,7 +157,7 @@ class Run:
     @property
     def attempts(self) -> Attempts:
         """What was begun more than once, since workers were lost or stopped."""
-        return sum((engine.attempts for engine in self._execution.engines), Attempts())
+        return sum((scheduler.attempts for scheduler in self._execution.schedulers), Attempts())
 
     def remarks(self, flag: str = "skipna=True") -> Iterator[str]:
         """Say what results do not show: see `Plan.remarks`, and where NaN comes of NaN."""

@@ -510,10 +510,9 @@ def test_a_cancelled_run_ends_and_says_so():
 
 def test_a_result_that_misses_elements_is_an_error(monkeypatch):
     """The count that came along is checked against the plan."""
-    from chunkfold.running import engine
 
     source = stored(np.arange(1000.0), chunks=(10,))
-    real = engine.Engine._place
+    real = block_scheduler.BlockScheduler._place
     lost = []
 
     def losing(self, node, handle):
@@ -525,7 +524,7 @@ def test_a_result_that_misses_elements_is_an_error(monkeypatch):
             handle = replace(handle, report=report)
         real(self, node, handle)
 
-    monkeypatch.setattr(engine.Engine, "_place", losing)
+    monkeypatch.setattr(block_scheduler.BlockScheduler, "_place", losing)
     with pytest.raises(cf.IncompleteError, match="saw 999 elements of 1,000"):
         cf.reduce(source)
 

@@ -16,7 +16,7 @@ import chunkfold as cf
 from chunkfold.events import BlockProgress, Event
 from chunkfold.planning import blocks, combine_tree, planner
 from chunkfold.running import on_cluster, sending
-from tests.pipeline.running.test_engine import Rows
+from tests.pipeline.running.test_block_scheduler import Rows
 from tests.pipeline.running.test_shared_tasks import left
 
 pytestmark = pytest.mark.unoptimised

@@ -37,14 +37,14 @@ _RETRIES = 3
 """Times that a block may find its worker without a device."""
 
 
-class Engine:
+class BlockScheduler:
     """Executes one plan on one backend.
 
     Of each task one attempt is under way at a time. Where a worker is lost or stopped the next one
     begins, under a number and a key of its own; what an earlier one still brings is dropped. A
     partial that is lost is made again by Dask, but where the client had brought what it is made of:
-    then the engine begins its blocks anew. Where results leave as they come, `take` is given each
-    root, by its run of tiles, as soon as it is there, and returns what is to be kept of it.
+    then its blocks begin anew. Where results leave as they come, `take` is given each root, by its
+    run of tiles, as soon as it is there, and returns what is to be kept of it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The engine: what is lost that nobody else makes again is begun anew, no more than that."""
+"""The block scheduler: what is lost that nobody else makes again is begun anew, no more."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import chunkfold as cf
 from chunkfold.events import BlockProgress, RunFinished, RunStarted
 from chunkfold.planning import blocks, planner
+from chunkfold.running import block_scheduler
 from tests.kernels.fold.test_fold import PLAIN
 from tests.pipeline.test_plain import entries
 

@@ -173,7 +173,7 @@ def reads_of(
                     absent=part.absent,
                     known=part.known,
                     in_turn=in_turn,
-                    keyed=_keyed(work, pieces, within),
+                    keyed=keyed_of(work, pieces, within),
                     kept=work.kept_box(pieces, within),
                     leaf=(output_box.tile, part.number),
                 )
@@ -211,9 +211,10 @@ def _boxes(
     )
 
 
-def _keyed(
+def keyed_of(
     work: Work, pieces: Sequence[Piece], within: Sequence[slice]
 ) -> tuple[KeyedBox, Place] | None:
+    """Return where the keys of a box of a leaf are; None if there are no groups: see `Read`."""
     if work.keys is None:
         return None
     return work.keyed_box(pieces, within), work.keys.place(pieces, within)

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 
 import pyopencl as cl
 
-from chunkfold.kernels import Accumulator, Fold, KeyedFold, Partial
+from chunkfold.kernels import Fold, KeyedFold, Partial
 from chunkfold.kernels.accumulator.sums import any_lost
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.planning.layout import Layout
+from chunkfold.planning.tiles import Combine
 from chunkfold.planning.work import Work
-from chunkfold.reading.reads import Read, all_outputs, kernels_of
+from chunkfold.reading.reads import Read, all_outputs, kernels_of, keyed_of
 from chunkfold.worker.device_inputs import uploaded
-from chunkfold.worker.keys_of_leaves import GroupKeys
+from chunkfold.worker.group_folds import GroupKeys, begin_fold
 from chunkfold.worker.totals import Totals
 from chunkfold.worker.worker_device import WorkerDevice
-
-Combine = Callable[[Accumulator, Sequence[Partial]], Partial]
 
 
 @dataclass
@@ -83,12 +82,10 @@ class Beside:
         within = tuple(slice(0, piece.length) for piece in pieces)
         given = [*inputs, *self._held]
         if isinstance(tile.fold, KeyedFold):
+            keyed = keyed_of(self._work, pieces, within)
             assert self._keys is not None
-            assert self._work.keys is not None
-            place = self._work.keys.place(pieces, within)
-            keys = self._keys.of(inputs[0], read.shape, place, wait_for)
-            box = self._work.keyed_box(pieces, within)
-            return tile.fold.add(given, keys.buffer, box, wait_for, codes=keys.codes)
+            assert keyed is not None
+            return self._keys.add(tile.fold, given, read.shape, keyed, wait_for)
         assert tile.fold is not None
         return tile.fold.add(given, self._work.box(pieces, within), wait_for)
 
@@ -121,19 +118,14 @@ class Beside:
 
     def _begun(self, number: int) -> tuple[Fold | KeyedFold, int]:
         """Return what folds into a tile's outputs, and what bytes that takes."""
-        work, opened = self._work, self._owned.opened
+        work = self._work
         window = all_outputs(work, number, ())
         kernels = kernels_of(work, window, work.leaf_bytes)
         tuning = self._owned.tuning(work.accumulator, work.variant, kernels)
         outputs = math.prod(window.shape)
         nbytes = work.groups * outputs * work.accumulator.nbytes
-        if work.keys is None:
-            fold = Fold(opened, work.accumulator, tuning, outputs, self._queue)
-            return fold, fold.splits * nbytes
-        return (
-            KeyedFold(opened, work.accumulator, tuning, work.groups, outputs, self._queue),
-            nbytes,
-        )
+        fold = begin_fold(self._owned, work, work.accumulator, tuning, outputs, self._queue)
+        return fold, nbytes * (1 if isinstance(fold, KeyedFold) else fold.splits)
 
     def _read_back(self, tile: _Tile) -> None:
         """Take a tile's accumulators off the device."""

@@ -21,15 +21,16 @@ from chunkfold.kernels.fold.levels import Levels, LevelsFold
 from chunkfold.kernels.fold.selection import Selection
 from chunkfold.planning.leaf_extremes import ExtremesFound
 from chunkfold.planning.memory import ring_slots
+from chunkfold.planning.tiles import Combine
 from chunkfold.planning.together import OPEN_BYTES
 from chunkfold.planning.work import Work
 from chunkfold.reading import staging
 from chunkfold.reading.reads import OutputBox, Read, reads_of
 from chunkfold.reading.staging import ReadTimes, Slot, committed, overdue, read_staged
-from chunkfold.worker.beside import Beside, Combine
+from chunkfold.worker.beside import Beside
 from chunkfold.worker.device_inputs import uploaded
+from chunkfold.worker.group_folds import GroupKeys, begin_fold
 from chunkfold.worker.kept_elements import keeping, with_chosen
-from chunkfold.worker.keys_of_leaves import GroupKeys
 from chunkfold.worker.level_fold import LevelArrays, LevelFold
 from chunkfold.worker.of_all import OfAll
 from chunkfold.worker.totals import TELL_EVERY_S, Totals
@@ -95,7 +96,8 @@ class Ring:
 
     def fold(self, accumulator: Accumulator, tuning: Tuning, output_box: OutputBox) -> Partial:
         """Read a box of outputs and fold it; see `Way`."""
-        fold = self._begun(accumulator, tuning, output_box.outputs)
+        outputs = output_box.outputs
+        fold = begin_fold(self._owned, self._work, accumulator, tuning, outputs, self._queue)
         keeps = accumulator == self._work.accumulator  # else they were chosen before
         kept = keeping(self._owned, self._work, output_box.outputs, self._queue) if keeps else {}
         partial = self._folded(fold, output_box, kept)
@@ -140,12 +142,6 @@ class Ring:
             raise
         self._totals.launched(fold.profile())
         return done
-
-    def _begun(self, accumulator: Accumulator, tuning: Tuning, outputs: int) -> Fold | KeyedFold:
-        opened, groups = self._owned.opened, self._work.groups
-        if self._work.keys is None:
-            return Fold(opened, accumulator, tuning, outputs, self._queue)
-        return KeyedFold(opened, accumulator, tuning, groups, outputs, self._queue)
 
     def close(self) -> None:
         """Wait for readers, and for the device to let go of the buffers."""
@@ -262,9 +258,7 @@ class Ring:
             return fold.add(inputs, read.box, wait_for=uploads)
         assert self._keys is not None
         assert read.keyed is not None
-        layout, place = read.keyed
-        held = self._keys.of(inputs[0], read.shape, place, uploads)
-        return fold.add(inputs, held.buffer, layout, wait_for=uploads, codes=held.codes)
+        return self._keys.add(fold, inputs, read.shape, read.keyed, uploads)
 
     def _added_beside(
         self, inputs: Sequence[Input], read: Read, uploads: Sequence[cl.Event]

@@ -1,4 +1,4 @@
-"""The keys of what is read, on the device: of labels, or made there of the elements themselves."""
+"""Folds of what is read: by keys of groups, of labels or of the elements themselves, or plain."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyopencl as cl
 
+from chunkfold.kernels import Accumulator, Fold, KeyedBox, KeyedFold, Tuning
 from chunkfold.kernels.fold.launch import Input
 from chunkfold.kernels.fold.numbering import KERNELS, Numbering
 from chunkfold.planning.group_keys import Keys, Place
@@ -14,8 +15,22 @@ from chunkfold.worker.device_inputs import DeviceKeys, HeldKeys
 from chunkfold.worker.worker_device import WorkerDevice
 
 
+def begin_fold(
+    owned: WorkerDevice,
+    work: Work,
+    accumulator: Accumulator,
+    tuning: Tuning,
+    outputs: int,
+    queue: cl.CommandQueue,
+) -> Fold | KeyedFold:
+    """Return what folds into so many outputs, of each group if there are groups."""
+    if work.keys is None:
+        return Fold(owned.opened, accumulator, tuning, outputs, queue)
+    return KeyedFold(owned.opened, accumulator, tuning, work.groups, outputs, queue)
+
+
 class GroupKeys:
-    """Gives the keys of boxes that are read."""
+    """Gives folds the keys of boxes that are read."""
 
     def __init__(self, owned: WorkerDevice, work: Work, queue: cl.CommandQueue) -> None:
         self._of_labels: DeviceKeys | None = None
@@ -26,16 +41,25 @@ class GroupKeys:
             tuning = owned.tuning(work.numbering, work.variant, KERNELS)
             self._numbering = Numbering(owned.opened, work.numbering, tuning, queue)
 
-    def of(
+    def add(
+        self,
+        fold: KeyedFold,
+        inputs: Sequence[Input],
+        shape: Sequence[int],
+        keyed: tuple[KeyedBox, Place],
+        wait_for: Sequence[cl.Event],
+    ) -> cl.Event | None:
+        """Enqueue the fold of a box of a shape by its keys; raises as `KeyedFold.add`.
+
+        `keyed` is where keys are: to the kernels, and among all of them.
+        """
+        layout, place = keyed
+        keys = self._of(inputs[0], shape, place, wait_for)
+        return fold.add(inputs, keys.buffer, layout, wait_for, codes=keys.codes)
+
+    def _of(
         self, elements: Input, shape: Sequence[int], place: Place, wait_for: Sequence[cl.Event]
     ) -> HeldKeys:
-        """Return the keys of a box of a shape, which holds elements, at a place among all keys.
-
-        Raises
-        ------
-        DeviceError
-            If the device has no room for them.
-        """
         if self._numbering is not None:
             return HeldKeys(self._numbering.of(elements, shape, wait_for), None)
         assert self._of_labels is not None

@@ -98,9 +98,7 @@ class ZarrTiles:
                 self._fill((level, op, number), array, within, values[at])
             while len(self._open) > 1 and self._open_bytes > MOST_OPEN:
                 key = next(iter(self._open))
-                one = self._closed(key)
-                self._put(key, one)
-                self._written[key] = one.left
+                self._written[key] = self._put(key).left
 
     def end(self) -> Mapping[str, Any]:
         """Write the last chunks; return an array for each op that is like its results.
@@ -109,8 +107,7 @@ class ZarrTiles:
         """
         with naming(self._out):
             while self._open:
-                key = next(iter(self._open))
-                self._put(key, self._closed(key))
+                self._put(next(iter(self._open)))
             self._writers.settle()
             for level, op in itertools.product(range(self._plan.request.levels), self._ops):
                 if (level, op) not in self._arrays:
@@ -188,16 +185,14 @@ class ZarrTiles:
         one.values[within] = values
         one.left -= values.size
         if one.left <= 0:
-            self._put(key, self._closed(key))
+            self._put(key)
 
-    def _closed(self, key: _Key) -> _Open:
-        one = self._open.pop(key)
+    def _put(self, key: _Key) -> _Open:
+        """Begin to write a chunk; return what was here of it."""
+        one, array = self._open.pop(key), self._arrays[key[:2]]
         self._open_bytes -= one.values.nbytes
-        return one
-
-    def _put(self, key: _Key, one: _Open) -> None:
-        array = self._arrays[key[:2]]
         self._writers.put(key, array, _place(array, key[2]), one.values)
+        return one
 
 
 def result_shape(plan: Plan, level: int = 0) -> tuple[int, ...]:

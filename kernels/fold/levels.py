@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pyopencl as cl
 
-from chunkfold.kernels.dtypes import STORED
+from chunkfold.kernels.dtypes import STORED, literal
 from chunkfold.kernels.errors import DeviceError
 from chunkfold.kernels.fold.launch import Input, wait
 from chunkfold.kernels.fold.profile import LaunchTimes, PassName, PassTimes, Profile, measured
 from chunkfold.kernels.program.device_context import DeviceContext, device_errors
 
-OPS = ("mean", "min", "max")
+_ZEROS: Mapping[str, float | str] = MappingProxyType({"mean": 0, "min": "highest", "max": "lowest"})
+"""What changes no state."""
+OPS = tuple(_ZEROS)
 """What windows can become."""
 _LANES, _ITEMS = 8, 64
 """Of a CPU's vectors; work-items of a GPU's work-group."""
@@ -85,7 +88,7 @@ class Levels:
             "ELEMENT": STORED[self.dtype].storage,
             "STATE": STORED[self.state.name].storage,
             "FLOATS": int(dtype.kind == "f"),
-            "NOTHING": _nothing(self.op, dtype),
+            "NOTHING": literal(_ZEROS[self.op], self.state.name).replace(" ", ""),
             "OP": OPS.index(self.op),
             "FIRST": int(first),
             "LANES": lanes,
@@ -212,14 +215,3 @@ class LevelsFold:
 def _last(along: Sequence[int]) -> tuple[int, ...]:
     """Return numbers along the last three axes: 1 along those that are not there."""
     return (1,) * (_AXES - len(along)) + tuple(along[-_AXES:])
-
-
-def _nothing(op: str, dtype: np.dtype) -> str:
-    """Return what changes no state, as OpenCL C writes it."""
-    if op == "mean":
-        return "0"
-    if dtype.kind == "f":
-        return "INFINITY" if op == "min" else "-INFINITY"
-    limits = np.iinfo(dtype)
-    most = limits.max if op == "min" else limits.min
-    return f"({most}{'u' if dtype.kind == 'u' else ''})" if most != -(2**31) else "INT_MIN"

@@ -144,9 +144,16 @@ def _beyond(layout: Layout, extremes: LeafExtremes, further: Sequence[Further]) 
     known = at[numbers]
     low, high = extremes.low[known], extremes.high[known]
     passed = known >= 0
+    regions = [layout.tile_region(tile) for tile in range(layout.tiles)]
+
+    def of_tiles(each: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return the least or the greatest of each tile's outputs, of all groups: (tiles, 1)."""
+        values = each.reshape(-1, *layout.outputs_shape)
+        return np.array([of(values[(slice(None), *region)]) for region in regions])[:, None]
+
     for one in further:
         for first, last in zip(*map(np.transpose, one.between or ()), strict=True):
-            least, most = _of_tiles(layout, first, np.min), _of_tiles(layout, last, np.max)
+            least, most = of_tiles(first, np.min), of_tiles(last, np.max)
             passed &= ~((high >= least) & (low <= most))
     out[numbers] = passed
     return out
@@ -156,12 +163,3 @@ def _numbers(layout: Layout) -> np.ndarray:
     """Return the numbers of all leaves in their grid: int64, (tiles, parts)."""
     grid = [axis.pieces for axis in layout.axes]
     return layout.in_order(np.arange(math.prod(grid)).reshape(grid))
-
-
-def _of_tiles(
-    layout: Layout, each: np.ndarray, of: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
-    """Return the least or the greatest of each tile's outputs, and of all groups: (tiles, 1)."""
-    values = each.reshape(-1, *layout.outputs_shape)
-    tiles = range(layout.tiles)
-    return np.array([of(values[(slice(None), *layout.tile_region(n))]) for n in tiles])[:, None]

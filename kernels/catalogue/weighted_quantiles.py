@@ -7,33 +7,22 @@ the same for any chunks, devices and workers.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue.radix import Radix, tables_of
+from chunkfold.kernels.catalogue.rank_search import KINDS
 from chunkfold.kernels.catalogue.sketches import AXIS
-from chunkfold.kernels.catalogue.weighted_bins import digits_of, placed, whole
+from chunkfold.kernels.catalogue.weight_search import WeightSearch
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError
-from chunkfold.kernels.expressions.library import where
-from chunkfold.kernels.expressions.symbols import Symbol
-from chunkfold.kernels.monoid.context import Context, Fields
-from chunkfold.kernels.monoid.further import Further
 from chunkfold.kernels.monoid.monoid import Monoid
 
 METHOD = "inverted_cdf"
 """The one that weighs: NumPy has no other."""
-_KINDS = "iuf"
-_LEAST_ROUNDED = 2**53
-"""Integers from here on may be rounded where weights are floats."""
-_NEGATIVE, _UNLIKE_NUMBERS = 2, 1
-"""What weights may be that say nothing."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +53,12 @@ class WeightedQuantiles:
             If elements are no numbers.
         """
         elements, weights = inputs
-        if kind_of(elements) not in _KINDS:
+        if kind_of(elements) not in KINDS:
             raise MonoidError(
                 f"{self.name!r} is not defined for {elements}, only for integers and floats: give "
                 "a dtype"
             )
-        return _Search(self, elements, weights, outputs).first()
+        return WeightSearch(self, elements, weights, outputs).first()
 
     @cached_property
     def shares(self) -> tuple[tuple[Fraction, bool], ...]:
@@ -91,242 +80,3 @@ def _least_share(q: float) -> tuple[Fraction, bool]:
     below = float(np.nextafter(q, -1))
     even = int(np.float64(q).view(np.int64)) % 2 == 0
     return (Fraction(below) + Fraction(q)) / 2, even
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What is known of the elements that are looked for, (outputs, quantiles) each."""
-
-    rest: np.ndarray
-    """The sum of weights at which each is reached, of elements with the digits so far: ints."""
-    prefix: np.ndarray
-    """Those digits, uint64."""
-    table: np.ndarray
-    """Which table has the sums of each."""
-    held: np.ndarray
-    """The sum of weights of all elements that have those digits: ints."""
-    nan: np.ndarray
-    """Which outputs are NaN, whatever is found, (outputs,)."""
-
-
-@dataclass(frozen=True)
-class _Search:
-    """A search for elements, before a read: what the reads before it have found."""
-
-    asked: WeightedQuantiles
-    elements: np.dtype
-    weights: np.dtype
-    outputs: int
-    read: int = 0
-    found: _Found | None = None
-
-    @cached_property
-    def radix(self) -> Radix:
-        """How elements are cut into digits."""
-        return Radix.of(self.elements, self.outputs, self._each)
-
-    @cached_property
-    def _held_weights(self) -> np.dtype:
-        """Return the dtype that kernels hold weights in."""
-        return _held(self.weights)
-
-    @cached_property
-    def _each(self) -> int:
-        """Return how many counters a sum has."""
-        return digits_of(_held(self.weights)).counters
-
-    def first(self) -> Monoid:
-        """Return what the first read folds: behind the sums of digits it counts NaN."""
-        counters = self.radix.entries(0) * self._each + 1
-
-        def lift(x: Symbol, w: Symbol) -> dict[str, Any]:
-            x, w = x.astype(_held(self.elements)), w.astype(self._held_weights)
-            digit = self.radix.first_digit(x)
-            if x.dtype.kind != "f":
-                return {"sums": self._placed(digit, w), "odd": _oddity(w)}
-            nan = where(np.isnan(x), np.int64(counters - 1), np.int64(-1))
-            digit = where(np.isnan(x), np.int64(-1), digit)
-            sums = [*self._placed(digit, w), (nan, np.int64(1))]
-            return {"sums": sums, "odd": _oddity(w)}
-
-        return Monoid(
-            self.asked.name,
-            inputs=2,
-            weights=1,
-            fields={"sums": f"int64[{counters}]", "odd": "int32"},
-            zero={"sums": 0, "odd": 0},
-            lift=lift,
-            op={"sums": "add", "odd": "max"},
-            kinds=_KINDS,
-            reads=self.radix.reads,
-            finish=self.finish,
-            further=self.further if self.radix.reads > 1 else None,
-        )
-
-    def monoid(self, first: int, inputs: int) -> Monoid:
-        """Return what a later read folds; its shift and its prefixes are slots from `first` on."""
-        assert self.found is not None
-        count = 1 + int(self.found.table.max(initial=0))
-        names = [f"s{n}" for n in range(count)]
-
-        def lift(x: Symbol, w: Symbol, *slots: Symbol) -> dict[str, Any]:
-            x, w = x.astype(_held(self.elements)), w.astype(self._held_weights)
-            shift, *prefixes = slots[first : first + 1 + count]
-            found = [self.radix.digit(self.read, x, one.astype(x.dtype), shift) for one in prefixes]
-            return {name: self._placed(digit, w) for name, digit in zip(names, found, strict=True)}
-
-        return Monoid(
-            self.asked.name,
-            inputs=2 + inputs,
-            weights=1,
-            slots=inputs,
-            fields=dict.fromkeys(names, f"int64[{self.radix.entries(self.read) * self._each}]"),
-            zero=dict.fromkeys(names, 0),
-            lift=lift,
-            op="add",
-            kinds=_KINDS,
-            finish=self.finish,
-            further=self.further if self.read + 1 < self.radix.reads else None,
-        )
-
-    def _placed(self, digit: Symbol, w: Symbol) -> list[tuple[Any, Any]]:
-        """Return what a weight adds to the counters of a digit; -1: to none."""
-        begin = digit * np.int64(self._each)
-        return [
-            (where((digit < 0) | (place < 0), np.int64(-1), begin + place), amount)
-            for place, amount in placed(w)
-        ]
-
-    def further(self, fields: Fields, context: Context) -> Further | None:
-        """Return what the next read is to add up."""
-        found, read = self._after(fields, context), self.read + 1
-        tables, table = tables_of(found.prefix)
-        values = self.radix.values(tables, read)
-        shift = np.array([self.radix.shift(read)], values.dtype)
-        search = replace(self, read=read, found=replace(found, table=table))
-        return Further((shift, *values.T), search.monoid)
-
-    def finish(self, fields: Fields, context: Context) -> np.ndarray:
-        """Return the quantiles, behind the last read.
-
-        Raises
-        ------
-        MonoidError
-            If one is an integer that floats, as weights are, do not hold, or of no elements.
-        """
-        found = self._after(fields, context)
-        values = self.radix.values(found.prefix, self.radix.reads)
-        self._refuse_rounded(values[~found.nan], context)
-        if kind_of(self.elements) == "f":
-            values = np.where(found.nan[:, None], np.nan, values).astype(self.elements)
-        elif found.nan.any():
-            raise MonoidError(
-                f"{context.told} of no elements, or of weights that are all zero, has no "
-                f"value of {self.elements}; dtype='float64' gives NaN there"
-            )
-        return values[:, 0] if self.asked.single else values
-
-    def _refuse_rounded(self, values: np.ndarray, context: Context) -> None:
-        wide = kind_of(self.elements) != "f" and self.elements.itemsize == 8
-        if not wide or kind_of(context.dtype) != "f":
-            return
-        rounded = (values >= _LEAST_ROUNDED) | (values <= -_LEAST_ROUNDED)
-        if rounded.any():
-            raise MonoidError(
-                f"{context.told} is near {values[rounded][0]}, and {context.dtype}, which "
-                f"{self.elements} becomes beside weights of {self.weights}, does not hold each "
-                "integer beyond 2**53: give weights that are integers of the same sign"
-            )
-
-    def _after(self, fields: Fields, context: Context) -> _Found:
-        """Return what is known behind a read: one digit more of every quantile."""
-        each, entries = self._each, self.radix.entries(self.read)
-        if self.found is None:
-            _refuse_odd(context.told, fields["odd"])
-            sums = fields["sums"][:, None, : entries * each]
-            before = self._sought(sums[:, 0].reshape(-1, entries, each), fields["sums"])
-        else:
-            sums = np.stack([fields[f"s{n}"] for n in range(len(fields))], axis=1)
-            before = self.found
-        tables = sums.reshape(*sums.shape[:2], entries, each)[..., : self._count]
-        made = replace(before, rest=before.rest.copy(), held=before.held.copy())
-        digits = np.zeros(before.prefix.shape, np.uint64)
-        for output in np.flatnonzero(~before.nan):
-            for n, table in enumerate(tables[output]):
-                whose = np.flatnonzero(before.table[output] == n)
-                reached = _Reached(np.cumsum(table, axis=0))
-                for one in whose:
-                    if self.read and reached[entries - 1] != before.held[output, one]:
-                        raise MonoidError(
-                            f"{context.told} is found in several reads, and the elements or "
-                            "their weights were others in the last one: run it again when nobody "
-                            "writes to them"
-                        )
-                    at = bisect_left(reached, before.rest[output, one], 0, entries - 1)
-                    passed = reached[at - 1] if at else 0
-                    made.rest[output, one] = before.rest[output, one] - passed
-                    made.held[output, one] = reached[at] - passed
-                    digits[output, one] = at
-        width = np.uint64(self.radix.widths[self.read])
-        return replace(made, prefix=(before.prefix << width) | digits)
-
-    @cached_property
-    def _count(self) -> int:
-        return digits_of(self._held_weights).count
-
-    def _sought(self, tables: np.ndarray, counters: np.ndarray) -> _Found:
-        """Return what is looked for, from the sums of the first read."""
-        totals = whole(tables[..., : self._count].sum(axis=1), 0)
-        shape = len(tables), len(self.asked.q)
-        rest = np.array([self.asked.sought(total) for total in totals], object).reshape(shape)
-        held = np.repeat(np.array(totals, object)[:, None], shape[1], axis=1)
-        nan = np.array([total == 0 for total in totals], bool)
-        if kind_of(self.elements) == "f":
-            nan |= counters[:, -1] > 0
-        none = np.zeros(shape, np.int64)
-        return _Found(rest, none.astype(np.uint64), none, held, nan)
-
-
-class _Reached(Sequence[int]):
-    """Sums of weights up to each value of a digit: integers of any size, made where asked for."""
-
-    def __init__(self, sums: np.ndarray) -> None:
-        self._sums = sums
-
-    def __len__(self) -> int:
-        return len(self._sums)
-
-    def __getitem__(self, at: Any) -> Any:
-        return whole(self._sums[at : at + 1], 0)[0]
-
-
-def _held(dtype: np.dtype) -> np.dtype:
-    """Return the dtype that kernels hold values in: halves as float32, bools as integers."""
-    if kind_of(dtype) == "f":
-        return np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
-    return np.dtype(np.int8) if dtype.kind == "b" else dtype.newbyteorder("=")
-
-
-def _oddity(w: Symbol) -> Symbol | int:
-    """Return what is wrong with a weight; 0 if nothing is."""
-    if w.dtype.kind == "u":
-        return 0
-    negative: Symbol = where(w < 0, np.int32(_NEGATIVE), np.int32(0))
-    if w.dtype.kind != "f":
-        return negative
-    finite = np.abs(w) <= float(np.finfo(w.dtype).max)
-    return where(finite, negative, np.int32(_UNLIKE_NUMBERS))
-
-
-def _refuse_odd(told: str, odd: np.ndarray) -> None:
-    worst = int(odd.max(initial=0))
-    if worst == _NEGATIVE:
-        raise MonoidError(
-            f"{told} has weights below zero: weights of a quantile say how often an element is "
-            "there; give those that are zero or more, or leave the others out by a mask"
-        )
-    if worst:
-        raise MonoidError(
-            f"{told} has weights that are NaN or infinite, which are no share of a sum: give "
-            "finite ones, or leave those elements out by a mask"
-        )

@@ -19,7 +19,7 @@ from chunkfold.planning.coarsening import coarsened
 from chunkfold.planning.grouping import grouping_of
 from chunkfold.planning.options import Options
 from chunkfold.planning.planner import refuse_many_leaves
-from chunkfold.planning.questions import check_questions, naming
+from chunkfold.planning.questions import check_questions, of_question
 from chunkfold.planning.request import Request
 from chunkfold.selections import select
 from chunkfold.settings import StorageOptions
@@ -50,7 +50,7 @@ def asked(source: Any, options: Options | Mapping[str, Options]) -> Request:
         check_questions(each)
     requests = arranged(tuple(_opened(source, each)))
     for request in requests:
-        with naming(request.question):
+        with of_question(request.question):
             _refuse_undefined(request)
             _refuse_empty(request)
     refuse_many_leaves(requests[0])
@@ -64,7 +64,7 @@ def _opened(source: Any, each: Mapping[str, Options]) -> Iterator[Request]:
     arrays = data_arrays(source)
     sources: tuple[Source, ...] = ()
     for name, given in each.items():
-        with naming(name):
+        with of_question(name):
             options = replace(given, selection=with_lists(given.selection))
             if arrays is None:
                 sources = sources or _sources(source, options.storage_options)

@@ -129,8 +129,9 @@ def leaf_factors(
 
     Depends on nothing that changes when the array grows, once an axis has cells enough, so that
     leaves stay what they are. Axes are doubled in turn, the last one first, until all of their
-    cells are in a leaf: kept ones until a leaf has outputs enough to fill a device, then reduced
-    ones, since each leaf reads and writes the accumulators of its outputs: one of each of `groups`.
+    cells are in a leaf. Kept ones are first, until a leaf has outputs enough to fill a device. Then
+    come reduced ones, since each leaf reads and writes the accumulators of its outputs, one of each
+    of `groups`.
     Along kept axes an output is of so many elements as `spans` says; None: of one.
 
     >>> planes = [Cells(99, 1), Cells(999, 256), Cells(999, 256)]

@@ -95,8 +95,8 @@ class Options:
     weights: Any = None
     """Of elements, in sums, means, variances and what is made of these, and in histograms and
     quantiles: an array of numbers, or its path, that has some of the source's axes, as a mask has.
-    A mean is sum(weights * x) / sum(weights), a bin of a histogram holds the sum of its weights,
-    and a quantile is the first element up to which there is that share of all weights."""
+    A mean is sum(weights * x) / sum(weights). A bin of a histogram holds the sum of its weights. A
+    quantile is the first element up to which there is that share of all weights."""
     min_count: int = 0
     """Results of fewer elements that are there are NaN or NaT, as xarray's sums and products are:
     of groups, too, and in all reductions that have NaN. Counts, positions and truths are as they

@@ -131,7 +131,7 @@ class Plan:
         return tuple(statistic.name for statistic in self.bound.statistics)
 
     @property
-    def keys(self) -> tuple[str, ...]:
+    def result_names(self) -> tuple[str, ...]:
         """What results of a run go by: ops, or of several questions "question/op"."""
         if not self.request.questions:
             return self.ops

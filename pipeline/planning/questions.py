@@ -20,7 +20,7 @@ from chunkfold.planning.keywords import (
 from chunkfold.planning.options import Op, Options
 
 _NAME = re.compile(r"(?!zarr\.json$)[^./\0][^/\0]*")
-OF_ALL = (
+COMMON = (
     "selection",
     "sel",
     "sel_method",
@@ -70,7 +70,7 @@ def ask(op: Op | Sequence[Op] = DEFAULT, **options: Unpack[Keywords]) -> Questio
     >>> cf.reduce(np.array([[1.0, 2.0], [3.0, 4.0]]), asked)
     {'all': np.float64(2.5), 'rows': array([2., 4.])}
     """
-    for name in OF_ALL:
+    for name in COMMON:
         if name in options:
             raise PlanError(
                 f"{name} says what all questions read: give it once, beside them, as in "
@@ -95,13 +95,13 @@ def options_of_each(questions: Questions, common: Keywords) -> dict[str, Options
                 f"{name!r} is no question, but {type(question).__name__}: ask one, as in "
                 f"{{{name!r}: chunkfold.ask('mean', axis=0)}}"
             )
-        with naming(name):
+        with of_question(name):
             each[name] = options_of(question.op, {**common, **question.given})  # type: ignore[typeddict-item]
     return each
 
 
 @contextmanager
-def naming(name: str) -> Iterator[None]:
+def of_question(name: str) -> Iterator[None]:
     """Say of which question something is wrong, if several are asked."""
     try:
         yield

@@ -98,7 +98,9 @@ class Execution:
     def _read(self, plan: Plan, run: str) -> list[tuple[Plan, Pending]]:
         """Read the data once; keep results, and return what needs another read."""
         devices = told_apart(self._devices)
-        self._emit(RunStarted(run, plan.name, plan.keys, len(plan.blocks), plan.nbytes, devices))
+        self._emit(
+            RunStarted(run, plan.name, plan.result_names, len(plan.blocks), plan.nbytes, devices)
+        )
         work = Work.of(run, plan)
         streaming = None if self._sink is None else Streaming(plan, work, self._sink)
         self._streaming = streaming

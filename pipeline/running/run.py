@@ -167,4 +167,4 @@ class Run:
 
     def __repr__(self) -> str:
         state = "running" if not self.done() else "failed" if self._execution.error else "done"
-        return f"<Run {self.id} of {', '.join(self.plan.keys)}: {state}>"
+        return f"<Run {self.id} of {', '.join(self.plan.result_names)}: {state}>"

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from chunkfold.errors import PlanError
 from chunkfold.planning.options import Options
-from chunkfold.planning.questions import OF_ALL
+from chunkfold.planning.questions import COMMON
 from chunkfold.workflows.cli import reduction_options
 
 
@@ -23,12 +23,12 @@ def _reduction(**_given: Any) -> None:
 _OWN = [
     one
     for one in reversed(getattr(_reduction, "__click_params__"))  # noqa: B009
-    if one.name not in OF_ALL
+    if one.name not in COMMON
 ]
 _BESIDE = [
     flag
     for one in getattr(_reduction, "__click_params__")  # noqa: B009
-    if one.name in OF_ALL
+    if one.name in COMMON
     for flag in one.opts
 ]
 _COMMAND = click.Command("ask", params=_OWN, add_help_option=False)

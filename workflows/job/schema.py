@@ -142,7 +142,7 @@ _SAME = (
     "mask_and_scale", "mode", "dtype",
 )  # fmt: skip
 """Keys of `reduce` that are called as the library's options."""
-_OF_ALL = ("select", "sel", "sel_method", "sel_tolerance")
+_COMMON = ("select", "sel", "sel_method", "sel_tolerance")
 """Those that say what is read."""
 
 
@@ -212,7 +212,7 @@ class Job(Table):
             return given
         common = given.get("reduce", {})
         for name, own in several.items():
-            for key in _OF_ALL:
+            for key in _COMMON:
                 if isinstance(own, dict) and key in own:
                     raise ValueError(
                         f"questions.{name}.{key} says what all questions read: write it below "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 import ml_dtypes
@@ -50,7 +51,12 @@ def wanted(array: np.ndarray, q: float, axes: tuple[int, ...], method: str) -> n
 
 
 def found(
-    opened: DeviceContext, monoid: Monoid, x: np.ndarray, axes: tuple[int, ...], shape: str
+    opened: DeviceContext,
+    monoid: Monoid,
+    x: np.ndarray,
+    axes: tuple[int, ...],
+    shape: str,
+    weights: Sequence[np.ndarray] = (),
 ) -> tuple[np.ndarray, int]:
     """Return a reduction's results, and how often the data were read."""
     own = tuple(n for n in range(x.ndim) if n not in axes)
@@ -58,12 +64,12 @@ def found(
     while True:
         reads += 1
         others = [strides_along(x.shape, own if slot.size > 1 else ()) for slot in slots]
-        part = box(x.shape, axes, others=others)
-        given = [x.dtype, *(slot.dtype for slot in slots)]
-        bound = bind([monoid], given, outputs=part.outputs)
+        part = box(x.shape, axes, others=[*(None for _ in weights), *others])
+        inputs = [x, *weights, *slots]
+        bound = bind([monoid], [one.dtype for one in inputs], outputs=part.outputs)
         accumulator = bound.accumulator.for_outputs(part.outputs)
         fold = Fold(opened, accumulator, shaped(opened.device, accumulator, shape), part.outputs)
-        fold.add([upload(opened, x), *(upload(opened, slot) for slot in slots)], part)
+        fold.add([upload(opened, one) for one in inputs], part)
         (statistic,), partial = bound.statistics, fold.finish()
         more = statistic.further(partial, x.shape, axes)
         if more is None:

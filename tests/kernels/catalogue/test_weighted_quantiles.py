@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkfold.kernels import DeviceContext, Fold, Monoid, MonoidError, as_monoid, bind, box
+from chunkfold.kernels import DeviceContext, MonoidError, as_monoid, bind
 from chunkfold.kernels.catalogue import radix
 from chunkfold.kernels.catalogue.quantiles import quantile
-from chunkfold.kernels.geometry import strides_along
-from tests.conftest import shaped, some
-from tests.kernels.catalogue.test_quantiles import elements
-from tests.kernels.fold.test_fold import upload
+from tests.conftest import some
+from tests.kernels.catalogue.test_quantiles import elements, found
 
 pytestmark = pytest.mark.unoptimised
 SHAPE = (23, 3, 10)
@@ -30,30 +28,6 @@ def wanted(x: np.ndarray, w: np.ndarray, q: float, axes: tuple[int, ...]) -> np.
     return np.quantile(x, q, axis=axes, weights=w, method="inverted_cdf")
 
 
-def found(
-    opened: DeviceContext, monoid: Monoid, x: np.ndarray, w: np.ndarray, axes: tuple[int, ...]
-) -> tuple[np.ndarray, int]:
-    """Return a reduction's results, and how often the data were read."""
-    own = tuple(n for n in range(x.ndim) if n not in axes)
-    extents, slots, reads = [x.shape[n] for n in own], [], 0
-    while True:
-        reads += 1
-        others = [strides_along(x.shape, own if slot.size > 1 else ()) for slot in slots]
-        part = box(x.shape, axes, others=[None, *others])
-        bound = bind([monoid], [x.dtype, w.dtype, *(s.dtype for s in slots)], outputs=part.outputs)
-        accumulator = bound.accumulator.for_outputs(part.outputs)
-        tuning = shaped(opened.device, accumulator, "tree")
-        fold = Fold(opened, accumulator, tuning, part.outputs)
-        fold.add([upload(opened, one) for one in (x, w, *slots)], part)
-        (statistic,), partial = bound.statistics, fold.finish()
-        more = statistic.further(partial, x.shape, axes)
-        if more is None:
-            done = statistic.finish(partial, x.shape, axes)
-            return done.reshape((*extents, *done.shape[1:])), reads
-        slots = list(more.slots)
-        monoid = more.monoid(0, len(slots)).alike(statistic.monoid)
-
-
 @pytest.mark.parametrize(
     ("elements_of", "weights", "axes"),
     some(["f2", "f4", "i4"], ["f4", "f8", "i2"], [(0, 1, 2), (0,)], of=3),
@@ -63,7 +37,7 @@ def test_they_are_numpys_on_every_device(
 ):
     x, w = elements(elements_of, SHAPE), weights_of(weights)
     w.reshape(-1)[:: SHAPE[-1]] = 3  # no output has weights that are all zero
-    got, _ = found(opened, quantile([0, 0.3, 1], weights=True), x, w, axes)
+    got, _ = found(opened, quantile([0, 0.3, 1], weights=True), x, axes, "tree", [w])
     want = np.stack([wanted(x, w, q, axes) for q in (0, 0.3, 1)], axis=-1)
     np.testing.assert_array_equal(got, want)
     assert got.dtype == want.dtype
@@ -114,7 +88,7 @@ def test_few_bits_of_elements_are_read_once_however_wide_weights_are():
 def test_tables_of_many_outputs_stay_small(monkeypatch, opened: DeviceContext, mebibytes: float):
     monkeypatch.setattr(radix, "TABLE_BYTES", int(mebibytes * 2**20))
     x, w = elements("f4", SHAPE), weights_of("f4") + 1
-    got, reads = found(opened, quantile(0.4, weights=True), x, w, (0,))
+    got, reads = found(opened, quantile(0.4, weights=True), x, (0,), "tree", [w])
     assert reads > 2
     np.testing.assert_array_equal(got, wanted(x, w, 0.4, (0,)))
 

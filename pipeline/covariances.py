@@ -20,7 +20,7 @@ from chunkfold.kernels.exact.rounding import ratio, root
 from chunkfold.planning.by_coordinates import by_positions, with_lists
 from chunkfold.planning.options import Options
 from chunkfold.planning.staffing import readers_each
-from chunkfold.reading.slabs import slabs_of_cells
+from chunkfold.reading.box_cuts import slabs_of_cells
 from chunkfold.selections import Selection, select, shown
 from chunkfold.settings import StorageOptions
 from chunkfold.sources.axis_names import Named, axis_numbers, normalized_axes

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.positions import Positions, as_range, chosen_of, index_of
 from chunkfold.windows import split_windows, whole_windows
 

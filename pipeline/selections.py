@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.errors import PlanError
 from chunkfold.grid import Axis
 from chunkfold.positions import as_range

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from chunkfold.api import reduce
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.errors import DeviceError, PlanError
 from chunkfold.kernels import Monoid, as_monoid
 from chunkfold.kernels.binding.binding import is_defined

@@ -19,7 +19,7 @@ def heights(bins: np.ndarray, least: float) -> np.ndarray:
     In narrow bins as they do in `least` around them: else that of zero, which has almost no width,
     would be all that is seen. Unbounded ones have 0.
 
-    >>> from chunkfold.kernels.catalogue.finishes import BIN
+    >>> from chunkfold.kernels.catalogue.finish_functions import BIN
     >>> heights(np.array([(0, 1, 8), (1, 3, 8), (3.5, 3.75, 1)], BIN), 0.5).tolist()
     [1.0, 0.5, 0.25]
     """

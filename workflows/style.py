@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from chunkfold.bad_chunks import Skipped
-from chunkfold.kernels.catalogue.finishes import BIN
+from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.kernels.tuning.explained import Reason
 from chunkfold.printable import printable
 from chunkfold.units import size_text

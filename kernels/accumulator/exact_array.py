@@ -82,7 +82,7 @@ class ExactArray:
 
         def try_near(at: Where) -> None:
             found = near(self._node, at)
-            known = pairs.magnitude(found).root if self._rooted else found.nearly
+            known = pairs.magnitude(found).root if self._rooted else found.estimate
             done, certain = known.rounded(wanted)
             if self._rooted:
                 certain = (certain | found.none) & found.signed

@@ -17,8 +17,8 @@ import numpy as np
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.accumulator.partial import Partial, Wide, joined
 from chunkfold.kernels.exact.limbs import SPECIALS, Limbs, settled, specials
-from chunkfold.kernels.exact.nearly import two_sum
 from chunkfold.kernels.exact.rounding import quotients
+from chunkfold.kernels.exact.ziv_rounding import two_sum
 
 _MASK = 0xFFFFFFFF
 

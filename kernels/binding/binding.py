@@ -17,7 +17,7 @@ from chunkfold.kernels.binding.statistic import Statistic, refuse_unheld
 from chunkfold.kernels.catalogue.apart import are_apart, common_time
 from chunkfold.kernels.catalogue.catalogue import CATALOGUE
 from chunkfold.kernels.catalogue.extremes import FLOAT_ENDS
-from chunkfold.kernels.catalogue.finishes import position
+from chunkfold.kernels.catalogue.finish_functions import position
 from chunkfold.kernels.catalogue.named import is_known
 from chunkfold.kernels.dtypes import (
     COUNT,

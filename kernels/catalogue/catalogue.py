@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
-from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.covariances import (
     CORRELATION,
     COVARIANCE,
@@ -59,7 +59,7 @@ _SUM = Monoid(
     zero=0,
     lift=lambda x: x,
     op="add",
-    finish=finishes.added,
+    finish=finish_functions.added,
     initial=True,
     exact=exact.EXACT_SUM,
     instead={
@@ -70,7 +70,7 @@ _SUM = Monoid(
             **_PARTS,
             zero={"re": 0, "im": 0},
             op="add",
-            finish=finishes.complex_added,
+            finish=finish_functions.complex_added,
             exact=exact.EXACT_COMPLEX_SUM,
         ),
     },
@@ -81,7 +81,7 @@ _PROD = Monoid(
     zero=1,
     lift=lambda x: x,
     op=lambda a, b: a.s * b.s,
-    finish=finishes.multiplied,
+    finish=finish_functions.multiplied,
     initial=True,
     instead={
         "biu": INTEGER_PROD,
@@ -90,7 +90,7 @@ _PROD = Monoid(
             **_PARTS,
             zero={"re": 1, "im": 0},
             op=_complex_product,
-            finish=finishes.complex_multiplied,
+            finish=finish_functions.complex_multiplied,
         ),
     },
 )
@@ -100,7 +100,7 @@ _MEAN = Monoid(
     zero={"s": 0, "n": 0},
     lift=lambda x: {"s": x, "n": 1},
     op="add",
-    finish=finishes.mean,
+    finish=finish_functions.mean,
     exact=exact.EXACT_MEAN,
     instead={
         "biu": INTEGER_MEAN,
@@ -111,7 +111,7 @@ _MEAN = Monoid(
             lift=lambda x: {**_parts_of(x), "n": 1},
             op="add",
             kinds="c",
-            finish=finishes.complex_mean,
+            finish=finish_functions.complex_mean,
             exact=exact.EXACT_COMPLEX_MEAN,
         ),
         # Pieces of 22 bits: their sums cannot wrap below 2**41 elements.
@@ -128,7 +128,7 @@ _MEAN = Monoid(
             },
             op={"high": "add", "mid": "add", "low": "add", "n": "add", "nat": "max"},
             kinds="mM",
-            finish=finishes.time_mean,
+            finish=finish_functions.time_mean,
         ),
     },
 )
@@ -196,7 +196,7 @@ _CATALOGUE = (
             end=lambda s: {"s": s.s, "m": s.m},
         ),
         rtol=1e-9,
-        finish=finishes.log_of_sum,
+        finish=finish_functions.log_of_sum,
     ),
     Monoid(
         "count", fields={"n": "count"}, zero=0, lift=1, op="add", casts=False,
@@ -205,24 +205,24 @@ _CATALOGUE = (
     replace(_COUNT_NONZERO, adapt=_count_nonzero),
     Monoid(
         "any", fields={"t": "int32"}, zero=0, lift=nonzero, op="max", kinds="biufcmM",
-        finish=finishes.truth, casts=False,
+        finish=finish_functions.truth, casts=False,
     ),
     Monoid(
         "all", fields={"t": "int32"}, zero=1, lift=nonzero, op="min", kinds="biufcmM",
-        finish=finishes.truth, casts=False,
+        finish=finish_functions.truth, casts=False,
     ),
     # De Morgan: the identity of "and" differs between dtypes, that of "or" is 0.
     Monoid(
         "bitwise_and", **_BITS, lift=lambda x: ~order_high(x), op=lambda a, b: a.bits | b.bits,
-        finish=finishes.complement,
+        finish=finish_functions.complement,
     ),
     Monoid(
         "bitwise_or", **_BITS, lift=lambda x: x, op=lambda a, b: a.bits | b.bits,
-        finish=finishes.bits,
+        finish=finish_functions.bits,
     ),
     Monoid(
         "bitwise_xor", **_BITS, lift=lambda x: x, op=lambda a, b: a.bits ^ b.bits,
-        finish=finishes.bits,
+        finish=finish_functions.bits,
     ),
     DOT,
     SUM_SQ_DIFF,

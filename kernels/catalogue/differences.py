@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
-from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.apart import apart
 from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT, INTEGER_SUM_SQ_DIFF, distance
 from chunkfold.kernels.catalogue.integers import wanted_integer, within
@@ -119,7 +119,7 @@ def _far_times(dtypes: Sequence[np.dtype]) -> Monoid:
 
 def _largest_time(fields: Fields, context: Context) -> np.ndarray:
     missing = (fields["nat"] != 0) | (fields["n"] == 0)
-    return finishes.timedeltas(largest(fields), missing, context.dtype, "max_abs_diff")
+    return finish_functions.timedeltas(largest(fields), missing, context.dtype, "max_abs_diff")
 
 
 def _largest_complex(fields: Fields, context: Context) -> np.ndarray:
@@ -139,7 +139,7 @@ MAX_ABS_DIFF = Monoid(
     op="max",
     kinds="f",
     on_empty="error",
-    finish=finishes.highest,
+    finish=finish_functions.highest,
     instead={
         "biu": Monoid(
             "max_abs_diff",
@@ -178,7 +178,7 @@ def _first(same: Part, kinds: str, **others: Any) -> Monoid:
         lift=lambda x0, x1, i: where(same(x0, x1), np.iinfo(np.int64).max, i),
         op="min",
         kinds=kinds,
-        finish=finishes.position,
+        finish=finish_functions.position,
         **others,
     )
 
@@ -205,7 +205,7 @@ def _squared(dtypes: Sequence[np.dtype]) -> Monoid:
         lift=lambda x0, x1: far_as_float(dtypes, x0, x1) ** 2,
         op="add",
         kinds="biu",
-        finish=finishes.as_float,
+        finish=finish_functions.as_float,
     )
 
 
@@ -228,7 +228,7 @@ _REAL_DOT = Monoid(
     lift=product,
     op="add",
     kinds="biu",
-    finish=finishes.as_float,
+    finish=finish_functions.as_float,
 )
 
 
@@ -263,7 +263,7 @@ DOT = Monoid(
     lift=product,
     op="add",
     kinds="f",
-    finish=finishes.summed,
+    finish=finish_functions.summed,
     exact=_EXACT_DOT,
     instead={
         "biu": INTEGER_DOT,
@@ -275,7 +275,7 @@ DOT = Monoid(
             lift=_complex_product,
             op="add",
             kinds="c",
-            finish=finishes.complex_parts,
+            finish=finish_functions.complex_parts,
             exact=Monoid(
                 "dot",
                 inputs=2,
@@ -298,7 +298,7 @@ SUM_SQ_DIFF = Monoid(
     lift=lambda x0, x1: (real(x0) - real(x1)) ** 2,
     op="add",
     kinds="f",
-    finish=finishes.summed,
+    finish=finish_functions.summed,
     exact=Monoid(
         "sum_sq_diff",
         inputs=2,

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.accumulator.sums import ExactSums
-from chunkfold.kernels.catalogue.finishes import complex_parts
+from chunkfold.kernels.catalogue.finish_functions import complex_parts
 from chunkfold.kernels.catalogue.initial import initial_of
-from chunkfold.kernels.exact import nearly
+from chunkfold.kernels.exact import ziv_rounding
 from chunkfold.kernels.exact.limbs import integers, part_of, specials
-from chunkfold.kernels.exact.nearly import Nearly, quotient
 from chunkfold.kernels.exact.pieces import Where, in_threads, pieces_of, slabs_of
 from chunkfold.kernels.exact.rounding import quotients, ratio, root
+from chunkfold.kernels.exact.ziv_rounding import Estimate, quotient
 from chunkfold.kernels.monoid.accumulate import Expressions
 from chunkfold.kernels.monoid.context import Context
 from chunkfold.kernels.monoid.monoid import Monoid
@@ -30,7 +30,7 @@ Terms = Sequence[Sequence[np.ndarray]]
 
 def _finished(
     sums: Sequence[ExactSums],
-    quickly: Callable[[Terms, Where], Nearly],
+    quickly: Callable[[Terms, Where], Estimate],
     exactly: Callable[[np.ndarray], np.ndarray],
     dtype: np.dtype,
     leading: Callable[[Terms, Where], np.ndarray],
@@ -39,7 +39,7 @@ def _finished(
     """Round what sums make: from their expansions where that is certain, else by integers.
 
     Each way is tried on what none before it was certain of: `leading` doubles, which are known to
-    `nearly.KNOWN`; `doubles`, if all of some outputs are; `quickly`; and `exactly`, given the
+    `ziv_rounding.KNOWN`; `doubles`, if all of some outputs are; `quickly`; and `exactly`, given the
     numbers of outputs.
     """
     outputs = sums[0].outputs
@@ -47,7 +47,7 @@ def _finished(
     out, sure = np.empty(outputs, dtype), np.zeros(outputs, bool)
 
     def try_leading(at: Where) -> None:
-        out[at], sure[at] = nearly.narrowed(leading(_terms(sums, at), at), dtype)
+        out[at], sure[at] = ziv_rounding.narrowed(leading(_terms(sums, at), at), dtype)
 
     def try_quickly(at: Where) -> None:
         terms = _terms(sums, at)
@@ -94,7 +94,7 @@ def _divided(sums: ExactSums, by: np.ndarray, dtype: np.dtype) -> np.ndarray:
         done = quotients(tables, sums.limbs.low, each, dtype)
         return np.where(odd == 0, done, odd.astype(dtype))
 
-    def quickly(terms: Terms, at: Where) -> Nearly:
+    def quickly(terms: Terms, at: Where) -> Estimate:
         return quotient(terms[0], divisors(at).astype(float))
 
     def leading(terms: Terms, at: Where) -> np.ndarray:
@@ -162,12 +162,12 @@ def variance(fields: Fields, context: Context) -> np.ndarray:
 
 def deviation(fields: Fields, context: Context) -> np.ndarray:
     """Return the roots of variances, rounded once."""
-    return _spread(root, nearly.root, np.sqrt, fields, context)
+    return _spread(root, ziv_rounding.root, np.sqrt, fields, context)
 
 
 def _spread(
     rounded: Callable[[int, int, int, np.dtype], float],
-    near: Callable[[Nearly], Nearly],
+    near: Callable[[Estimate], Estimate],
     fast: Callable[[np.ndarray], np.ndarray],
     fields: Fields,
     context: Context,
@@ -200,9 +200,9 @@ def _spread(
         whole = by == count.astype(np.int64) * (count.astype(np.int64) - int(ddof))
         return by, (by > 0) & whole & float(ddof).is_integer()
 
-    def quickly(terms: Terms, at: Where) -> Nearly:
+    def quickly(terms: Terms, at: Where) -> Estimate:
         count = n[at].astype(float)
-        over = nearly.spread(count, *terms)
+        over = ziv_rounding.spread(count, *terms)
         by, apt = divisors(count)
         done = near(quotient([over.value, over.off], np.where(by > 0, by, 1), over.within))
         return replace(done, certain=(done.certain & over.certain & apt) | (count == 0))
@@ -210,7 +210,7 @@ def _spread(
     def leading(terms: Terms, at: Where) -> np.ndarray:
         count = _each(n, at).astype(float)
         by, apt = divisors(count)
-        return fast(nearly.leading_spread(count, *terms) / np.where(apt, by, np.nan))
+        return fast(ziv_rounding.leading_spread(count, *terms) / np.where(apt, by, np.nan))
 
     done = _finished([s, q], quickly, exactly, dtype, leading)
     done[~q.finite | (n == 0)] = np.nan
@@ -227,8 +227,8 @@ def norm2(fields: Fields, context: Context) -> np.ndarray:
         roots = [root(value, 1, q.limbs.low, dtype) for value in integers(tables)]
         return np.where(odd == 0, np.array(roots, np.float64), odd).astype(dtype)
 
-    def quickly(terms: Terms, _: Where) -> Nearly:
-        return nearly.root(quotient(terms[0], np.ones_like(terms[0][0])))
+    def quickly(terms: Terms, _: Where) -> Estimate:
+        return ziv_rounding.root(quotient(terms[0], np.ones_like(terms[0][0])))
 
     return _finished([q], quickly, exactly, dtype, lambda terms, _: np.sqrt(terms[0][0]))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.integers import by_dtype
 from chunkfold.kernels.expressions.library import (
     bits,
@@ -56,9 +56,9 @@ def _extreme(name: str, finish: Finish, **ends: str) -> Monoid:
     return monoid(order_low, order_high, kinds="biuf", instead={"mM": times})
 
 
-MIN = _extreme("min", finishes.lowest, lo="min")
-MAX = _extreme("max", finishes.highest, hi="max")
-MINMAX = _extreme("minmax", finishes.lowest_and_highest, lo="min", hi="max")
+MIN = _extreme("min", finish_functions.lowest, lo="min")
+MAX = _extreme("max", finish_functions.highest, hi="max")
+MINMAX = _extreme("minmax", finish_functions.lowest_and_highest, lo="min", hi="max")
 
 
 def _bits_seen(s: Any, x: Symbol) -> Expressions:
@@ -84,7 +84,7 @@ FLOAT_ENDS = Monoid(
     zero={"lo": "highest", "hi": "lowest"},
     lift={"lo": order_low, "hi": order_high},
     op={"lo": "min", "hi": "max"},
-    finish=finishes.lowest_and_highest,
+    finish=finish_functions.lowest_and_highest,
     kinds="f",
     accumulate=(
         _by_bits(lo=lambda s: order_lowest(s.least, s.most, s.top)),
@@ -109,7 +109,7 @@ def _position(name: str, zero: str, op: str, key: Part, of_times: Part) -> Monoi
             lift=lambda x, i: {"m": of(x), "i": i},
             op={"m": op, "i": nearest},
             on_empty="error",
-            finish=finishes.position,
+            finish=finish_functions.position,
             casts=False,
             **others,
         )
@@ -129,7 +129,7 @@ def _norminf(dtype: np.dtype) -> Monoid:
         zero=0,
         lift=magnitude,
         op="max",
-        finish=finishes.as_float,
+        finish=finish_functions.as_float,
     )
 
 
@@ -140,6 +140,6 @@ NORMINF = Monoid(
     lift=lambda x: order_high(abs(x)),
     op="max",
     kinds="f",
-    finish=finishes.highest,
+    finish=finish_functions.highest,
     instead={"biu": by_dtype(_norminf)},
 )

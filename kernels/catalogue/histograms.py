@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.weighted_bins import weighing
 from chunkfold.kernels.dtypes import kind_of, to_order
 from chunkfold.kernels.errors import MonoidError
@@ -69,11 +69,11 @@ def histogram(
     bin_of: Part
     ends: Any
     if edges is None:
-        bins, bin_of, ends = 8131, sixteenths, finishes.sixteenth_ends
+        bins, bin_of, ends = 8131, sixteenths, finish_functions.sixteenth_ends
     else:
         given = _checked(edges)
         bins, bin_of = len(given) - 1, partial(_bin, given)
-        ends = partial(finishes.all_ends, np.array(given, np.float64))
+        ends = partial(finish_functions.all_ends, np.array(given, np.float64))
     weighed = partial(weighing, bins, bin_of, ends, density=density)
     if weights:
         return weighed()
@@ -83,7 +83,7 @@ def histogram(
         zero=0,
         lift=bin_of,
         op="add",
-        finish=partial(finishes.counted, ends, density=density),
+        finish=partial(finish_functions.counted, ends, density=density),
         casts=False,
         last_axis=None if density else "bin",
         weighing=weighed,

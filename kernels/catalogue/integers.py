@@ -11,7 +11,7 @@ import numpy as np
 from chunkfold.kernels.accumulator.exact_array import ExactArray
 from chunkfold.kernels.accumulator.sums import of_digits
 from chunkfold.kernels.catalogue import exact_sums as exact
-from chunkfold.kernels.catalogue.finishes import timedeltas
+from chunkfold.kernels.catalogue.finish_functions import timedeltas
 from chunkfold.kernels.catalogue.initial import initial_of
 from chunkfold.kernels.errors import RangeError
 from chunkfold.kernels.expressions.library import (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chunkfold.kernels.catalogue import exact_sums as exact
-from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.integer_products import (
     INTEGER_NORM2,
     INTEGER_STD,
@@ -93,16 +93,16 @@ def _faster(of_floats: Monoid, of_integers: Monoid) -> Monoid:
 
 
 VAR = _faster(
-    Monoid("var", **_MOMENTS, finish=finishes.variance, exact=exact.EXACT_VAR), INTEGER_VAR
+    Monoid("var", **_MOMENTS, finish=finish_functions.variance, exact=exact.EXACT_VAR), INTEGER_VAR
 )
 STD = _faster(
-    Monoid("std", **_MOMENTS, finish=finishes.deviation, exact=exact.EXACT_STD), INTEGER_STD
+    Monoid("std", **_MOMENTS, finish=finish_functions.deviation, exact=exact.EXACT_STD), INTEGER_STD
 )
 SUMSQ = Monoid(
     "sumsq",
     fields={"q": "sum"},
     **_SQUARES,
-    finish=finishes.summed,
+    finish=finish_functions.summed,
     exact=exact.EXACT_SUMSQ,
     kinds="f",
     instead={"biu": INTEGER_SUMSQ},
@@ -113,7 +113,7 @@ NORM1 = Monoid(
     zero=0,
     lift=lambda x: abs(real(x)),
     op="add",
-    finish=finishes.as_float,
+    finish=finish_functions.as_float,
     exact=exact.EXACT_NORM1,
     kinds="f",
     instead={"biu": INTEGER_NORM1},
@@ -123,7 +123,7 @@ NORM2 = _faster(
         "norm2",
         fields={"q": "mean"},
         **_SQUARES,
-        finish=finishes.root,
+        finish=finish_functions.root,
         exact=exact.EXACT_NORM2,
     ),
     INTEGER_NORM2,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue.finishes import position
+from chunkfold.kernels.catalogue.finish_functions import position
 from chunkfold.kernels.dtypes import from_order, kind_of
 from chunkfold.kernels.errors import MonoidError
 from chunkfold.kernels.expressions.library import (

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue import finishes
+from chunkfold.kernels.catalogue import finish_functions
 from chunkfold.kernels.catalogue.differences import product
 from chunkfold.kernels.catalogue.integer_products import INTEGER_DOT
 from chunkfold.kernels.expressions.library import real
@@ -84,7 +84,7 @@ def _complex_mean(fields: Exact, context: Context) -> Any:
 
 def _joined(parts: Exact, context: Context) -> Any:
     floats = {name: parts[name].rounded(context.floats) for name in ("re", "im")}
-    return finishes.complex_parts(floats, context)
+    return finish_functions.complex_parts(floats, context)
 
 
 def _of_parts(name: str, finish: Any, more: Any) -> Monoid:
@@ -103,7 +103,7 @@ WEIGHTED_SUM = Monoid(
     lift=product,
     op="add",
     kinds="f",
-    finish=finishes.summed,
+    finish=finish_functions.summed,
     exact=_exactly("weighted_sum", _PRODUCT, lambda fields, _: fields["s"], "f"),
     instead={"biu": replace(INTEGER_DOT, name="weighted_sum", weights=1), "c": _COMPLEX_SUM},
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.kernels.catalogue.finishes import with_shares
+from chunkfold.kernels.catalogue.finish_functions import with_shares
 from chunkfold.kernels.catalogue.integers import within
 from chunkfold.kernels.dtypes import kind_of
 from chunkfold.kernels.errors import MonoidError

@@ -1,7 +1,7 @@
 """Arithmetic on reals that are known nearly: pairs of doubles, with a bound of the error.
 
 What finishes make of exact sums is decided by it for nearly all outputs (Ziv, as in
-kernels/exact/nearly.py); the others go by rationals (kernels/exact/rationals.py).
+kernels/exact/ziv_rounding.py); the others go by rationals (kernels/exact/rationals.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from chunkfold.kernels.exact import nearly
-from chunkfold.kernels.exact.nearly import Nearly, two_product, two_sum
+from chunkfold.kernels.exact import ziv_rounding
+from chunkfold.kernels.exact.ziv_rounding import Estimate, two_product, two_sum
 
 _LEAST, _MOST = 2.0**-900, 2.0**960
 """Magnitudes between which products, quotients and their errors are doubles."""
@@ -56,16 +56,16 @@ class Pairs:
         return nothing
 
     @property
-    def nearly(self) -> Nearly:
+    def estimate(self) -> Estimate:
         """The same, for the last rounding: a bound that changes the low double if it is any."""
         seen = np.maximum(self.within, np.abs(self.low) * 2.0**-50)
         within = np.where(self.within == 0, 0.0, seen)
-        return Nearly(self.high + 0.0, self.low, within, self.certain)
+        return Estimate(self.high + 0.0, self.low, within, self.certain)
 
     @property
-    def root(self) -> Nearly:
+    def root(self) -> Estimate:
         """The roots of what is not below 0, for the last rounding."""
-        near = nearly.root(self.nearly)
+        near = ziv_rounding.root(self.estimate)
         return replace(near, certain=near.certain & ((self.high > _LEAST) | self.none))
 
 

@@ -22,8 +22,8 @@ from chunkfold.kernels.program.assemble import assemble, located
 from chunkfold.kernels.program.binaries import built
 from chunkfold.kernels.program.build_options import build_options, division, language_pragmas
 from chunkfold.kernels.program.header import divides, needs_fp64
+from chunkfold.kernels.program.opencl_code import library
 from chunkfold.kernels.program.options import KEYED, Tuning
-from chunkfold.kernels.program.texts import library
 
 _KEPT = 4
 """Pieces of memory kept that nobody has."""

@@ -7,7 +7,7 @@ from chunkfold.kernels.accumulator.component import Component
 from chunkfold.kernels.dtypes import FIELD, STORED
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.texts import assigned, declared, joined
+from chunkfold.kernels.program.opencl_code import assigned, declared, joined
 
 
 def names(accumulator: Accumulator) -> str:

@@ -15,9 +15,9 @@ from chunkfold.kernels.program.inputs import inputs
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.kinds import kinds_of
 from chunkfold.kernels.program.memory import memory
+from chunkfold.kernels.program.opencl_code import generated, joined, library
 from chunkfold.kernels.program.position import positions, where_positions
 from chunkfold.kernels.program.pre_rounding import grid_joined, grid_steps, grid_sums, has_grid
-from chunkfold.kernels.program.texts import generated, joined, library
 from chunkfold.kernels.program.transpose import turns
 
 

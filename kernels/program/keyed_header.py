@@ -9,13 +9,13 @@ from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.expressions.style import ONE
 from chunkfold.kernels.program.elements import names
+from chunkfold.kernels.program.opencl_code import assigned, declared, joined
 from chunkfold.kernels.program.shared_layout import (
     MOST_DIGITS,
     FieldAt,
     SharedLayout,
     ordinary_digits,
 )
-from chunkfold.kernels.program.texts import assigned, declared, joined
 
 
 def keyed_header(accumulator: Accumulator) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from chunkfold.kernels.accumulator.accumulator import Accumulator
 from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.texts import joined
+from chunkfold.kernels.program.opencl_code import joined
 
 
 class Slot(NamedTuple):

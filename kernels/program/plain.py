@@ -10,7 +10,7 @@ from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.program.elements import head, head_of_lanes
 from chunkfold.kernels.program.inputs import lanes_readable
 from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.texts import assigned, instance, joined, library
+from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library
 from chunkfold.kernels.program.vectors import kept, members, of_two, zero_lanes
 
 

@@ -9,8 +9,8 @@ from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.expressions.style import LANES
 from chunkfold.kernels.program.elements import mask, named_lanes
 from chunkfold.kernels.program.kind import Kind
+from chunkfold.kernels.program.opencl_code import assigned, instance, joined, library
 from chunkfold.kernels.program.plain import Plain
-from chunkfold.kernels.program.texts import assigned, instance, joined, library
 from chunkfold.kernels.program.vectors import kept, zero_lanes
 
 

@@ -28,7 +28,7 @@ from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.program.elements import mask, named_lanes
 from chunkfold.kernels.program.exact_sums import ExactSum
 from chunkfold.kernels.program.kind import Kind
-from chunkfold.kernels.program.texts import generated, instance, joined, library
+from chunkfold.kernels.program.opencl_code import generated, instance, joined, library
 
 LOG_COUNT = 8
 """A lane adds up to 2**LOG_COUNT elements on one grid. More would leave less span, fewer would have

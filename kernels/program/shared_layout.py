@@ -11,7 +11,7 @@ from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.device.device import Device
 from chunkfold.kernels.exact.limbs import FORMATS, Format, Limbs
 from chunkfold.kernels.expressions.nodes import constant_value
-from chunkfold.kernels.program.texts import defined
+from chunkfold.kernels.program.opencl_code import defined
 
 MOST_DIGITS = defined("keyed/digits.clh", "CHF_MOST_DIGITS")
 """Digits of an exact sum, at most."""

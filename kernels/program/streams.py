@@ -11,8 +11,8 @@ from chunkfold.kernels.expressions.style import LANES, ONE
 from chunkfold.kernels.monoid.checks import read_fields
 from chunkfold.kernels.program.elements import head, head_of_lanes
 from chunkfold.kernels.program.joins import joins
+from chunkfold.kernels.program.opencl_code import assigned, joined
 from chunkfold.kernels.program.plain import Plain
-from chunkfold.kernels.program.texts import assigned, joined
 from chunkfold.kernels.program.vectors import kept, mask_of, members, of_two
 
 _FIRSTS_BYTES = 4

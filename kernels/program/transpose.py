@@ -13,7 +13,7 @@ from chunkfold.kernels.dtypes import FIELD
 from chunkfold.kernels.geometry import SHORT_RUN
 from chunkfold.kernels.program.kind import Kind
 from chunkfold.kernels.program.kinds import kinds_of
-from chunkfold.kernels.program.texts import joined
+from chunkfold.kernels.program.opencl_code import joined
 from chunkfold.kernels.program.vectors import of_two
 
 _LEVELS = (("halves", 4), ("quarters", 2), ("lanes", 1))

@@ -8,7 +8,7 @@ from chunkfold.kernels.accumulator.component import BoundField, Component
 from chunkfold.kernels.dtypes import FIELD, literal
 from chunkfold.kernels.expressions.nodes import Node
 from chunkfold.kernels.expressions.style import LANES, ONE
-from chunkfold.kernels.program.texts import assigned, joined
+from chunkfold.kernels.program.opencl_code import assigned, joined
 
 _MASKS = {"int32": "int", "uint32": "int", "float32": "int"}
 """Type of a mask that selects among values of a field's dtype; long where not named."""

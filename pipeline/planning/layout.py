@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.grid import Axis, Piece
 
 
@@ -123,7 +123,7 @@ class Layout:
     def tile_and_part(self, numbers: Sequence[int]) -> tuple[int, int]:
         """Return of which tile which part a leaf is, by the numbers of its pieces.
 
-        >>> from chunkfold.cells import Cells
+        >>> from chunkfold.axis_cuts import Cells
         >>> axes = tuple(Axis(Cells(6, 2), 0, 6, 1) for _ in "yx")
         >>> [Layout(axes, reduced).tile_and_part((2, 1)) for reduced in ((0,), (1,), (0, 1))]
         [(1, 2), (2, 1), (0, 7)]
@@ -142,7 +142,7 @@ class Layout:
     def reach(self, tiles: tuple[int, int], parts: tuple[int, int]) -> tuple[slice, ...]:
         """Return the least box of what is selected that has the leaves of some parts of tiles.
 
-        >>> from chunkfold.cells import Cells
+        >>> from chunkfold.axis_cuts import Cells
         >>> Layout((Axis(Cells(10, 4), 0, 10, 1),), (0,)).reach((0, 1), (1, 3))
         (slice(4, 10, None),)
         """
@@ -175,7 +175,7 @@ class Layout:
     def alike(self, tile: int) -> list[tuple[slice, ...]]:
         """Cut a tile's outputs into boxes of which all are made of as many elements.
 
-        >>> from chunkfold.cells import Cells
+        >>> from chunkfold.axis_cuts import Cells
         >>> Layout((Axis(Cells(9, 9), 0, 9, 1, window=2),), ()).alike(0)
         [(slice(0, 4, None),), (slice(4, 5, None),)]
         """
@@ -243,7 +243,7 @@ class Layout:
     def elements_along(self, axis: int, piece: Piece, outputs: slice) -> slice:
         """Return which elements of a piece some of its tile's outputs are made of, along an axis.
 
-        >>> from chunkfold.cells import Cells
+        >>> from chunkfold.axis_cuts import Cells
         >>> axis = Axis(Cells(10, 5), 0, 10, 1, window=2)
         >>> Layout((axis,), ()).elements_along(0, axis.piece(0), slice(1, 3))
         slice(2, 6, None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.kernels import Packing
 from chunkfold.kernels.monoid.further import Further
 from chunkfold.planning.layout import Layout

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.grid import Axis
 from chunkfold.planning.layout import Layout
 from chunkfold.sources.source import Source

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.grid import Piece
 from chunkfold.kernels import Accumulator, Box, KeyedBox
 from chunkfold.kernels.accumulator.chooser import Chooser

@@ -15,8 +15,8 @@ from chunkfold.kernels.fold.keyed.plan import way_of
 from chunkfold.kernels.geometry import FOLDS
 from chunkfold.planning.blocks import Block
 from chunkfold.planning.work import Work
+from chunkfold.reading.box_cuts import overlaps, shifted, slabs, slabs_of_cells
 from chunkfold.reading.parts import ImplicitFill, Missed, Part, Place, parts_of
-from chunkfold.reading.slabs import overlaps, shifted, slabs, slabs_of_cells
 from chunkfold.stores.expected import Expected
 
 _MOST_SHAPES = 64

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 
+from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.boxes import region_shape
-from chunkfold.cells import Cells
 from chunkfold.errors import SourceError, unreadable
 from chunkfold.sources.source import BroughtSource, Source
 from chunkfold.stores.expected import Expected

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.errors import PlanError
 from chunkfold.selections import Selection, select
 

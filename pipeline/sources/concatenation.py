@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import Region
 from chunkfold.errors import SourceError

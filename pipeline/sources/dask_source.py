@@ -14,9 +14,9 @@ from dask.core import flatten
 from dask.typing import Key
 from distributed import Client
 
+from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
 from chunkfold.boxes import region_shape
-from chunkfold.cells import Cells
 from chunkfold.errors import ChunkError, SourceError
 from chunkfold.sources.array_source import Region, cells_of_chunks
 from chunkfold.sources.dask_division import Division

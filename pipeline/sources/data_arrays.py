@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.errors import PlanError, SourceError
 from chunkfold.grid import Axis
 from chunkfold.selections import Selection, select

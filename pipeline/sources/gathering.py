@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.grid import Taken
 from chunkfold.positions import crossed
 from chunkfold.sources.source import Source

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from chunkfold.axis_cuts import Cells
 from chunkfold.bad_chunks import BadChunk
-from chunkfold.cells import Cells
 from chunkfold.errors import ChangedError, SourceError, unreadable
 from chunkfold.sources.array_source import copied, cut_in_memory
 from chunkfold.sources.chunk_index import Listing

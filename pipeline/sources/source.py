@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chunkfold.axis_cuts import Cells
 from chunkfold.boxes import region_shape
-from chunkfold.cells import Cells
 from chunkfold.stores.expected import Expected
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from zarr.storage import LocalStore, MemoryStore, ZipStore
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.decodable import refuse_code
 from chunkfold.decoding.decode_units import InTurn
 from chunkfold.decoding.direct import Direct, Region

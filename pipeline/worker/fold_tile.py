@@ -12,9 +12,9 @@ from chunkfold.kernels import Accumulator, Partial
 from chunkfold.kernels.accumulator.partial import assembled
 from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.planning.memory import AGAIN_BYTES
+from chunkfold.reading.box_cuts import shifted, slabs
 from chunkfold.reading.parts import ImplicitFill, Place
 from chunkfold.reading.reads import OutputBox, Share, output_boxes_by_cell
-from chunkfold.reading.slabs import shifted, slabs
 from chunkfold.worker.fills import fills_of_groups
 from chunkfold.worker.level_fold import LevelArrays
 from chunkfold.worker.stream import Stream

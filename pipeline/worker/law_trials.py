@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.errors import ChunkfoldError, MonoidError
 from chunkfold.grid import Piece, Taken
 from chunkfold.kernels import Packing

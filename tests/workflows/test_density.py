@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.kernels.catalogue.finishes import BIN
+from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.workflows.density import extent, heights, step_of
 from chunkfold.workflows.style import bin_table
 

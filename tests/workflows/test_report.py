@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import chunkfold as cf
 from chunkfold.bad_chunks import BadChunk
-from chunkfold.kernels.catalogue.finishes import BIN
+from chunkfold.kernels.catalogue.finish_functions import BIN
 from chunkfold.worker.report import BlockTimes, bounded
 from chunkfold.workflows.manifest import Record
 from chunkfold.workflows.report import plots

@@ -18,9 +18,9 @@ from chunkfold.kernels.fold.launch import Given, Input
 from chunkfold.kernels.fold.shapes import each_shape
 from chunkfold.kernels.geometry import Box
 from chunkfold.kernels.program.device_context import device_errors
+from chunkfold.kernels.program.opencl_code import defined
 from chunkfold.kernels.program.options import Tuning
 from chunkfold.kernels.program.shared_layout import shared_of
-from chunkfold.kernels.program.texts import defined
 
 _SAMPLE = 1 << 16
 """Elements that are looked at to find out how large they are."""

@@ -32,7 +32,7 @@ from chunkfold.kernels import (
 )
 from chunkfold.kernels.accumulator.sums import any_lost, restored
 from chunkfold.kernels.catalogue import exact_sums
-from chunkfold.kernels.exact import nearly
+from chunkfold.kernels.exact import ziv_rounding
 from chunkfold.kernels.exact.limbs import SPECIALS, integers, settled
 from chunkfold.kernels.fold import fold as fold_module
 from chunkfold.kernels.geometry import FOLDS
@@ -355,7 +355,7 @@ def test_halves_of_doubles_are_rounded_without_quotients(
     partial = Partial({"c0_s0": total.astype(float), "c0_s1": zeros, "c0_s2": zeros}, {}, count)
     asked = []
     monkeypatch.setattr(
-        exact_sums, "quotient", lambda *given: asked.append(given) or nearly.quotient(*given)
+        exact_sums, "quotient", lambda *given: asked.append(given) or ziv_rounding.quotient(*given)
     )
     (mean,) = bound.statistics
     got = mean.finish(partial)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.events import RunStarted
 from chunkfold.grid import Axis
 from chunkfold.planning import planner

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chunkfold as cf
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.kernels import as_monoid, bind
 from chunkfold.planning.layout import Layout
 from chunkfold.planning.work import Work

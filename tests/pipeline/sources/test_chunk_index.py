@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from zarr.storage import ObjectStore
 
 import chunkfold as cf
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.decoding.direct import Direct
 from chunkfold.errors import ChunkError
 from chunkfold.kernels import Combiner

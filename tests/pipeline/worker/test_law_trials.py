@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 import chunkfold as cf
-from chunkfold.cells import Cells
+from chunkfold.axis_cuts import Cells
 from chunkfold.errors import LawsWarning
 from chunkfold.grid import Piece
 from chunkfold.kernels.binding.law_samples import MOST

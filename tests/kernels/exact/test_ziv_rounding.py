@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chunkfold.kernels.accumulator.sums import deposited, expanded
-from chunkfold.kernels.exact import nearly
+from chunkfold.kernels.exact import ziv_rounding
 from chunkfold.kernels.exact.limbs import Limbs
 from tests.exactly import nearest, nearest_root
 from tests.kernels.exact.limbs import limbs_of
@@ -44,12 +44,12 @@ def value(terms: list[float]) -> Fraction:
     return sum(map(Fraction, terms), Fraction(0))
 
 
-def check(near: nearly.Nearly | np.ndarray, dtype: str, want: np.floating) -> None:
+def check(near: ziv_rounding.Estimate | np.ndarray, dtype: str, want: np.floating) -> None:
     """Compare with what is right, where the result is certain; `near` may be leading doubles."""
     to = np.dtype(dtype)
     with np.errstate(all="ignore"):
-        wide = isinstance(near, nearly.Nearly)
-        got, sure = near.rounded(to) if wide else nearly.narrowed(near, to)
+        wide = isinstance(near, ziv_rounding.Estimate)
+        got, sure = near.rounded(to) if wide else ziv_rounding.narrowed(near, to)
     assert got.dtype == dtype
     assert not sure[0] or got[0].tobytes() == want.tobytes(), (got, want)
 
@@ -64,7 +64,7 @@ def check(near: nearly.Nearly | np.ndarray, dtype: str, want: np.floating) -> No
 @example(terms=[2.0**-1000, 0.0, 0.0], by=3)
 def test_quotients(dtype: str, terms: list[float], by: int):
     with np.errstate(all="ignore"):
-        near = nearly.quotient(arrays(terms), np.array([float(by)]))
+        near = ziv_rounding.quotient(arrays(terms), np.array([float(by)]))
         leading = np.array([terms[0] / by])
     want = nearest(value(terms) / by, dtype)
     check(near, dtype, want)
@@ -83,7 +83,7 @@ def test_roots(dtype: str, terms: list[float]):
     if value(terms) < 0:
         terms = [-term for term in terms]
     with np.errstate(all="ignore"):
-        near = nearly.root(nearly.quotient(arrays(terms), np.ones(1)))
+        near = ziv_rounding.root(ziv_rounding.quotient(arrays(terms), np.ones(1)))
     want = nearest_root(value(terms), dtype)
     check(near, dtype, want)
     if dtype != "float64":
@@ -108,9 +108,13 @@ def test_spreads(dtype: str, values: list[float], shift: float):
         return
     n = len(values)
     with np.errstate(all="ignore"):
-        near = nearly.spread(np.array([float(n)]), arrays(sums[0]), arrays(sums[1]))
-        variance = nearly.quotient([near.value, near.off], np.array([float(n * n)]), near.within)
-        leading = nearly.leading_spread(np.array([float(n)]), arrays(sums[0]), arrays(sums[1]))
+        near = ziv_rounding.spread(np.array([float(n)]), arrays(sums[0]), arrays(sums[1]))
+        variance = ziv_rounding.quotient(
+            [near.value, near.off], np.array([float(n * n)]), near.within
+        )
+        leading = ziv_rounding.leading_spread(
+            np.array([float(n)]), arrays(sums[0]), arrays(sums[1])
+        )
         leading = leading / (n * n)
     want = (n * second - first * first) / (n * n)
     if not np.isnan(leading[0]):
@@ -123,7 +127,7 @@ def test_spreads(dtype: str, values: list[float], shift: float):
         return
     check(variance, dtype, nearest(want, dtype))
     with np.errstate(all="ignore"):
-        check(nearly.root(variance), dtype, nearest_root(want, dtype))
+        check(ziv_rounding.root(variance), dtype, nearest_root(want, dtype))
 
 
 def rational_form(total: Fraction) -> list[float] | None:
@@ -143,11 +147,11 @@ def test_ordinary_results_are_certain(dtype: str):
     terms = [280 * 512 + 340 * rng.standard_normal(count), 2.0**-40 * rng.standard_normal(count)]
     by = np.full(count, 511.0)
     with np.errstate(all="ignore"):
-        near = nearly.quotient(terms, by)
-        for result in (near, nearly.root(near)):
+        near = ziv_rounding.quotient(terms, by)
+        for result in (near, ziv_rounding.root(near)):
             assert result.rounded(np.dtype(dtype))[1].mean() > 0.999
         if dtype != "float64":
-            assert nearly.narrowed(terms[0] / by, np.dtype(dtype))[1].mean() > 0.999
+            assert ziv_rounding.narrowed(terms[0] / by, np.dtype(dtype))[1].mean() > 0.999
 
 
 def test_leading_doubles_decide_ordinary_spreads():
@@ -155,8 +159,8 @@ def test_leading_doubles_decide_ordinary_spreads():
     sums = [map(Fraction, map(float, column)) for column in elements.T]
     pairs = [[sum(row), sum(x * x for x in row)] for row in map(list, sums)]
     s, q = (np.transpose([rational_form(pair[n]) for pair in pairs]) for n in range(2))
-    leading = nearly.leading_spread(np.array([64.0]), s, q)
-    got, sure = nearly.narrowed(np.sqrt(leading / 64**2), np.dtype("float32"))
+    leading = ziv_rounding.leading_spread(np.array([64.0]), s, q)
+    got, sure = ziv_rounding.narrowed(np.sqrt(leading / 64**2), np.dtype("float32"))
     assert sure.mean() > 0.99
     np.testing.assert_allclose(got, elements.astype(float).std(axis=0), rtol=2.0**-23)
 
@@ -165,7 +169,7 @@ def test_leading_doubles_do_not_decide_ties():
     """Nor what is next to one: the terms behind them do."""
     tie, exact = 1 + 2.0**-24, 1 + 2.0**-23
     near = np.array([tie, np.nextafter(tie, 2), np.nextafter(tie, 0), exact, -0.0, 1e-300])
-    got, sure = nearly.narrowed(near, np.dtype("float32"))
+    got, sure = ziv_rounding.narrowed(near, np.dtype("float32"))
     assert sure.tolist() == [False, False, False, True, True, False]
     assert got[3] == exact
     assert got[4] == 0
@@ -173,5 +177,5 @@ def test_leading_doubles_do_not_decide_ties():
 
 def test_dtypes_that_numpy_does_not_round_to_are_never_certain():
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    near = nearly.quotient(arrays([1.0, 0.0, 0.0]), np.ones(1))
+    near = ziv_rounding.quotient(arrays([1.0, 0.0, 0.0]), np.ones(1))
     assert not near.rounded(np.dtype(ml_dtypes.bfloat16))[1].any()

@@ -22,7 +22,7 @@ _ROUNDED = ("float16", "float32", "float64")
 
 
 @dataclass(frozen=True)
-class Nearly:
+class Estimate:
     """Reals: `value + off`, give or take `within`; value is the double nearest to that sum."""
 
     value: np.ndarray
@@ -79,7 +79,7 @@ def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def quotient(
     terms: Sequence[np.ndarray], by: np.ndarray, within: np.ndarray | float = 0.0
-) -> Nearly:
+) -> Estimate:
     """Divide sums of terms, known to `within`, by doubles that are whole and above zero."""
     first, *tail = terms
     value = first / by
@@ -93,10 +93,10 @@ def quotient(
     size = np.where(size == 0, 0.0, size * 2.0**-49) + within
     total, off = two_sum(value, rest / by)
     inside = (np.abs(first) < _MOST) & (np.abs(value) > _LEAST) & (by < 2.0**53)
-    return Nearly(total, off, size / by * (1 + 2.0**-50), inside | (first == 0))
+    return Estimate(total, off, size / by * (1 + 2.0**-50), inside | (first == 0))
 
 
-def root(of: Nearly) -> Nearly:
+def root(of: Estimate) -> Estimate:
     """Take square roots of what is not negative."""
     value = np.sqrt(of.value)
     product, error = two_product(value, value)
@@ -105,7 +105,7 @@ def root(of: Nearly) -> Nearly:
     step = rest / scale
     within = of.within + np.abs(rest) * 2.0**-50 + step * step * 2
     total, off = two_sum(value, step)
-    return Nearly(total, off, within / scale * (1 + 2.0**-50), of.certain)
+    return Estimate(total, off, within / scale * (1 + 2.0**-50), of.certain)
 
 
 def leading_spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> np.ndarray:
@@ -125,7 +125,7 @@ def leading_spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarra
     return np.where(known, value, np.nan)
 
 
-def spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> Nearly:
+def spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> Estimate:
     """Return n * sum(q) - sum(s)**2 of counts and expansions: products and errors, distilled."""
     fine = np.ones(len(n), bool)
     parts = []
@@ -139,11 +139,11 @@ def spread(n: np.ndarray, s: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> N
         parts += [product, error]
     if not parts:
         nothing = np.zeros(len(n))
-        return Nearly(nothing, nothing, nothing, fine)
+        return Estimate(nothing, nothing, nothing, fine)
     for _ in range(3):
         for k in range(len(parts) - 1, 0, -1):
             parts[k - 1], parts[k] = two_sum(parts[k - 1], parts[k])
     rest = size = np.zeros(len(n))
     for part in reversed(parts[1:]):
         rest, size = rest + part, size + np.abs(part)
-    return Nearly(*two_sum(parts[0], rest), size * (len(parts) * 2.0**-52), fine)
+    return Estimate(*two_sum(parts[0], rest), size * (len(parts) * 2.0**-52), fine)
